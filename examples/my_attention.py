@@ -1,0 +1,46 @@
+"""Cosine attention: scores are cosines, sharpened by a temperature that each head learns.
+
+    score = exp(log_temperature) · q·k / (‖q‖ ‖k‖)          (Liu et al. 2022, Swin V2, eq. 2)
+
+Unlike scaled dot, the score of a pair does not grow with the length of its vectors.
+
+    regard check examples/my_attention.py:CosineAttention
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.cost import AttentionShape, Cost
+from regard.mechanisms.scored import ScoredMechanism
+
+
+class CosineAttention(ScoredMechanism):
+    """Softmax over temperature × cosine of query and key; one temperature a head."""
+
+    def __init__(self, *, num_heads: int = 1, temperature: float = 10.0) -> None:
+        super().__init__()
+        start = math.log(temperature)
+        self.log_temperature = nn.Parameter(torch.full((num_heads, 1, 1), start))
+
+    def remember(self, key: Tensor) -> Tensor:
+        return nn.functional.normalize(key, dim=-1)
+
+    def scores(
+        self, query: Tensor, remembered: Tensor, *, query_positions: Tensor, key_positions: Tensor
+    ) -> Tensor:
+        direction = nn.functional.normalize(query, dim=-1)
+        return (direction * self.log_temperature.exp()) @ remembered.transpose(-2, -1)
+
+    def score_cost(self, shape: AttentionShape) -> Cost:
+        pairs = shape.rows * shape.query_length * shape.key_length
+        return Cost(
+            products=2 * pairs * shape.key_dim,
+            functions=self.log_temperature.numel(),  # one exp a head
+            memory=2 * pairs,  # the scores before and after masking
+            parameters=self.num_parameters,
+            sequential_steps=1,
+        )

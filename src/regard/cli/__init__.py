@@ -1,0 +1,1 @@
+"""The command line: one thin function a verb, each in its own file."""

@@ -1,0 +1,109 @@
+"""`regard demo`: every mechanism at a glance, on one page that needs nothing but a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.core.records import MechanismRecord, Survey
+
+DEFAULT_OUT = Path("build/demo.html")
+
+
+def run(
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help=f"The file to write; its folder is made. Default: {DEFAULT_OUT}"
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A mechanism to show; may be repeated.")
+    ] = None,
+    sentence: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The sentence in which they read.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(metavar="NUMBER", help="Decides what is drawn at random.", min=0)
+    ] = 0,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Records instead of a page; printed unless --out is given."),
+    ] = False,
+) -> None:
+    """Show what every mechanism reads in a sentence, what it costs and which checks it passes."""
+    from regard.views.whole_file import require_writable, write_whole
+
+    path = out if as_json else out or DEFAULT_OUT
+    if path is not None:
+        require_writable(path)  # before the work, not after it
+    survey = _survey(only=only or [], sentence=sentence, seed=seed)
+    if as_json:
+        text = survey.as_json()
+    else:
+        from regard.views.survey_page import survey_page
+
+        text = survey_page(survey)
+    if path is None:
+        print(text)
+        return
+    write_whole(path, text)
+    print(summary(survey, path=path))
+
+
+def summary(survey: Survey, *, path: Path) -> str:
+    """Where the page is, and three lines of what is on it."""
+    totals = survey.totals()
+    return "\n".join(
+        [
+            str(path),
+            f"{len(survey.mechanisms)} mechanisms read {len(survey.tokens)} words",
+            f"{totals['passed']} checks passed, {totals['failed']} failed",
+            f"{totals['not_applicable']} do not apply, and the page says why",
+        ]
+    )
+
+
+def _survey(*, only: list[str], sentence: str | None, seed: int) -> Survey:
+    """The survey, with a line for every mechanism on the standard error stream."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    with console.status("importing torch") as status:
+        import torch
+
+        from regard.conformance.survey import DEFAULT_SENTENCE, survey
+
+        # The tensors are tiny: more threads would only wait for one another.
+        torch.set_num_threads(1)
+        started = perf_counter()
+
+        def begin(name: str) -> None:
+            nonlocal started
+            started = perf_counter()
+            status.update(name)
+
+        def done(record: MechanismRecord) -> None:
+            console.print(_line(record, seconds=perf_counter() - started))
+
+        return survey(
+            only=only,
+            sentence=DEFAULT_SENTENCE if sentence is None else sentence,
+            seed=seed,
+            begin=begin,
+            done=done,
+        )
+
+
+def _line(record: MechanismRecord, *, seconds: float) -> str:
+    failed = record.count("failed")
+    mark = "[red]✗[/red]" if failed else "[green]✓[/green]"
+    return (
+        f"{mark} {record.name:<22} {record.count('passed'):>3} passed, {failed:>2} failed, "
+        f"{record.count('not_applicable'):>2} do not apply  [dim]{seconds:4.1f} s[/dim]"
+    )

@@ -1,0 +1,93 @@
+"""`regard VERB ...`: finds the verb in a table, imports that one verb, and runs it.
+
+A verb is a module with a function `run`, whose signature is its command line and whose docstring is
+its help (Typer reads both). To add one, write its file here and add its line to `VERBS`. Nothing
+is imported for the verbs that were not asked for, so `regard --help` needs neither Typer nor torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+from regard import __version__
+from regard.core.errors import RegardError
+from regard.core.names import look_up
+
+
+class Verb(NamedTuple):
+    """Where a verb lives, and what is said of it before it is imported."""
+
+    module: str
+    help: str
+    example: str
+
+
+VERBS: dict[str, Verb] = {
+    "demo": Verb(
+        module="regard.cli.demo_verb",
+        help="Write one page that shows every mechanism: what it reads, costs and fulfils.",
+        example='regard demo --sentence "a rose is a rose is a rose"',
+    ),
+    "check": Verb(
+        module="regard.cli.check_verb",
+        help="Hold a mechanism, ours or yours, to the contract.",
+        example="regard check my_attention.py:MyAttention --seed 1",
+    ),
+    "list": Verb(
+        module="regard.cli.list_verb",
+        help="Show every mechanism, family by family.",
+        example="regard list --json",
+    ),
+}
+
+
+def overview() -> str:
+    """The text of `regard --help`, from the table alone."""
+    width = max(len(name) for name in VERBS)
+    lines = [
+        "Usage: regard VERB [OPTIONS]",
+        "",
+        "Build, train, compare, look into and price every attention mechanism, on evidence.",
+        "",
+        "Verbs:",
+        *(f"  {name:<{width}}  {verb.help}" for name, verb in VERBS.items()),
+        "",
+        "`regard VERB --help` shows the options of a verb, with an example.",
+        "`regard --version` shows the version.",
+    ]
+    return "\n".join(lines)
+
+
+def run_verb(name: str, arguments: Sequence[str]) -> None:
+    """Run one verb on its own arguments; leaves through SystemExit, as Typer does."""
+    verb = look_up("verb", name, VERBS)
+    import typer
+
+    app = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,  # rich would double the start-up time of every verb
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.command(name=name, epilog=f"Example: {verb.example}")(import_module(verb.module).run)
+    app(args=list(arguments), prog_name=f"regard {name}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The `regard` command. Exit codes: 0 done, 2 a mistake in what was asked, 130 interrupted."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if not words or words[0] in {"--help", "-h"}:
+            print(overview())
+        elif words[0] == "--version":
+            print(f"regard {__version__}")
+        else:
+            run_verb(words[0], words[1:])
+    except RegardError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

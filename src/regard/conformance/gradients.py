@@ -1,0 +1,92 @@
+"""Gradients are those of the function: by finite differences, and through the other face."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch.autograd.gradcheck import GradcheckError, gradcheck
+from torch.func import functional_call
+
+from regard.conformance.case import KEYS, KV_HEADS, LONG, Case
+from regard.conformance.inputs import Inputs, forward, weights
+from regard.conformance.verdict import CheckFailed, NotApplicable, close, demand
+from regard.core.masks import Mask
+from regard.core.mechanism import repeat_heads
+
+
+def gradient_check(case: Case) -> None:
+    """Finite differences, for every input and every parameter, under every mask."""
+    small = case.sized(num_heads=2, key_dim=3, query_dim=3, value_dim=2, max_length=5)
+    inputs = small.draw(batch_size=2, query_length=5, key_length=5).leaves()
+    parameters = dict(small.mechanism.named_parameters())
+    for mask in small.masks(inputs):
+        for name, tensor in {**inputs.tensors(), **parameters}.items():
+            if not tensor.requires_grad:
+                continue
+            try:
+                gradcheck(_FunctionOf(small, inputs, mask, name), tensor, fast_mode=True)
+            except GradcheckError as error:
+                numbers = " ".join(str(error).split())
+                raise CheckFailed(f"gradient of {name} under {mask}: {numbers}") from error
+
+
+def gradients_through_weights(case: Case) -> None:
+    """Through `forward` and `weights @ value` the same; for the values that is weightsᵀ @ g."""
+    lengths = (KEYS, LONG) if case.fits(LONG) else (KEYS,)
+    for length in lengths:
+        inputs = case.draw_tokens(length, batch_size=2, num_kv_heads=KV_HEADS).leaves()
+        bias = case.bias() if case.promised.score_bias else None
+        named = {**inputs.tensors(), **dict(case.mechanism.named_parameters())}
+        if bias is not None:
+            named["bias"] = bias.slopes.requires_grad_()
+        for mask in case.masks(inputs):
+            output = forward(case.mechanism, inputs, mask, bias)
+            value = repeat_heads(inputs.value, case.num_heads)
+            other = weights(case.mechanism, inputs, mask, bias) @ value
+            direction = torch.randn(output.shape, generator=case.generator, dtype=output.dtype)
+            got, expected = (
+                _gradients(output, direction, named),
+                _gradients(other, direction, named),
+            )
+            for name, gradient in got.items():
+                what = f"gradient of {name} through forward against through weights under {mask}"
+                close(gradient, expected[name], what)
+
+
+def every_parameter_learns(case: Case) -> None:
+    """Each trainable parameter receives a gradient that is finite and not zero."""
+    parameters = {n: p for n, p in case.mechanism.named_parameters() if p.requires_grad}
+    if not parameters:
+        raise NotApplicable("it has no trainable parameters")
+    output = forward(case.mechanism, case.draw_tokens(KEYS), case.open_mask)
+    demand(output.requires_grad, "the output depends on none of its parameters")
+    direction = torch.randn(output.shape, generator=case.generator, dtype=output.dtype)
+    for name, gradient in _gradients(output, direction, parameters).items():
+        demand(bool(gradient.isfinite().all()), f"the gradient of {name} is not finite")
+        demand(bool((gradient != 0).any()), f"the parameter {name} receives no gradient")
+
+
+def _gradients(output: Tensor, direction: Tensor, named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    # What is not used has a gradient of zero.
+    gradients = torch.autograd.grad(
+        output, list(named.values()), direction, retain_graph=True, materialize_grads=True
+    )
+    return dict(zip(named, gradients, strict=True))
+
+
+class _FunctionOf:
+    """`forward` as a function of one of its tensors."""
+
+    def __init__(self, case: Case, inputs: Inputs, mask: Mask, name: str) -> None:
+        self.mechanism, self.inputs, self.mask, self.name = case.mechanism, inputs, mask, name
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        if self.name in self.inputs.tensors():
+            return forward(self.mechanism, self.inputs.with_tensors({self.name: tensor}), self.mask)
+        given = (self.inputs.query, self.inputs.key, self.inputs.value, self.mask)
+        output: Tensor = functional_call(
+            self.mechanism, {self.name: tensor}, given, dict(self.inputs.extras)
+        )
+        return output

@@ -1,0 +1,68 @@
+"""The pytest plug-in that comes with the package: `pytest --regard-check my.py:MyAttention`.
+
+pytest imports this module in every project that has regard installed, before any conftest: it must
+stay free of torch and of the other rooms, which are imported inside the functions that need them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--regard-check` and `--regard-seed`."""
+    group = parser.getgroup("regard", "regard: the contract of attention mechanisms")
+    group.addoption(
+        "--regard-check",
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="Run every check of a mechanism as a test: a name, or FILE.py:CLASS. May be repeated.",
+    )
+    group.addoption("--regard-seed", type=int, default=0, help="The seed of those checks.")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -k and -m choose among the items
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Add one item for every check of every target."""
+    targets = config.getoption("--regard-check")
+    if not targets:
+        return
+    from regard.conformance.parametrize import BoundCheck
+    from regard.conformance.subjects import find_subjects
+    from regard.conformance.table import CHECKS
+    from regard.core.errors import RegardError
+
+    seed = config.getoption("--regard-seed")
+    try:
+        subjects = [subject for target in targets for subject in find_subjects(target)]
+    except RegardError as error:
+        raise pytest.UsageError(str(error)) from error
+    items += [
+        CheckItem.from_parent(
+            session, name=f"{subject.name}[{check}]", run=BoundCheck(subject, check, seed)
+        )
+        for subject in subjects
+        for check in CHECKS
+    ]
+
+
+class CheckItem(pytest.Item):
+    """One check of one mechanism."""
+
+    def __init__(self, *, run: Callable[[], None], **words: Any) -> None:
+        super().__init__(**words)
+        self.run = run
+
+    def runtest(self) -> None:
+        """Run the check."""
+        self.run()
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        """Where pytest says the test is."""
+        return self.path, None, self.name

@@ -1,0 +1,138 @@
+"""Every check: its name, where it lives, and what it demands, in one line.
+
+The table holds strings, so listing the checks imports neither them nor torch. The function has the
+name of the entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Check:
+    """The module of `regard.conformance` that holds the function, and what the function demands."""
+
+    module: str
+    demands: str
+
+
+CHECKS: dict[str, Check] = {
+    "capabilities_well_formed": Check(
+        "declarations", "capabilities, extras and cost hold values of the declared kinds"
+    ),
+    "forward_equals_weights": Check(
+        "faces", "forward is weights @ value under every mask it takes, alone and combined"
+    ),
+    "weights_are_forward_on_one_hot": Check(
+        "faces", "values that are one-hot vectors come out as the weights"
+    ),
+    "grouped_heads": Check(
+        "faces", "fewer key/value heads give what repeating each for its group gives"
+    ),
+    "unequal_widths": Check(
+        "faces", "queries may be wider than keys if the constructor takes both widths"
+    ),
+    "score_bias_in_both_faces": Check(
+        "faces", "a score bias changes forward and weights alike, and a zero bias neither"
+    ),
+    "rows_sum_to_one_or_zero": Check(
+        "rows", "a row of weights sums to one, or to zero with nothing to attend to"
+    ),
+    "weights_nonnegative": Check("rows", "no weight is negative"),
+    "causal_leak_values": Check(
+        "causality", "later positions leave earlier outputs as they are, however large they are"
+    ),
+    "causal_leak_gradients": Check(
+        "causality", "the gradient of an output with respect to anything later is exactly zero"
+    ),
+    "causal_alignment": Check(
+        "causality", "the last query stands at the last key, with fewer queries or with more"
+    ),
+    "masked_pairs_have_no_weight": Check("masking", "the weight of a forbidden pair is exactly 0"),
+    "masking_is_deleting": Check(
+        "masking", "a query reads under a mask what it would read from only the keys it may see"
+    ),
+    "window_mask": Check(
+        "masking", "Window(0) is the own position, a wide window is none, the outside has no say"
+    ),
+    "padding_invariance": Check(
+        "masking", "padded keys may hold anything and are as if they were cut off"
+    ),
+    "fully_masked_rows": Check(
+        "masking", "a query with nothing to attend to gets zeros and sends back zeros"
+    ),
+    "batch_independence": Check("independence", "a row alone gives what it gives in any batch"),
+    "head_independence": Check("independence", "one head's inputs leave the others as they are"),
+    "permutation_behaviour": Check(
+        "independence", "the order of the keys matters if declared position_aware, else not"
+    ),
+    "decoding_equals_forward": Check(
+        "decoding", "token by token, or in pieces, step gives the rows of the causal forward"
+    ),
+    "decoding_with_bias": Check("decoding", "the same with a score bias"),
+    "extending_in_pieces": Check(
+        "decoding", "a read after several extends is the last row of forward over all the keys"
+    ),
+    "reading_padded_keys": Check(
+        "decoding", "one padded extend and many reads give what forward gives on the real keys"
+    ),
+    "decoding_after_padding": Check(
+        "decoding", "prompts of different lengths each continue where they ended"
+    ),
+    "decoding_nothing": Check("edges", "extending by no tokens changes nothing"),
+    "reading_nothing": Check("states", "an empty state reads as zeros"),
+    "state_form": Check("states", "a state is a named tuple of batch-first tensors with position"),
+    "state_position": Check("states", "position counts the real tokens of each row"),
+    "state_select": Check(
+        "states", "after select(index) decoding continues on the reordered, repeated rows"
+    ),
+    "state_not_mutated": Check(
+        "states", "extend and read leave a state as it was, so that it can be branched from"
+    ),
+    "chunk_size_independence": Check("forms", "the attribute chunk_size changes no number"),
+    "form_independence": Check("forms", "the attribute form changes no number"),
+    "gradient_check": Check(
+        "gradients", "gradients of every input and parameter are those of finite differences"
+    ),
+    "gradients_through_weights": Check(
+        "gradients", "gradients through forward are those through weights @ value"
+    ),
+    "every_parameter_learns": Check("gradients", "every parameter receives a nonzero gradient"),
+    "lengths_zero_and_one": Check("edges", "no keys, no queries, one of each"),
+    "memory_layout": Check("tensors", "transposed, strided and expanded inputs give the same"),
+    "inputs_not_mutated": Check("tensors", "no face writes into what it was given"),
+    "dtype_preserved": Check("tensors", "the output has the number type of the input"),
+    "finite_at_large_scores": Check(
+        "robustness", "outputs and gradients stay finite in float32 with inputs 100 times too large"
+    ),
+    "float32_matches_float64": Check("robustness", "float32 gives float64's output to four digits"),
+    "deterministic_in_eval": Check(
+        "robustness", "the same call gives the same bits, in training mode too"
+    ),
+    "declared_products": Check("costs", "declared products are exactly those counted"),
+    "declared_functions": Check("costs", "declared function evaluations are exactly those counted"),
+    "declared_memory": Check("costs", "declared memory is within a factor of two of the peak"),
+    "declared_parameters": Check("costs", "declared parameters are exactly those there are"),
+    "declared_state": Check("costs", "declared state is exactly what the decoding state holds"),
+    "declared_sequential_steps": Check(
+        "steps", "sequential steps grow with the length if the chain of dependent operators does"
+    ),
+    "declared_longest_path": Check(
+        "steps", "the longest path is what walking along the nonzero weights takes"
+    ),
+    "state_dict_round_trip": Check(
+        "saving", "saved and loaded into another instance it gives the same output"
+    ),
+    "refuses_foreign_masks": Check("refusals", "a kind of mask that is not declared is refused"),
+    "refuses_missing_causal": Check(
+        "refusals", "a mechanism that requires a causal mask refuses to work without"
+    ),
+    "refuses_overlong": Check(
+        "refusals", "more keys than max_length are refused, naming both numbers"
+    ),
+    "refuses_uneven_heads": Check(
+        "refusals", "key/value heads that do not divide the query heads are refused"
+    ),
+    "refuses_unknown_keyword": Check("refusals", "a keyword that is not declared is refused"),
+}

@@ -1,0 +1,216 @@
+"""Counts what really runs: matrix products, function evaluations, peak memory, dependency depth.
+
+A dispatch mode sees every operator torch executes, forward and backward. Public counters miss the n²
+term of fused attention on a CPU and count an LSTM as nothing; here both have a formula, and an operator
+that hides products without one is refused rather than counted as zero.
+
+    with Counter() as counter:
+        model(inputs)
+    counter.products, counter.functions, counter.peak_memory, counter.depth
+
+`peak_memory` is in numbers, beyond what existed before; `depth` is the longest chain of operators each
+of which needed the one before, an LSTM's steps included.
+
+Conventions: a multiply-add is 2; a softmax is one function evaluation an entry; fused attention counts
+every query–key pair it is given, masked or not.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections import Counter as Tally
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+from regard.core.errors import RegardError
+
+
+def _matrix_product(inputs: tuple[Any, ...], _: Any) -> int:
+    left, right = inputs[-2:]
+    return 2 * int(left.numel()) * int(right.shape[-1])
+
+
+def _dot_product(inputs: tuple[Any, ...], _: Any) -> int:
+    return 2 * int(inputs[0].numel())
+
+
+def _matrix_vector(inputs: tuple[Any, ...], _: Any) -> int:
+    return 2 * int(inputs[-2].numel())
+
+
+def _convolution(inputs: tuple[Any, ...], output: Any) -> int:
+    _, weight = inputs[:2]
+    transposed = bool(inputs[6])
+    positions = inputs[0] if transposed else output
+    return 2 * int(positions.numel() * math.prod(weight.shape[1:]))
+
+
+def _convolution_backward(inputs: tuple[Any, ...], output: Any) -> int:
+    gradient, _, weight = inputs[:3]
+    products = 2 * int(gradient.numel() * math.prod(weight.shape[1:]))
+    return products * sum(part is not None for part in output[:2])
+
+
+def _attention_pairs(query: Tensor, key: Tensor) -> int:
+    return int(math.prod(query.shape[:-1]) * key.shape[-2])
+
+
+def _fused_attention(inputs: tuple[Any, ...], _: Any) -> int:
+    query, key, value = inputs[:3]
+    return 2 * _attention_pairs(query, key) * int(query.shape[-1] + value.shape[-1])
+
+
+def _fused_attention_backward(inputs: tuple[Any, ...], _: Any) -> int:
+    # Scores again, then the gradients of weights, values, queries and keys: five products.
+    _, query, key, value = inputs[:4]
+    return 2 * _attention_pairs(query, key) * int(3 * query.shape[-1] + 2 * value.shape[-1])
+
+
+def _recurrent_layer(inputs: tuple[Any, ...], _: Any) -> int:
+    sequence, input_weight, hidden_weight = inputs[:3]
+    vectors = math.prod(sequence.shape[:-1])
+    return 2 * int(vectors * (input_weight.numel() + hidden_weight.numel()))
+
+
+def _recurrent_layer_backward(inputs: tuple[Any, ...], output: Any) -> int:
+    # The gradient of a product is two products.
+    return 2 * _recurrent_layer(inputs, output)
+
+
+_aten = torch.ops.aten
+PRODUCTS: dict[Any, Callable[[tuple[Any, ...], Any], int]] = {
+    _aten.mm: _matrix_product,
+    _aten.bmm: _matrix_product,
+    _aten.addmm: _matrix_product,
+    _aten.addmm_: _matrix_product,
+    _aten.baddbmm: _matrix_product,
+    _aten.baddbmm_: _matrix_product,
+    _aten.addbmm: _matrix_product,
+    _aten.mv: _matrix_vector,
+    _aten.addmv: _matrix_vector,
+    _aten.dot: _dot_product,
+    _aten.convolution: _convolution,
+    _aten.convolution_backward: _convolution_backward,
+    _aten._scaled_dot_product_flash_attention_for_cpu: _fused_attention,
+    _aten._scaled_dot_product_flash_attention_for_cpu_backward: _fused_attention_backward,
+    _aten.mkldnn_rnn_layer: _recurrent_layer,
+    _aten.mkldnn_rnn_layer_backward: _recurrent_layer_backward,
+}
+
+# Functions evaluated once for every element of the output.
+FUNCTIONS = {
+    getattr(_aten, name)
+    for stem in ("exp", "tanh", "sigmoid", "elu", "log", "sin", "cos", "erf", "reciprocal")
+    for name in (stem, f"{stem}_")
+} | {
+    _aten._softmax,
+    _aten.softmax,
+    _aten._safe_softmax,
+    _aten._log_softmax,
+    _aten.gelu,
+    _aten.silu,
+    _aten.softplus,
+    _aten.log_sigmoid_forward,
+    _aten.exp2,
+}
+
+# Operators that do matrix products inside; without a formula above they would count as nothing.
+OPAQUE = ("attention", "rnn_layer", "lstm", "gru", "linalg", "conv", "triangular", "cdist")
+HARMLESS = {_aten.linalg_vector_norm, _aten._to_copy}
+SOLVES = {_aten.linalg_solve_triangular, _aten.triangular_solve}
+
+
+class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operators run inside its `with` block. The module's text says what each figure is."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.products = 0
+        self.functions = 0
+        self.depth = 0
+        self.peak_memory = 0
+        self.by_operator: Tally[str] = Tally()
+        self._live_memory = 0
+        self._depths: dict[int, int] = {}
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        inputs = (*args, *(kwargs or {}).values())
+        tensors = [tensor for tensor in tree_iter(inputs) if isinstance(tensor, Tensor)]
+        existing = {_storage_of(tensor) for tensor in tensors}
+        output = func(*args, **(kwargs or {}))
+        self._count(func, args, output)
+        # What is merely overwritten is not waited for.
+        overwrites = func.overloadpacket is _aten.copy_ or (kwargs or {}).get("beta") == 0
+        awaited = {_storage_of(tensor) for tensor in tensors[1:]} if overwrites else existing
+        depth = max((self._depths.get(storage, 0) for storage in awaited), default=0)
+        depth += _steps_inside(func, args)
+        self.depth = max(self.depth, depth)
+        for tensor in tree_iter(output):
+            if isinstance(tensor, Tensor):
+                self._follow(tensor, depth, is_new=_storage_of(tensor) not in existing)
+        return output
+
+    def _count(self, func: Any, args: tuple[Any, ...], output: Any) -> None:
+        """Add the operator's products and functions."""
+        packet = func.overloadpacket
+        products = 0
+        if packet in PRODUCTS:
+            products = PRODUCTS[packet](args, output)
+        elif packet in SOLVES:
+            # Forward substitution does half the multiply-adds of a full product.
+            triangle, right = args[:2]
+            products = int(triangle.shape[-1]) * int(right.numel())
+        elif packet not in HARMLESS and any(word in packet.__name__ for word in OPAQUE):
+            raise RegardError(
+                f"The counter has no formula for the operator '{packet.__name__}', which does matrix "
+                "products inside. Add one to regard.core.counter.PRODUCTS."
+            )
+        if "attention" in packet.__name__:
+            query, key = args[1:3] if packet.__name__.endswith("backward") else args[:2]
+            self.functions += _attention_pairs(query, key)
+        elif packet in FUNCTIONS:
+            first = next(part for part in tree_iter(output) if isinstance(part, Tensor))
+            self.functions += first.numel()
+        elif packet is _aten.mkldnn_rnn_layer:
+            # Three sigmoids and two tanh for every number of an LSTM's hidden state.
+            self.functions += 5 * output[0].numel()
+        if products:
+            self.products += products
+            self.by_operator[packet.__name__] += products
+
+    def _follow(self, tensor: Tensor, depth: int, *, is_new: bool) -> None:
+        storage = tensor.untyped_storage()
+        identity = _storage_of(tensor)
+        self._depths[identity] = max(depth, 0 if is_new else self._depths.get(identity, 0))
+        if is_new and storage.nbytes():
+            numbers = storage.nbytes() // tensor.element_size()
+            self._live_memory += numbers
+            self.peak_memory = max(self.peak_memory, self._live_memory)
+            weakref.finalize(storage, self._forget, identity, numbers)
+
+    def _forget(self, identity: int, numbers: int) -> None:
+        self._live_memory -= numbers
+        self._depths.pop(identity, None)
+
+
+def _steps_inside(func: Any, args: tuple[Any, ...]) -> int:
+    """How many steps of an operator wait for one another."""
+    if "rnn_layer" in func.overloadpacket.__name__:
+        return int(args[0].shape[0])
+    return 0 if func.is_view else 1
+
+
+def _storage_of(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)

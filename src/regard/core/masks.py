@@ -1,0 +1,153 @@
+"""Who may attend to whom, as values that describe themselves.
+
+A mask is a conjunction of up to four rules, so that a mechanism can lower it to whatever its kernel
+is fastest with instead of receiving an n × n tensor. The boolean form reads *True = may attend*.
+
+    Causal()            a query sees the keys up to its own position
+    Window(r)           a query sees the keys at most r positions away
+    Padding(lengths)    only the first lengths[b] keys of row b are real
+    Allowed(matrix)     anything else, spelled out as a boolean tensor
+
+They combine with `&`: `Causal() & Padding(lengths)`. Positions are aligned at the end: the last of n_q
+queries stands where the last of n_k keys stands, so query i is at position i + n_k - n_q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.core.errors import RegardError
+
+Rule = TypeVar("Rule", int, Tensor)
+
+MASK_KINDS = ("causal", "padding", "window", "allowed")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Mask:
+    """The conjunction of the rules that are set; `Mask()` forbids nothing."""
+
+    causal: bool = False
+    radius: int | None = None
+    lengths: Int[Tensor, " batch"] | None = None
+    allowed: Bool[Tensor, "..."] | None = None
+
+    def __and__(self, other: Mask) -> Mask:
+        return Mask(
+            causal=self.causal or other.causal,
+            radius=_merge(self.radius, other.radius, min),
+            lengths=_merge(self.lengths, other.lengths, torch.minimum),
+            allowed=_merge(self.allowed, other.allowed, torch.logical_and),
+        )
+
+    def __repr__(self) -> str:
+        parts = []
+        if self.causal:
+            parts.append("Causal()")
+        if self.radius is not None:
+            parts.append(f"Window({self.radius})")
+        if self.lengths is not None:
+            parts.append(f"Padding({self.lengths.tolist()})")
+        if self.allowed is not None:
+            parts.append(f"Allowed({'×'.join(map(str, self.allowed.shape))})")
+        return " & ".join(parts) or "Mask()"
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Which rules are set, by the names in `MASK_KINDS`."""
+        is_set = {
+            "causal": self.causal,
+            "window": self.radius is not None,
+            "padding": self.lengths is not None,
+            "allowed": self.allowed is not None,
+        }
+        return frozenset(kind for kind, present in is_set.items() if present)
+
+    def boolean(
+        self, query_length: int, key_length: int, *, device: torch.device | None = None
+    ) -> Bool[Tensor, "_batch _heads {query_length} {key_length}"] | None:
+        """The whole mask as a tensor, True = may attend; None when nothing is forbidden."""
+        query_positions = torch.arange(query_length, device=device) + key_length - query_length
+        key_positions = torch.arange(key_length, device=device)
+        distance = query_positions[:, None] - key_positions[None, :]
+        rule: Tensor | None = None
+        if self.causal:
+            rule = _merge(rule, (distance >= 0)[None, None], torch.logical_and)
+        if self.radius is not None:
+            rule = _merge(rule, (distance.abs() <= self.radius)[None, None], torch.logical_and)
+        if self.lengths is not None:
+            real = self.keep(key_length)[:, None, None, :].expand(-1, 1, query_length, -1)
+            rule = _merge(rule, real, torch.logical_and)
+        if self.allowed is not None:
+            rule = _merge(rule, self.allowed, torch.logical_and)
+        return rule
+
+    def keep(self, key_length: int) -> Bool[Tensor, "batch {key_length}"]:
+        """Which keys are real, from `lengths` (which must be set)."""
+        assert self.lengths is not None
+        return torch.arange(key_length, device=self.lengths.device) < self.lengths[:, None]
+
+    def without(self, *names: str) -> Mask:
+        """The same mask with the named fields unset."""
+        kept = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in names}
+        return Mask(**kept)
+
+
+NO_MASK = Mask()
+
+
+def _merge(first: Rule | None, second: Rule | None, both: Callable[..., Rule]) -> Rule | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return both(first, second)
+
+
+class Causal(Mask):
+    """A query sees the keys up to its own position."""
+
+    def __init__(self) -> None:
+        super().__init__(causal=True)
+
+
+class Window(Mask):
+    """A query sees the keys at most `radius` positions before or after its own."""
+
+    def __init__(self, radius: int) -> None:
+        if radius < 0:
+            raise RegardError(f"Window radius is {radius}; it must be 0 or more.")
+        super().__init__(radius=radius)
+
+
+class Padding(Mask):
+    """Only the first `lengths[b]` keys of row b are real."""
+
+    def __init__(self, lengths: Tensor) -> None:
+        if lengths.dim() != 1:
+            raise RegardError(
+                f"Padding lengths have shape {tuple(lengths.shape)}; give one length a row, "
+                "shape (batch,). For any other pattern use Allowed(boolean tensor)."
+            )
+        super().__init__(lengths=lengths)
+
+
+class Allowed(Mask):
+    """Any pattern: a boolean tensor that broadcasts to (batch, heads, n_q, n_k), True = may attend."""
+
+    def __init__(self, allowed: Tensor) -> None:
+        if allowed.dtype != torch.bool:
+            raise RegardError(
+                f"Allowed mask has dtype {allowed.dtype}; it must be torch.bool with True = may "
+                "attend. An additive float mask m is Allowed(m == 0)."
+            )
+        if allowed.dim() not in (2, 4):
+            raise RegardError(
+                f"Allowed mask has shape {tuple(allowed.shape)}; it must be (n_q, n_k) or "
+                "broadcast to (batch, heads, n_q, n_k)."
+            )
+        super().__init__(allowed=allowed if allowed.dim() == 4 else allowed[None, None])

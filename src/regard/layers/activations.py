@@ -1,0 +1,26 @@
+"""Activations by name, with what they cost: function evaluations an entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Activation(NamedTuple):
+    """A function of every entry, and how many transcendental functions it evaluates."""
+
+    function: Callable[[Tensor], Tensor]
+    evaluations: int
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": Activation(F.relu, 0),
+    "gelu": Activation(F.gelu, 1),
+    "silu": Activation(F.silu, 1),
+    "tanh": Activation(torch.tanh, 1),
+    "sigmoid": Activation(torch.sigmoid, 1),
+}

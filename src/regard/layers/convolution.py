@@ -1,0 +1,74 @@
+"""Convolution over positions: each output sees `width` neighbouring positions (Kim 2014).
+
+Centred, a position sees (width − 1)/2 to either side; causal, width − 1 back. Unlike attention the
+weights are the same everywhere, and far positions meet only after many layers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.core.cost import Cost
+from regard.core.errors import RegardError
+from regard.core.masks import NO_MASK, Mask
+from regard.layers.layer_cost import SequenceShape
+from regard.layers.padding import refuse_all_but_padding
+
+
+class Convolution(nn.Module):
+    """From `model_dim` to `output_dim` features (as many unless given), at every `stride`-th place.
+
+    Padded positions count as zeros, like those beyond the ends; there are ⌈length/stride⌉ outputs,
+    of which the first `output_lengths(lengths)` are real.
+    """
+
+    def __init__(
+        self,
+        *,
+        model_dim: int,
+        output_dim: int | None = None,
+        width: int = 3,
+        causal: bool = False,
+        stride: int = 1,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if width < 2 or not (causal or width % 2):
+            raise RegardError(
+                f"Convolution has width={width}, causal={causal}: a centred one needs an odd width "
+                "of 3 or more, a causal one a width of 2 or more. For width 1 use FeedForward."
+            )
+        self.reach = width - 1 if causal else (width - 1) // 2
+        self.ahead = 0 if causal else self.reach
+        self.linear = nn.Conv1d(model_dim, output_dim or model_dim, width, stride=stride, bias=bias)
+
+    def forward(
+        self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
+    ) -> Float[Tensor, "batch output_length output_dim"]:
+        refuse_all_but_padding("Convolution", mask)
+        if mask.lengths is not None:
+            # Filled, not multiplied: what stands in a padded place may be infinite.
+            x = x.masked_fill(~mask.keep(x.shape[1])[:, :, None], 0.0)
+        output: Tensor = self.linear(F.pad(x.transpose(1, 2), (self.reach, self.ahead)))
+        return output.transpose(1, 2)
+
+    def output_lengths(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+        """How many outputs of each row stand on real positions."""
+        stride = self.linear.stride[0]
+        return (lengths + stride - 1) // stride
+
+    def cost(self, shape: SequenceShape) -> Cost:
+        """width · n · model_dim · output_dim multiply-adds; the path is for stride 1."""
+        weight = self.linear.weight
+        outputs = shape.batch_size * math.ceil(shape.length / self.linear.stride[0])
+        return Cost(
+            products=2 * outputs * weight.numel(),
+            memory=shape.rows * weight.shape[1] + outputs * weight.shape[0],
+            parameters=sum(parameter.numel() for parameter in self.parameters()),
+            sequential_steps=1,
+            longest_path=max(1, math.ceil((shape.length - 1) / self.reach)),
+        )

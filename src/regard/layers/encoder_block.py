@@ -1,0 +1,75 @@
+"""Encoder block: self-attention, then feed-forward, each with a way round it (Vaswani et al. 2017).
+
+Under `Causal()` it is the block of a decoder-only language model, and decodes token by token.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.core.cost import Cost
+from regard.core.masks import NO_MASK, Mask
+from regard.core.state import State, Step
+from regard.layers.feed_forward import FeedForward
+from regard.layers.layer_cost import SequenceShape
+from regard.layers.multi_head import MultiHead
+from regard.layers.residual import Residual
+
+
+class EncoderBlock(nn.Module):
+    """Given its attention and its feed-forward; dropout is theirs."""
+
+    def __init__(
+        self,
+        *,
+        attention: MultiHead,
+        feed_forward: FeedForward,
+        norm_first: bool = True,
+        norm_epsilon: float = 1e-5,
+    ) -> None:
+        super().__init__()
+        model_dim = attention.sizes.model_dim
+        self.attention = attention
+        self.around_attention = Residual(
+            model_dim=model_dim, norm_first=norm_first, norm_epsilon=norm_epsilon
+        )
+        self.feed_forward = feed_forward
+        self.around_feed_forward = Residual(
+            model_dim=model_dim, norm_first=norm_first, norm_epsilon=norm_epsilon
+        )
+
+    def forward(
+        self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
+    ) -> Float[Tensor, "batch length model_dim"]:
+        attended = self.attention(self.around_attention.enter(x), mask=mask)
+        return self._fed_forward(self.around_attention.join(x, attended))
+
+    def weights(
+        self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
+    ) -> Float[Tensor, "batch heads length length"]:
+        """Who read whom in `forward` of the same arguments."""
+        return self.attention.weights(self.around_attention.enter(x), mask=mask)
+
+    def start(self, batch_size: int) -> State:
+        """The state before any token."""
+        return self.attention.start(batch_size)
+
+    def step(self, state: State, x: Float[Tensor, "batch new_length model_dim"]) -> Step:
+        """The rows that `forward` under `Causal()` would give the new tokens."""
+        attended = self.attention.step(state, self.around_attention.enter(x))
+        output = self._fed_forward(self.around_attention.join(x, attended.output))
+        return Step(output, attended.state)
+
+    def _fed_forward(self, x: Tensor) -> Tensor:
+        around = self.around_feed_forward
+        return around.join(x, self.feed_forward(around.enter(x)))
+
+    def cost(self, shape: SequenceShape) -> Cost:
+        """What `forward` takes."""
+        return (
+            self.attention.cost(shape)
+            + self.around_attention.cost(shape)
+            + self.feed_forward.cost(shape)
+            + self.around_feed_forward.cost(shape)
+        )

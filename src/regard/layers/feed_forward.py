@@ -1,0 +1,51 @@
+"""Feed-forward: two linear layers with an activation between, at every position alone.
+
+W₂ activation(W₁ x + b₁) + b₂     (Vaswani et al. 2017, eq. 2)
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.core.cost import Cost
+from regard.core.names import look_up
+from regard.layers.activations import ACTIVATIONS
+from regard.layers.layer_cost import SequenceShape, cost_of
+
+
+class FeedForward(nn.Module):
+    """From `model_dim` through `hidden_dim` (four times as wide unless given) and back.
+
+    `dropout` is on the hidden features and on the output.
+    """
+
+    def __init__(
+        self,
+        *,
+        model_dim: int,
+        hidden_dim: int | None = None,
+        activation: str = "relu",
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.activation = look_up("activation", activation, ACTIVATIONS)
+        self.widen = nn.Linear(model_dim, hidden_dim or 4 * model_dim, bias=bias)
+        self.narrow = nn.Linear(self.widen.out_features, model_dim, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "batch length model_dim"]
+    ) -> Float[Tensor, "batch length model_dim"]:
+        hidden = self.dropout(self.activation.function(self.widen(x)))
+        output: Tensor = self.dropout(self.narrow(hidden))
+        return output
+
+    def cost(self, shape: SequenceShape) -> Cost:
+        """What `forward` takes. It mixes no positions, and so shortens no path."""
+        entries = shape.rows * self.widen.out_features
+        activated = Cost(functions=entries * self.activation.evaluations, memory=entries)
+        return (
+            cost_of(self.widen, rows=shape.rows) + activated + cost_of(self.narrow, rows=shape.rows)
+        )

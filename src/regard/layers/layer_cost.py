@@ -1,0 +1,49 @@
+"""The sizes a layer is priced for, and the costs of the parts that many layers have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from torch import nn
+
+from regard.core.cost import Cost, linear_cost
+from regard.core.errors import RegardError
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceShape:
+    """The sizes of one layer call; the widths are the layer's own.
+
+    `context_length` is the length of the other sequence, for the layers that read one.
+    """
+
+    batch_size: int = 1
+    length: int
+    context_length: int | None = None
+    causal: bool = False
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            size = getattr(self, field.name)
+            if size is not None and field.name != "causal" and size < 1:
+                raise RegardError(f"SequenceShape has {field.name}={size}; it must be 1 or more.")
+
+    @property
+    def rows(self) -> int:
+        """How many positions there are in the whole batch."""
+        return self.batch_size * self.length
+
+
+def norm_cost(*, rows: int, model_dim: int) -> Cost:
+    """A layer norm: no products, a gain and a bias for every feature."""
+    return Cost(memory=rows * model_dim, parameters=2 * model_dim)
+
+
+def cost_of(linear: nn.Linear, *, rows: int) -> Cost:
+    """What a linear layer takes for so many vectors."""
+    return linear_cost(
+        rows=rows,
+        in_features=linear.in_features,
+        out_features=linear.out_features,
+        bias=linear.bias is not None,
+    )

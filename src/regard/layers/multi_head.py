@@ -1,0 +1,221 @@
+"""Multi-head attention: any mechanism, several times over, between linear projections.
+
+    output = W_o · concat(mechanism(W_q x, W_k c, W_v c) for each head)     (Vaswani et al. 2017)
+
+In self-attention the context c is x itself; in cross-attention it is another sequence. Key/value
+heads may be fewer than query heads (grouped queries; Shazeer 2019, Ainslie et al. 2023). Whatever
+the mechanism declares as `extras` is computed here from the context.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.core.cost import AttentionShape, Cost
+from regard.core.errors import RegardError
+from regard.core.masks import NO_MASK, Mask
+from regard.core.mechanism import Mechanism, Role, ScoreBias
+from regard.core.state import State, Step
+from regard.layers.extra_projections import ExtraProjections
+from regard.layers.given_mechanism import given_mechanism
+from regard.layers.head_sizes import HeadSizes
+from regard.layers.layer_cost import SequenceShape, cost_of
+from regard.layers.position_fit import require_position_fit
+from regard.layers.projections import Heads, build_projection, reset
+from regard.layers.rotary import Rotary
+from regard.layers.token_positions import token_positions
+from regard.mechanisms.fitting import require_call_fit, require_fit
+
+
+class MultiHead(nn.Module):
+    """A mechanism with `num_heads` heads, as a layer from `model_dim` to `model_dim`.
+
+    mechanism        a name of the table (its options in `mechanism_options`), or one already built
+    num_kv_heads     key/value heads, a divisor of `num_heads`; as many unless given
+    head_dim         width of a query and a key; `model_dim / num_heads` unless given
+    value_dim        width of a value; `head_dim` unless given
+    context_dim      width of the other sequence, with role "cross"; `model_dim` unless given
+    position         `Rotary`, or a score bias such as `Alibi`; for role "self"
+    max_length       for mechanisms, given by name, whose number of positions is bounded
+    dropout          on the output; never on weights, or `weights` would not be what was used
+    """
+
+    def __init__(
+        self,
+        *,
+        model_dim: int,
+        num_heads: int,
+        mechanism: Mechanism | str = "scaled_dot",
+        mechanism_options: dict[str, Any] | None = None,
+        role: Role = "self",
+        num_kv_heads: int | None = None,
+        head_dim: int | None = None,
+        value_dim: int | None = None,
+        context_dim: int | None = None,
+        position: Rotary | ScoreBias | None = None,
+        max_length: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.role: Role = role
+        self.sizes = HeadSizes.of(
+            role=role,
+            model_dim=model_dim,
+            context_dim=context_dim,
+            num_heads=num_heads,
+            num_kv_heads=num_kv_heads,
+            head_dim=head_dim,
+            value_dim=value_dim,
+        )
+        if position is not None:
+            require_position_fit(
+                position, role=role, num_heads=num_heads, head_dim=self.sizes.head_dim
+            )
+        mechanism = given_mechanism(
+            mechanism, options=mechanism_options or {}, sizes=self.sizes, max_length=max_length
+        )
+        self.rotary = position if isinstance(position, Rotary) else None
+        self.score_bias = None if isinstance(position, Rotary) else position
+        require_fit(mechanism, role=role, score_bias=self.score_bias is not None)
+        self.mechanism = mechanism
+        self.projection = build_projection(role=role, sizes=self.sizes, bias=bias)
+        self.extras = ExtraProjections(
+            extras=mechanism.extras,
+            context_dim=self.sizes.context_dim,
+            num_kv_heads=self.sizes.num_kv_heads,
+            key_dim=self.sizes.head_dim,
+        )
+        self.output = nn.Linear(num_heads * self.sizes.value_dim, model_dim, bias=bias)
+        reset(self.output, (model_dim,))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch query_length model_dim"],
+        context: Float[Tensor, "batch key_length context_dim"] | None = None,
+        mask: Mask = NO_MASK,
+    ) -> Float[Tensor, "batch query_length model_dim"]:
+        read = self._context(x, context)
+        heads = self._heads(x, read, mask)
+        return self._merge(self.mechanism(*heads, mask, **self.extras(read), **self._bias()))
+
+    def weights(
+        self,
+        x: Float[Tensor, "batch query_length model_dim"],
+        context: Float[Tensor, "batch key_length context_dim"] | None = None,
+        mask: Mask = NO_MASK,
+    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        """Who read whom in `forward` of the same arguments."""
+        read = self._context(x, context)
+        query, key, _ = self._heads(x, read, mask)
+        return self.mechanism.weights(query, key, mask, **self.extras(read), **self._bias())
+
+    def start(self, batch_size: int) -> State:
+        """The state before any token."""
+        weight = self.output.weight
+        state: State = self.mechanism.start(
+            batch_size=batch_size,
+            num_kv_heads=self.sizes.num_kv_heads,
+            key_dim=self.sizes.head_dim,
+            value_dim=self.sizes.value_dim,
+            dtype=weight.dtype,
+            device=weight.device,
+        )
+        return state
+
+    def extend(
+        self,
+        state: State,
+        context: Float[Tensor, "batch new_length context_dim"],
+        mask: Mask = NO_MASK,
+    ) -> State:
+        """The state after taking the context in; its rows may be padded: `Padding(lengths)`."""
+        key, value = self.projection.key_value(context)
+        if self.rotary is not None:
+            key = self.rotary(key, _continued(state, context))
+        extended: State = self.mechanism.extend(state, key, value, mask, **self.extras(context))
+        return extended
+
+    def read(
+        self, state: State, x: Float[Tensor, "batch query_length model_dim"]
+    ) -> Float[Tensor, "batch query_length model_dim"]:
+        """What x reads from everything taken in, standing at the last position taken in."""
+        query = self.projection.query(x)
+        if self.rotary is not None:
+            query = self.rotary(query, (state.position - 1)[:, None].expand(-1, x.shape[1]))
+        return self._merge(self.mechanism.read(state, query, **self._bias()))
+
+    def step(self, state: State, x: Float[Tensor, "batch new_length model_dim"]) -> Step:
+        """The rows that the causal `forward` would give the new tokens, in self-attention."""
+        if self.role == "cross":
+            raise RegardError(
+                "MultiHead with role 'cross' has no step: its context is not the new token. "
+                "Extend once with the context, then read with each token."
+            )
+        query, key, value = self.projection(x, x)
+        if self.rotary is not None:
+            rotation = self.rotary.rotation(_continued(state, x), query.dtype)
+            query, key = self.rotary.turn(query, rotation), self.rotary.turn(key, rotation)
+        step = self.mechanism.step(state, query, key, value, **self.extras(x), **self._bias())
+        return Step(self._merge(step.output), step.state)
+
+    def cost(self, shape: SequenceShape) -> Cost:
+        """What `forward` takes: the projections, the positions and the mechanism."""
+        key_length = shape.length if self.role == "self" else shape.context_length
+        if key_length is None:
+            raise RegardError("The cost of role 'cross' needs a SequenceShape with context_length.")
+        attention = AttentionShape(
+            batch_size=shape.batch_size,
+            num_heads=self.sizes.num_heads,
+            num_kv_heads=self.sizes.num_kv_heads,
+            query_length=shape.length,
+            key_length=key_length,
+            key_dim=self.sizes.head_dim,
+            value_dim=self.sizes.value_dim,
+            causal=shape.causal,
+        )
+        key_rows = shape.batch_size * key_length
+        return (
+            self.projection.cost(query_rows=shape.rows, key_rows=key_rows)
+            + self.extras.cost(rows=key_rows)
+            + (Cost() if self.rotary is None else self.rotary.cost(shape))
+            + self.mechanism.cost(attention)
+            + cost_of(self.output, rows=shape.rows)
+        )
+
+    def _context(self, x: Tensor, context: Tensor | None) -> Tensor:
+        if (context is None) != (self.role == "self"):
+            way_out = "pass x alone" if self.role == "self" else "pass the sequence to be read"
+            raise RegardError(
+                f"MultiHead has role '{self.role}' and was called "
+                f"{'without' if context is None else 'with'} a context: {way_out}."
+            )
+        return x if context is None else context
+
+    def _heads(self, x: Tensor, context: Tensor, mask: Mask) -> Heads:
+        """The one way to queries, keys and values, for `forward` and `weights` alike."""
+        require_call_fit(self.mechanism, role=self.role, mask=mask, key_length=context.shape[1])
+        heads: Heads = self.projection(x, context)
+        if self.rotary is None:
+            return heads
+        positions = token_positions(start=0, length=x.shape[1], device=x.device)
+        rotation = self.rotary.rotation(positions, heads.query.dtype)
+        return heads._replace(
+            query=self.rotary.turn(heads.query, rotation), key=self.rotary.turn(heads.key, rotation)
+        )
+
+    def _bias(self) -> dict[str, Any]:
+        # Mechanisms without scores have no such argument.
+        return {} if self.score_bias is None else {"bias": self.score_bias}
+
+    def _merge(self, heads: Tensor) -> Tensor:
+        merged: Tensor = self.dropout(self.output(heads.transpose(1, 2).flatten(2)))
+        return merged
+
+
+def _continued(state: State, x: Tensor) -> Tensor:
+    return token_positions(start=state.position, length=x.shape[1], device=x.device)

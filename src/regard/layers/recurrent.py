@@ -1,0 +1,146 @@
+"""Recurrent layer: LSTM, GRU or plain tanh, read left to right, or both ways.
+
+    lstm    Hochreiter & Schmidhuber 1997, with forget gates (Gers et al. 2000)
+    gru     Cho et al. 2014
+    tanh    Elman 1990
+
+Unlike attention its steps wait for one another, and two positions meet after as many steps as lie
+between them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from regard.core.cost import Cost
+from regard.core.errors import RegardError
+from regard.core.masks import NO_MASK, Mask
+from regard.core.names import look_up
+from regard.core.state import Step, select_rows
+from regard.layers.layer_cost import SequenceShape
+from regard.layers.padding import refuse_all_but_padding
+
+
+class Cell(NamedTuple):
+    """One of torch's layers; `gates` and `functions` count for each number of the hidden state."""
+
+    layer: type[nn.RNNBase]
+    gates: int
+    functions: int
+    has_memory: bool
+
+
+CELLS: dict[str, Cell] = {
+    "lstm": Cell(nn.LSTM, gates=4, functions=5, has_memory=True),
+    "gru": Cell(nn.GRU, gates=3, functions=3, has_memory=False),
+    "tanh": Cell(nn.RNN, gates=1, functions=1, has_memory=False),
+}
+
+
+class RecurrentState(NamedTuple):
+    """Where the reading stopped, a row for each direction; only an LSTM has a memory beside it."""
+
+    hidden: Float[Tensor, "batch directions hidden_dim"]
+    memory: Float[Tensor, "batch directions memory_dim"]
+    position: Int[Tensor, " batch"]
+
+    def select(self, index: Int[Tensor, " rows"]) -> Self:
+        """The state whose row r is this state's row index[r]."""
+        return select_rows(self, index)
+
+
+class Recurrent(nn.Module):
+    """From `model_dim` to `hidden_dim` features at every position, twice as many both ways."""
+
+    def __init__(
+        self, *, model_dim: int, hidden_dim: int, cell: str = "lstm", bidirectional: bool = False
+    ) -> None:
+        super().__init__()
+        self.cell = look_up("recurrent cell", cell, CELLS)
+        make: Any = self.cell.layer
+        self.layer: nn.RNNBase = make(
+            model_dim, hidden_dim, batch_first=True, bidirectional=bidirectional
+        )
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch length model_dim"],
+        mask: Mask = NO_MASK,
+        state: RecurrentState | None = None,
+    ) -> Step:
+        """Every position's features and the `RecurrentState` at the end of each row.
+
+        Outputs of padded positions are zeros; the backward direction starts at the last real one.
+        """
+        refuse_all_but_padding("Recurrent", mask)
+        state = self.start(x.shape[0]) if state is None else state
+        before: Any = state.hidden.transpose(0, 1).contiguous()
+        if self.cell.has_memory:
+            before = (before, state.memory.transpose(0, 1).contiguous())
+        if mask.lengths is None:
+            output, after = self.layer(x, before)
+            taken = torch.full_like(state.position, x.shape[1])
+        else:
+            output, after = self._packed(x, mask.lengths, before)
+            taken = mask.lengths.to(state.position)
+        hidden, memory = after if self.cell.has_memory else (after, after[..., :0])
+        reached = RecurrentState(
+            hidden.transpose(0, 1), memory.transpose(0, 1), state.position + taken
+        )
+        return Step(output, reached)
+
+    def start(self, batch_size: int) -> RecurrentState:
+        """The state before any token."""
+        weight = next(self.layer.parameters())
+        size = (batch_size, 1 + self.layer.bidirectional, self.layer.hidden_size)
+        hidden = weight.new_zeros(size)
+        return RecurrentState(
+            hidden=hidden,
+            memory=hidden if self.cell.has_memory else hidden[..., :0],
+            position=torch.zeros(batch_size, dtype=torch.long, device=weight.device),
+        )
+
+    def step(self, state: RecurrentState, x: Float[Tensor, "batch new_length model_dim"]) -> Step:
+        """The rows that `forward` would give the new tokens."""
+        if self.layer.bidirectional:
+            raise RegardError(
+                "Recurrent with bidirectional=True has no step: what comes later is part of every "
+                "output. Build it with bidirectional=False."
+            )
+        return self.forward(x, state=state)
+
+    def _packed(self, x: Tensor, lengths: Tensor, before: Any) -> tuple[Tensor, Any]:
+        """The layer over real positions only; a row without any keeps the state it had."""
+        packed = pack_padded_sequence(
+            x, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
+        )
+        packed_output, after = self.layer(packed, before)
+        output, _ = pad_packed_sequence(packed_output, batch_first=True, total_length=x.shape[1])
+        empty = (lengths == 0)[None, :, None]
+        if self.cell.has_memory:
+            after = tuple(torch.where(empty, b, a) for b, a in zip(before, after, strict=True))
+        else:
+            after = torch.where(empty, before, after)
+        return output.masked_fill((lengths == 0)[:, None, None], 0.0), after
+
+    def cost(self, shape: SequenceShape) -> Cost:
+        """What `forward` takes; n steps, each waiting for the one before."""
+        directions = 1 + self.layer.bidirectional
+        hidden_dim = self.layer.hidden_size
+        matrix = self.cell.gates * hidden_dim * (self.layer.input_size + hidden_dim)
+        outputs = shape.rows * directions * hidden_dim
+        kept = 2 if self.cell.has_memory else 1
+        return Cost(
+            products=2 * shape.rows * directions * matrix,
+            functions=self.cell.functions * outputs,
+            memory=(1 + self.cell.gates) * outputs,
+            parameters=directions * (matrix + 2 * self.cell.gates * hidden_dim),
+            state=shape.batch_size * directions * kept * hidden_dim,
+            sequential_steps=shape.length,
+            longest_path=shape.length,
+        )

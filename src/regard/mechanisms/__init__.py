@@ -1,0 +1,160 @@
+"""Every attention mechanism, one a file, and the table that names them.
+
+The table holds strings, so listing the mechanisms imports neither them nor torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from regard.core.names import look_up, unknown_name
+
+if TYPE_CHECKING:
+    from regard.core.mechanism import Mechanism
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a mechanism lives and what it is, in one line each."""
+
+    module: str
+    class_name: str
+    family: str
+    summary: str
+    reference: str
+
+
+MECHANISMS: dict[str, Entry] = {
+    "dot": Entry("dot", "DotAttention", "score", "softmax of q·k", "Luong et al. 2015"),
+    "scaled_dot": Entry(
+        "scaled_dot", "ScaledDotAttention", "score", "softmax of q·k/√d", "Vaswani et al. 2017"
+    ),
+    "general": Entry(
+        "general", "GeneralAttention", "score", "softmax of qᵀWk (bilinear)", "Luong et al. 2015"
+    ),
+    "additive": Entry(
+        "additive",
+        "AdditiveAttention",
+        "score",
+        "softmax of vᵀtanh(W_q q + W_k k)",
+        "Bahdanau et al. 2015",
+    ),
+    "location": Entry(
+        "location", "LocationAttention", "score", "softmax of Wq, keys unseen", "Luong et al. 2015"
+    ),
+    "window": Entry(
+        "window",
+        "WindowAttention",
+        "score",
+        "scaled dot over the nearest r keys, linear cost",
+        "Beltagy et al. 2020",
+    ),
+    "synthesizer_dense": Entry(
+        "synthesizer_dense",
+        "DenseSynthesizer",
+        "synthesizer",
+        "weights from a two-layer network on the query",
+        "Tay et al. 2021",
+    ),
+    "synthesizer_random": Entry(
+        "synthesizer_random",
+        "RandomSynthesizer",
+        "synthesizer",
+        "learned weights for every pair of positions",
+        "Tay et al. 2021",
+    ),
+    "synthesizer_factorised": Entry(
+        "synthesizer_factorised",
+        "FactorisedSynthesizer",
+        "synthesizer",
+        "position weights as a product of two thin matrices",
+        "Tay et al. 2021",
+    ),
+    "elu": Entry("elu", "EluAttention", "kernel", "φ(x) = elu(x) + 1", "Katharopoulos et al. 2020"),
+    "taylor": Entry(
+        "taylor",
+        "TaylorAttention",
+        "kernel",
+        "exp(q·k) to K terms of its Taylor series",
+        "Keles et al. 2023; Arora et al. 2024",
+    ),
+    "polynomial": Entry(
+        "polynomial", "PolynomialAttention", "kernel", "(q·k + c)^p", "Tsai et al. 2019"
+    ),
+    "random_features": Entry(
+        "random_features",
+        "RandomFeatureAttention",
+        "kernel",
+        "positive random features of exp(q·k)",
+        "Choromanski et al. 2021",
+    ),
+    "retention": Entry(
+        "retention",
+        "RetentionAttention",
+        "recurrence",
+        "linear attention with a fixed decay a head",
+        "Sun et al. 2023",
+    ),
+    "gated": Entry(
+        "gated",
+        "GatedAttention",
+        "recurrence",
+        "linear attention with a learned decay a key channel",
+        "Yang et al. 2024a (GLA)",
+    ),
+    "delta": Entry(
+        "delta",
+        "DeltaAttention",
+        "recurrence",
+        "linear attention that overwrites instead of adding",
+        "Schlag et al. 2021; Yang et al. 2024b",
+    ),
+    "taylor_window": Entry(
+        "taylor_window",
+        "TaylorWindowAttention",
+        "hybrid",
+        "exact softmax near, Taylor series far, one denominator",
+        "Arora et al. 2024; Zhang et al. 2024",
+    ),
+}
+
+
+def mechanism_class(name: str) -> type[Mechanism]:
+    """The class behind a name of the table."""
+    entry = look_up("mechanism", name, MECHANISMS)
+    module = importlib.import_module(f"{__name__}.{entry.module}")
+    found: type[Mechanism] = getattr(module, entry.class_name)
+    return found
+
+
+def build_mechanism(
+    name: str,
+    *,
+    query_dim: int,
+    key_dim: int,
+    num_heads: int = 1,
+    max_length: int | None = None,
+    **options: Any,
+) -> Mechanism:
+    """A mechanism by name. Sizes go to those that need them; options must be its own.
+
+    >>> build_mechanism("taylor", query_dim=16, key_dim=16, num_terms=3)  # doctest: +SKIP
+    """
+    sizes = {"query_dim": query_dim, "key_dim": key_dim, "num_heads": num_heads}
+    if max_length is not None:
+        sizes["max_length"] = max_length
+    return construct(mechanism_class(name), name=name, sizes=sizes, options=options)
+
+
+def construct(
+    kind: type[Mechanism], *, name: str, sizes: dict[str, int], options: dict[str, Any]
+) -> Mechanism:
+    """Call a mechanism's constructor: its signature says which sizes it wants and options it has."""
+    known = inspect.signature(kind).parameters
+    for option in options:
+        if option not in known:
+            raise unknown_name(f"option of mechanism '{name}'", option, known or ["(it has none)"])
+    return kind(**{size: value for size, value in sizes.items() if size in known}, **options)

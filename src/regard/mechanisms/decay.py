@@ -1,0 +1,96 @@
+"""Linear attention whose memory decays: S_t = diag(α_t) S_{t−1} + k_t v_tᵀ, in chunks.
+
+The control is log α, one number a position or one a key channel. Only ratios of decays that are at most
+one are ever formed, so nothing overflows however strong the decay.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.core.cost import Cost
+from regard.mechanisms.recurrence import RecurrentMechanism
+from regard.mechanisms.scan import Tensors
+
+# Channel-wise decays within a block are formed for every pair and channel; across blocks they factor.
+BLOCK = 16
+
+
+class DecayedMechanism(RecurrentMechanism):
+    """Weight of key j at query i: q_i · (Π_{j<t≤i} α_t ⊙ k_j). A member says where α comes from."""
+
+    def chunk_step(self, state: Tensors, chunk: Tensors) -> tuple[Tensor, Tensors]:
+        (memory,), (query, key, value, log_decay) = state, chunk
+        elapsed = log_decay.cumsum(dim=-2)
+        final = elapsed[..., -1:, :]
+        pairs = _decayed_pairs(query, key, elapsed)
+        output = pairs @ value + (query * elapsed.exp()) @ memory
+        written = (key * (final - elapsed).exp()).transpose(-2, -1) @ value
+        return output, (memory * final.exp().transpose(-2, -1) + written,)
+
+    def pair_weights(
+        self,
+        query: Float[Tensor, "batch heads length key_dim"],
+        key: Float[Tensor, "batch heads length key_dim"],
+        control: Float[Tensor, "batch heads length control_dim"],
+    ) -> Float[Tensor, "batch heads length length"]:
+        return _decayed_pairs(query, key, control.cumsum(dim=-2))
+
+    def control_dim(self, key_dim: int) -> int:
+        """How many decays a position has."""
+        raise NotImplementedError
+
+    def chunk_cost(self, length: int, key_dim: int, value_dim: int) -> Cost:
+        channels = self.control_dim(key_dim)
+        carried = Cost(
+            products=4 * length * key_dim * value_dim + 2 * length**2 * value_dim,
+            functions=(2 * length + 1) * channels,
+            memory=2 * key_dim * value_dim + length * (3 * key_dim + 2 * value_dim),
+        )
+        return carried + _pairs_cost(length, key_dim, channels)
+
+
+def _decayed_pairs(
+    query: Float[Tensor, "batch heads length key_dim"],
+    key: Float[Tensor, "batch heads length key_dim"],
+    elapsed: Float[Tensor, "batch heads length channels"],
+) -> Float[Tensor, "batch heads length length"]:
+    """q_i · (exp(elapsed_i − elapsed_j) ⊙ k_j) for j ≤ i, zero elsewhere."""
+    length = query.shape[2]
+    later = torch.ones(length, length, dtype=torch.bool, device=query.device).triu(1)
+    if elapsed.shape[-1] == 1:
+        ratio = (elapsed - elapsed.transpose(-2, -1)).masked_fill(later, float("-inf")).exp()
+        return (query @ key.transpose(-2, -1)) * ratio
+    rows = []
+    for start in range(0, length, BLOCK):
+        block = slice(start, min(start + BLOCK, length))
+        since = elapsed[:, :, block]
+        gap = since.unsqueeze(3) - since.unsqueeze(2)
+        ratio = gap.masked_fill(later[block, block, None], float("-inf")).exp()
+        within = torch.einsum("bhid,bhijd,bhjd->bhij", query[:, :, block], ratio, key[:, :, block])
+        if start > 0:
+            origin = elapsed[:, :, start - 1 : start]
+            reading = query[:, :, block] * (since - origin).exp()
+            read = key[:, :, :start] * (origin - elapsed[:, :, :start]).exp()
+            within = torch.cat([reading @ read.transpose(-2, -1), within], dim=-1)
+        rows.append(torch.nn.functional.pad(within, (0, length - block.stop)))
+    return torch.cat(rows, dim=2)
+
+
+def _pairs_cost(length: int, key_dim: int, channels: int) -> Cost:
+    """What `_decayed_pairs` takes for one head."""
+    if channels == 1:
+        return Cost(products=2 * length**2 * key_dim, functions=length**2, memory=3 * length**2)
+    products = functions = 0
+    for start in range(0, length, BLOCK):
+        size = min(BLOCK, length - start)
+        functions += size * size * key_dim
+        products += 2 * size * size * key_dim
+        if start > 0:
+            functions += (size + start) * key_dim
+            products += 2 * size * start * key_dim
+    return Cost(
+        products=products, functions=functions, memory=2 * length**2 + 3 * BLOCK**2 * key_dim
+    )

@@ -1,0 +1,88 @@
+"""Kernels that are products of features, κ(q, k) = φ(q)·φ(k), as kernel attention uses them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.core.cost import AttentionShape, Cost
+from regard.mechanisms.chunked_kernel import (
+    IDENTITY,
+    Sums,
+    causal_kernel_sums,
+    causal_sums_cost,
+)
+
+
+class FeatureKernel(nn.Module, ABC):
+    """A kernel given by its features, which are cheap enough to be kept whole."""
+
+    # How much longer a number takes to compute by sums of features than pair by pair.
+    linear_overhead: float = 1.0
+
+    @abstractmethod
+    def num_features(self, width: int) -> int:
+        """How many features a vector of this width has."""
+
+    @abstractmethod
+    def query_features(
+        self, query: Float[Tensor, "*batch length width"]
+    ) -> Float[Tensor, "*batch length num_features"]:
+        """φ of queries. A factor on all features of one query cancels in attention."""
+
+    @abstractmethod
+    def key_features(
+        self, key: Float[Tensor, "*batch length width"]
+    ) -> Float[Tensor, "*batch length num_features"]:
+        """φ of keys."""
+
+    @abstractmethod
+    def feature_cost(self, *, length: int, width: int) -> Cost:
+        """What computing the features of `length` vectors takes."""
+
+    def pairwise(
+        self,
+        query: Float[Tensor, "*batch query_length width"],
+        key: Float[Tensor, "*batch key_length width"],
+    ) -> Float[Tensor, "*batch query_length key_length"]:
+        """The kernel of every query with every key."""
+        return self.query_features(query) @ self.key_features(key).mT
+
+    def pair_cost(self, *, query_length: int, key_length: int, width: int) -> Cost:
+        """What `pairwise` takes."""
+        features = self.feature_cost(length=query_length + key_length, width=width)
+        pairs = query_length * key_length
+        return features + Cost(products=2 * pairs * self.num_features(width), memory=pairs)
+
+    def causal_sums(
+        self,
+        query: Float[Tensor, "batch heads query_length width"],
+        key: Float[Tensor, "batch heads key_length width"],
+        value: Float[Tensor, "batch heads key_length value_dim"],
+        *,
+        keep: Bool[Tensor, "batch key_length"] | None,
+        chunk_size: int,
+    ) -> Sums:
+        """Numerators and denominators over each query's past."""
+        return causal_kernel_sums(
+            self.query_features(query),
+            self.key_features(key),
+            value,
+            kernel=IDENTITY,
+            keep=keep,
+            chunk_size=chunk_size,
+        )
+
+    def causal_cost(self, shape: AttentionShape, *, chunk_size: int) -> Cost:
+        """What `causal_sums` takes for one head."""
+        length, features = shape.query_length + shape.key_length, self.num_features(shape.key_dim)
+        return self.feature_cost(length=length, width=shape.key_dim) + causal_sums_cost(
+            query_length=shape.query_length,
+            key_length=shape.key_length,
+            pair_width=features,
+            num_features=features,
+            value_dim=shape.value_dim,
+            chunk_size=chunk_size,
+        )

@@ -1,0 +1,87 @@
+"""Scores that are a scaled dot product of a prepared query with the key: the fused, blocked path.
+
+Dot, scaled dot, general and window differ in the scale, in what is done to the query first, and in how
+far a query sees. They share this way to the output; `weights` recomputes the same numbers in the open.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.core.cost import AttentionShape, Cost
+from regard.core.masks import Mask
+from regard.core.mechanism import ScoreBias
+from regard.mechanisms.blocked_cost import computed_pairs, working_numbers
+from regard.mechanisms.blocked_softmax import softmax_attention
+from regard.mechanisms.scored import ScoredMechanism
+
+
+class FusedMechanism(ScoredMechanism):
+    """softmax(scale · prepare(query) · key)."""
+
+    def prepare(
+        self, query: Float[Tensor, "batch heads query_length query_dim"]
+    ) -> Float[Tensor, "batch heads query_length key_dim"]:
+        """What is done to the query before the product; nothing, unless a member says otherwise."""
+        return query
+
+    def scale(self, key_dim: int) -> float:
+        """What the product is multiplied by."""
+        raise NotImplementedError
+
+    def scores(
+        self,
+        query: Float[Tensor, "batch heads query_length query_dim"],
+        remembered: Float[Tensor, "batch heads key_length key_dim"],
+        *,
+        query_positions: Int[Tensor, "_rows query_length"],
+        key_positions: Int[Tensor, "_rows key_length"],
+    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        del query_positions, key_positions
+        scale = self.scale(remembered.shape[-1])
+        return (self.prepare(query) * scale) @ remembered.transpose(-2, -1)
+
+    def attend(
+        self,
+        query: Float[Tensor, "batch heads query_length query_dim"],
+        remembered: Float[Tensor, "batch heads key_length key_dim"],
+        value: Float[Tensor, "batch heads key_length value_dim"],
+        mask: Mask,
+        bias: ScoreBias | None,
+    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        return softmax_attention(
+            self.prepare(query),
+            remembered,
+            value,
+            scale=self.scale(remembered.shape[-1]),
+            causal=mask.causal,
+            radius=mask.radius,
+            lengths=mask.lengths,
+            allowed=mask.allowed,
+            bias=bias,
+        )
+
+    def score_cost(self, shape: AttentionShape) -> Cost:
+        """What preparing the queries takes; the scores never exist on their own."""
+        del shape
+        return Cost(parameters=self.num_parameters)
+
+    def _slots(self, key_length: int) -> int:
+        """How many tokens the decoding state holds after `key_length` of them."""
+        return key_length if self.sight.radius is None else min(key_length, self.sight.radius + 1)
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        radius, slots = self.sight.radius, self._slots(shape.key_length)
+        pairs = shape.rows * computed_pairs(shape, radius=radius)
+        widest = max(shape.query_length, shape.key_length, 2) - 1
+        fused = Cost(
+            products=2 * pairs * (shape.key_dim + shape.value_dim),
+            functions=pairs,
+            memory=shape.output_numbers + working_numbers(shape, radius=radius),
+            state=shape.kv_rows * slots * (shape.key_dim + shape.value_dim),
+            sequential_steps=1,
+            # A window passes things on by at most its radius a layer.
+            longest_path=1 if radius is None else -(-widest // max(radius, 1)),
+        )
+        return self.score_cost(shape) + fused

@@ -1,0 +1,245 @@
+"""The family of kernel attention: weights ∝ κ(q, k) = φ(q)·φ(k), so keys can be summed up once.
+
+    out_i = Σ_j κ(q_i, k_j) v_j / Σ_j κ(q_i, k_j)        (Katharopoulos et al. 2020)
+
+Three ways to the same numbers; `form_for` says which one a call takes:
+
+    quadratic   every pair, κ in the open; cheapest for short sequences
+    linear      φ(Q) (φ(K)ᵀ V): one sum over all keys
+    chunked     causal: pairs within a chunk, a running sum across chunks
+
+The state for decoding is the running sum, of a size that does not grow. A member is given its kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, Self, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.core.cost import AttentionShape, Cost
+from regard.core.errors import RegardError
+from regard.core.masks import NO_MASK, Mask
+from regard.core.mechanism import Capabilities, Mechanism, repeat_heads
+from regard.core.names import unknown_name
+from regard.core.normalise import average, inverse
+from regard.core.state import select_rows
+from regard.mechanisms.feature_kernel import FeatureKernel
+
+Form = Literal["quadratic", "linear", "chunked"]
+FormChoice = Literal["auto", "quadratic", "linear"]
+
+
+class KernelState(NamedTuple):
+    """The sums over the keys taken in."""
+
+    memory: Float[Tensor, "batch kv_heads num_features value_dim"]
+    total: Float[Tensor, "batch kv_heads num_features"]
+    position: Int[Tensor, " batch"]
+
+    def select(self, index: Int[Tensor, " rows"]) -> Self:
+        """The state whose row r is this state's row index[r]."""
+        return select_rows(self, index)
+
+
+class KernelMechanism(Mechanism):
+    """Attention with a kernel in place of exp(score).
+
+    `signed` declares that the kernel can be negative, and with it weights and denominators.
+    `form` is "auto", or the form to be taken whatever the length ("linear" is chunked when causal).
+    """
+
+    def __init__(
+        self, *, kernel: FeatureKernel, signed: bool, form: FormChoice, chunk_size: int
+    ) -> None:
+        super().__init__()
+        if form not in get_args(FormChoice):
+            raise unknown_name(f"form of {self.name}", form, get_args(FormChoice))
+        if chunk_size < 1:
+            raise RegardError(f"{self.name} has chunk_size={chunk_size}; it must be 1 or more.")
+        self.kernel = kernel
+        self.signed = signed
+        self.form = form
+        self.chunk_size = chunk_size
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            masks=frozenset({"causal", "padding"}),
+            nonnegative=not self.signed,
+            # A guarded negative or vanishing denominator leaves a row that sums to something else.
+            rows_sum_to_one=not self.signed,
+        )
+
+    def form_for(
+        self, *, query_length: int, key_length: int, key_dim: int, value_dim: int, causal: bool
+    ) -> Form:
+        """Which way a call of these sizes goes."""
+        linear: Form = "chunked" if causal else "linear"
+        if self.form != "auto":
+            return "quadratic" if self.form == "quadratic" else linear
+        sizes = {"query_length": query_length, "key_length": key_length}
+        every_pair = self.kernel.pair_cost(**sizes, width=key_dim)
+        features = self.kernel.num_features(key_dim)
+        quadratic = every_pair.products + 2 * query_length * key_length * value_dim
+        summed = 2 * (query_length + key_length) * features * value_dim
+        return "quadratic" if quadratic <= self.kernel.linear_overhead * summed else linear
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch heads query_length key_dim"],
+        key: Float[Tensor, "batch kv_heads key_length key_dim"],
+        value: Float[Tensor, "batch kv_heads key_length value_dim"],
+        mask: Mask = NO_MASK,
+    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        self.admit(query, key, value, mask)
+        key, value = repeat_heads(key, query.shape[1]), repeat_heads(value, query.shape[1])
+        form = self.form_for(
+            query_length=query.shape[2],
+            key_length=key.shape[2],
+            key_dim=key.shape[3],
+            value_dim=value.shape[3],
+            causal=mask.causal,
+        )
+        sums = {
+            "quadratic": self._pair_sums,
+            "linear": self._full_sums,
+            "chunked": self._chunk_sums,
+        }
+        numerator, denominator = sums[form](query, key, value, mask)
+        return average(numerator, denominator, signed=self.signed)
+
+    def weights(
+        self,
+        query: Float[Tensor, "batch heads query_length key_dim"],
+        key: Float[Tensor, "batch kv_heads key_length key_dim"],
+        mask: Mask = NO_MASK,
+    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        self.admit(query, key, None, mask)
+        pairs = self._pairs(query, repeat_heads(key, query.shape[1]), mask)
+        return pairs * inverse(pairs.sum(dim=-1, keepdim=True), signed=self.signed)
+
+    def _pairs(self, query: Tensor, key: Tensor, mask: Mask) -> Tensor:
+        pairs = self.kernel.pairwise(query, key)
+        allowed = mask.boolean(query.shape[2], key.shape[2], device=query.device)
+        return pairs if allowed is None else pairs.masked_fill(~allowed, 0.0)
+
+    def _pair_sums(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
+    ) -> tuple[Tensor, Tensor]:
+        pairs = self._pairs(query, key, mask)
+        return pairs @ value, pairs.sum(dim=-1)
+
+    def _full_sums(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
+    ) -> tuple[Tensor, Tensor]:
+        memory, total = self._summed(key, value, mask)
+        query_features = self.kernel.query_features(query)
+        return query_features @ memory, (query_features * total[:, :, None]).sum(dim=-1)
+
+    def _chunk_sums(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
+    ) -> tuple[Tensor, Tensor]:
+        keep = None if mask.lengths is None else mask.keep(key.shape[2])
+        if keep is not None:
+            # What stands in a padded place may be anything, and its kernel with it.
+            key = key.masked_fill(~keep[:, None, :, None], 0.0)
+            value = value.masked_fill(~keep[:, None, :, None], 0.0)
+        return self.kernel.causal_sums(query, key, value, keep=keep, chunk_size=self.chunk_size)
+
+    def _summed(self, key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
+        key_features = self.kernel.key_features(key)
+        if mask.lengths is not None:
+            # Filled, not multiplied: what stands in a padded place may be infinite.
+            padded = ~mask.keep(key.shape[2])[:, None, :, None]
+            key_features = key_features.masked_fill(padded, 0.0)
+            value = value.masked_fill(padded, 0.0)
+        return key_features.transpose(-2, -1) @ value, key_features.sum(dim=-2)
+
+    def start(
+        self,
+        *,
+        batch_size: int,
+        num_kv_heads: int,
+        key_dim: int,
+        value_dim: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> KernelState:
+        size = (batch_size, num_kv_heads, self.kernel.num_features(key_dim))
+        return KernelState(
+            memory=torch.zeros(*size, value_dim, dtype=dtype, device=device),
+            total=torch.zeros(size, dtype=dtype, device=device),
+            position=torch.zeros(batch_size, dtype=torch.long, device=device),
+        )
+
+    def extend(
+        self,
+        state: KernelState,
+        key: Float[Tensor, "batch kv_heads new_length key_dim"],
+        value: Float[Tensor, "batch kv_heads new_length value_dim"],
+        mask: Mask = NO_MASK,
+    ) -> KernelState:
+        memory, total = self._summed(key, value, mask)
+        taken = key.shape[2] if mask.lengths is None else mask.lengths.to(state.position)
+        return KernelState(state.memory + memory, state.total + total, state.position + taken)
+
+    def read(
+        self, state: KernelState, query: Float[Tensor, "batch heads query_length key_dim"]
+    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        # Query heads that share a key/value head read the same sums: put them side by side.
+        kv_heads = state.memory.shape[1]
+        grouped = query.unflatten(1, (kv_heads, -1)).flatten(2, 3)
+        features = self.kernel.query_features(grouped)
+        denominator = (features * state.total[:, :, None]).sum(dim=-1)
+        output = average(features @ state.memory, denominator, signed=self.signed)
+        return output.unflatten(2, (-1, query.shape[2])).flatten(1, 2)
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        form = self.form_for(
+            query_length=shape.query_length,
+            key_length=shape.key_length,
+            key_dim=shape.key_dim,
+            value_dim=shape.value_dim,
+            causal=shape.causal,
+        )
+        costs = {
+            "quadratic": self._pair_cost,
+            "linear": self._full_cost,
+            "chunked": self._chunk_cost,
+        }
+        one_head, rows = costs[form](shape), shape.rows
+        features = self.kernel.num_features(shape.key_dim)
+        return Cost(
+            products=rows * one_head.products,
+            # The division is one reciprocal a query.
+            functions=rows * (one_head.functions + shape.query_length),
+            memory=rows * one_head.memory + 2 * shape.output_numbers,
+            parameters=self.num_parameters,
+            state=shape.kv_rows * features * (shape.value_dim + 1),
+            sequential_steps=one_head.sequential_steps,
+            longest_path=1,
+        )
+
+    def _pair_cost(self, shape: AttentionShape) -> Cost:
+        return self.kernel.pair_cost(
+            query_length=shape.query_length, key_length=shape.key_length, width=shape.key_dim
+        ) + Cost(
+            products=2 * shape.pairs * shape.value_dim,
+            memory=shape.pairs if shape.causal else 0,
+            sequential_steps=2,
+        )
+
+    def _full_cost(self, shape: AttentionShape) -> Cost:
+        length = shape.query_length + shape.key_length
+        features = self.kernel.num_features(shape.key_dim)
+        return self.kernel.feature_cost(length=length, width=shape.key_dim) + Cost(
+            products=2 * length * features * shape.value_dim,
+            memory=features * (shape.query_length + shape.value_dim),
+            sequential_steps=2,
+        )
+
+    def _chunk_cost(self, shape: AttentionShape) -> Cost:
+        return self.kernel.causal_cost(shape, chunk_size=self.chunk_size)

@@ -1,0 +1,171 @@
+"""Features whose dot product is a polynomial of the dot product of their arguments.
+
+For coefficients c_0 .. c_P >= 0 the features f satisfy f(x) . f(y) = sum_m c_m (x . y)^m. They are
+the monomials of x, each product of coordinates once: the multinomial theorem gives
+(x . y)^m = sum_a (m! / a!) x^a y^a over the exponents a of total m, so x^a is weighted with
+sqrt(c_m m! / a!). That makes C(D + m - 1, m) features of degree m for width D, where the tensor
+power x (x) ... (x) x that is usually taken for this has D^m.
+
+The monomials of one degree are those of the degree below times one more coordinate, no smaller
+than their largest, so a degree takes one product. The gradient is gathered in the same way: the
+derivative of a monomial in a coordinate is its exponent times a monomial of the degree below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def num_monomials(width: int, degrees: Iterable[int]) -> int:
+    """How many monomials of these degrees `width` coordinates have."""
+    return sum(math.comb(width + degree - 1, degree) if degree else 1 for degree in degrees)
+
+
+def monomial_features(
+    inputs: Float[Tensor, "*batch length width"], *, coefficients: Sequence[float]
+) -> Float[Tensor, "*batch length num_features"]:
+    """Features with dot products sum_m coefficients[m] (x . y)^m, lowest degree first.
+
+    Degrees of coefficient zero have no features. The result is a transposed view, contiguous
+    along the length: gathering whole rows of positions is much faster than single numbers.
+    """
+    rows = inputs.reshape(math.prod(inputs.shape[:-2]), *inputs.shape[-2:])
+    features: Tensor
+    if torch.is_grad_enabled() and rows.requires_grad:
+        features = _MonomialFeatures.apply(rows, tuple(coefficients))  # type: ignore[no-untyped-call]
+    else:
+        features = _features(rows, tuple(coefficients))
+    return features.reshape(*inputs.shape[:-1], features.shape[-1])
+
+
+def monomial_gradient(
+    inputs: Float[Tensor, "rows length width"],
+    gradient: Float[Tensor, "rows length num_features"],
+    *,
+    coefficients: Sequence[float],
+) -> Float[Tensor, "rows length width"]:
+    """The gradient of the inputs of `monomial_features`, given that of the features."""
+    columns, by_feature = inputs.mT.contiguous(), gradient.mT
+    plans = _plans(inputs.shape[-1], tuple(coefficients), inputs.dtype, inputs.device)
+    total = torch.zeros_like(columns)
+    length = columns.shape[-1]
+    below = torch.ones_like(columns[:, :1])
+    for plan in plans[1:]:
+        scaled = by_feature[:, plan.start : plan.stop]
+        if plan.stop > plan.start and plan.degree == 1:
+            total += scaled * plan.to_derivative
+        elif plan.stop > plan.start:
+            scaled = scaled * plan.to_derivative
+            lower = below * plan.from_derivative
+            # So many coordinates at a time that the gathered rows stay few beside the features.
+            step = max(1, 2 * scaled.shape[1] // lower.shape[1])
+            for raised, part in zip(
+                torch.split(plan.raised, step), torch.split(total, step, 1), strict=True
+            ):
+                rows = scaled.index_select(1, raised.flatten()).view(
+                    len(total), *raised.shape, length
+                )
+                part.add_(rows.mul_(lower.unsqueeze(1)).sum(2))
+        if plan is not plans[-1]:
+            below = _raised(below, columns, plan)
+    return total.mT
+
+
+class _MonomialFeatures(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, coefficients: tuple[float, ...]) -> Tensor:
+        ctx.save_for_backward(inputs)
+        ctx.coefficients = coefficients
+        return _features(inputs, coefficients)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (inputs,) = ctx.saved_tensors
+        return monomial_gradient(inputs, gradients[0], coefficients=ctx.coefficients), None
+
+
+def _features(inputs: Tensor, coefficients: tuple[float, ...]) -> Tensor:
+    columns = inputs.mT.contiguous()
+    rows, width, length = columns.shape
+    plans = _plans(width, coefficients, inputs.dtype, inputs.device)
+    features = columns.new_empty(rows, plans[-1].stop, length)
+    monomials = torch.ones_like(columns[:, :1])
+    for plan in plans:
+        if plan.degree > 0:
+            monomials = _raised(monomials, columns, plan)
+        if plan.stop > plan.start:
+            torch.mul(monomials, plan.weights, out=features[:, plan.start : plan.stop])
+    return features.mT
+
+
+class _Plan(NamedTuple):
+    """One degree m: where its features stand, and how its monomials f come from those below, p.
+
+    The derivative of weight_f x^f in coordinate j is weight_f f_j x^p with f = p + e_j. There
+    f_j = f! / p!, so the factor splits into one of f and one of p and none is left to the pair.
+    """
+
+    degree: int
+    start: int
+    stop: int
+    parent: Tensor  # the number among the p of f without one of its largest coordinate
+    largest: Tensor  # that coordinate
+    raised: Tensor  # (width, number of p): the number among the f of p times each coordinate
+    weights: Tensor  # sqrt(coefficient m! / f!), with f! the product of the exponents' factorials
+    to_derivative: Tensor  # weights f!
+    from_derivative: Tensor  # 1 / p!
+
+
+@lru_cache(maxsize=64)
+def _plans(
+    width: int, coefficients: tuple[float, ...], dtype: torch.dtype, device: torch.device
+) -> list[_Plan]:
+    def factors(numbers: Iterable[float]) -> Tensor:
+        return torch.tensor(list(numbers), dtype=dtype, device=device)[:, None]
+
+    plans: list[_Plan] = []
+    below: dict[tuple[int, ...], int] = {}
+    stop = 0
+    for degree, coefficient in enumerate(coefficients):
+        monomials = list(combinations_with_replacement(range(width), degree))
+        numbers = {monomial: number for number, monomial in enumerate(monomials)}
+        start, stop = stop, stop + (len(monomials) if coefficient > 0 else 0)
+        weights = [
+            math.sqrt(coefficient * math.factorial(degree) / _factorial(f)) for f in monomials
+        ]
+        raised = [[numbers[tuple(sorted((*p, j)))] for p in below] for j in range(width)]
+        plan = _Plan(
+            degree=degree,
+            start=start,
+            stop=stop,
+            parent=torch.tensor([below[f[:-1]] for f in monomials if f], device=device),
+            largest=torch.tensor([f[-1] for f in monomials if f], device=device),
+            raised=torch.tensor(raised, device=device),
+            weights=factors(weights),
+            to_derivative=factors(
+                w * _factorial(f) for w, f in zip(weights, monomials, strict=True)
+            ),
+            from_derivative=factors(1 / _factorial(p) for p in below),
+        )
+        plans.append(plan)
+        below = numbers
+    return plans
+
+
+def _factorial(monomial: tuple[int, ...]) -> int:
+    return math.prod(math.factorial(exponent) for exponent in Counter(monomial).values())
+
+
+def _raised(below: Tensor, columns: Tensor, plan: _Plan) -> Tensor:
+    if plan.degree == 1:
+        return columns
+    return below.index_select(1, plan.parent).mul_(columns.index_select(1, plan.largest))

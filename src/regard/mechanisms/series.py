@@ -1,0 +1,118 @@
+"""Kernels that are a power series of the dot product: κ(q, k) = Σ_m c_m (q·k)^m.
+
+Their features are the monomials of the key up to the degree of the series: many, so they are made chunk
+by chunk and never kept; between the keys and queries of a chunk the kernel is evaluated from the dot
+products, without features. Taylor and polynomial attention differ only in their coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.core.cost import AttentionShape, Cost
+from regard.core.errors import RegardError
+from regard.mechanisms.chunked_kernel import Sums, causal_kernel_sums, causal_sums_cost
+from regard.mechanisms.feature_kernel import FeatureKernel
+from regard.mechanisms.monomials import monomial_features, monomial_gradient, num_monomials
+
+# Beyond this a head's running sum outweighs the keys and values of any sequence that fits in memory.
+MAX_FEATURES = 10_000
+
+
+class SeriesKernel(FeatureKernel):
+    """Σ_m coefficients[m] (q·k)^m, with coefficients that are not negative."""
+
+    def __init__(
+        self,
+        *,
+        coefficients: Sequence[float],
+        width: int,
+        max_features: int,
+        owner: str,
+        advice: str,
+    ) -> None:
+        super().__init__()
+        self.coefficients = tuple(coefficients)
+        count = self.num_features(width)
+        if count > max_features:
+            raise RegardError(
+                f"{owner} on keys of width {width} needs {count:,} features a head, more than "
+                f"max_features={max_features:,}. {advice}, make heads narrower, or raise max_features."
+            )
+
+    def num_features(self, width: int) -> int:
+        present = (degree for degree, factor in enumerate(self.coefficients) if factor)
+        return num_monomials(width, present)
+
+    def features(
+        self, inputs: Float[Tensor, "*batch length width"]
+    ) -> Float[Tensor, "*batch length num_features"]:
+        """The weighted monomials, the same for queries and keys."""
+        return monomial_features(inputs, coefficients=self.coefficients)
+
+    query_features = features
+    key_features = features
+
+    def features_gradient(self, inputs: Tensor, gradient: Tensor) -> Tensor:
+        """The gradient of the inputs, given that of their features."""
+        return monomial_gradient(inputs, gradient, coefficients=self.coefficients)
+
+    def feature_cost(self, *, length: int, width: int) -> Cost:
+        return Cost(memory=length * self.num_features(width))
+
+    def curve(self, dots: Tensor) -> Tensor:
+        """The series at these dot products."""
+        return _polynomial(self.coefficients, dots)
+
+    def curve_gradient(self, dots: Tensor, gradient: Tensor) -> Tensor:
+        """The gradient of the dot products, given that of the series."""
+        derivative = [m * c for m, c in enumerate(self.coefficients)][1:] or [0.0]
+        return gradient.mul_(_polynomial(derivative, dots))
+
+    def pairwise(
+        self,
+        query: Float[Tensor, "*batch query_length width"],
+        key: Float[Tensor, "*batch key_length width"],
+    ) -> Float[Tensor, "*batch query_length key_length"]:
+        return self.curve(query @ key.mT)
+
+    def pair_cost(self, *, query_length: int, key_length: int, width: int) -> Cost:
+        pairs = query_length * key_length
+        return Cost(products=2 * pairs * width, memory=2 * pairs)
+
+    def causal_sums(
+        self,
+        query: Float[Tensor, "batch heads query_length width"],
+        key: Float[Tensor, "batch heads key_length width"],
+        value: Float[Tensor, "batch heads key_length value_dim"],
+        *,
+        keep: Bool[Tensor, "batch key_length"] | None,
+        chunk_size: int,
+    ) -> Sums:
+        return causal_kernel_sums(query, key, value, kernel=self, keep=keep, chunk_size=chunk_size)
+
+    def causal_cost(self, shape: AttentionShape, *, chunk_size: int) -> Cost:
+        return causal_sums_cost(
+            query_length=shape.query_length,
+            key_length=shape.key_length,
+            pair_width=shape.key_dim,
+            num_features=self.num_features(shape.key_dim),
+            value_dim=shape.value_dim,
+            chunk_size=chunk_size,
+        )
+
+
+def _polynomial(coefficients: Sequence[float], at: Tensor) -> Tensor:
+    """Horner's rule, one operation a degree."""
+    *lower, highest = coefficients
+    if not lower:
+        # A constant, but one of the right shape and through which gradients (all zero) can pass.
+        return at.mul(0.0).add_(highest)
+    result = at.new_full((), highest)
+    for coefficient in reversed(lower):
+        result = torch.addcmul(at.new_full((), coefficient), result, at)
+    return result

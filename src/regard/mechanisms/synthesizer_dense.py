@@ -1,0 +1,57 @@
+"""Dense synthesizer: each query's own two-layer network writes its row of weights (Tay et al. 2021).
+
+Location attention with a hidden layer: keys are not seen, and the number of positions is bounded.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.core.cost import AttentionShape, Cost
+from regard.mechanisms.positional_scores import KeylessMechanism, pick_columns
+
+
+class DenseSynthesizer(KeylessMechanism):
+    """score of position j = (W₂ relu(W₁ query + b₁) + b₂)_j   (Tay et al. 2021, eq. 2)."""
+
+    def __init__(
+        self,
+        *,
+        query_dim: int,
+        hidden_dim: int | None = None,
+        num_heads: int = 1,
+        max_length: int = 512,
+    ) -> None:
+        super().__init__(max_length=max_length)
+        hidden_dim = hidden_dim or query_dim
+        self.hidden_weight = nn.Parameter(torch.empty(num_heads, query_dim, hidden_dim))
+        self.hidden_bias = nn.Parameter(torch.zeros(num_heads, 1, hidden_dim))
+        self.output_weight = nn.Parameter(torch.empty(num_heads, hidden_dim, max_length))
+        self.output_bias = nn.Parameter(torch.zeros(num_heads, 1, max_length))
+        nn.init.normal_(self.hidden_weight, std=query_dim**-0.5)
+        nn.init.normal_(self.output_weight, std=hidden_dim**-0.5)
+
+    def scores(
+        self,
+        query: Float[Tensor, "batch heads query_length query_dim"],
+        remembered: Float[Tensor, "batch heads key_length 0"],
+        *,
+        query_positions: Int[Tensor, "_rows query_length"],
+        key_positions: Int[Tensor, "_rows key_length"],
+    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        del remembered, query_positions
+        hidden = torch.relu(query @ self.hidden_weight + self.hidden_bias)
+        bias = self.output_bias.transpose(0, 1)[:, :, key_positions.clamp(min=0)]
+        return pick_columns(hidden, self.output_weight, key_positions) + bias.permute(2, 1, 0, 3)
+
+    def score_cost(self, shape: AttentionShape) -> Cost:
+        _, query_dim, hidden_dim = self.hidden_weight.shape
+        per_query = hidden_dim * (query_dim + shape.key_length)
+        pairs = shape.rows * shape.pairs
+        return Cost(
+            products=2 * shape.rows * shape.query_length * per_query,
+            memory=pairs,
+            parameters=self.num_parameters,
+        )

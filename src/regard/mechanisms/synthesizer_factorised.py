@@ -1,0 +1,54 @@
+"""Factorised random synthesizer: the position scores as a product of two thin matrices.
+
+The random synthesizer with max_length·2·rank parameters a head instead of max_length² (Tay et al. 2021).
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.core.cost import AttentionShape, Cost
+from regard.core.mechanism import Capabilities
+from regard.mechanisms.positional_scores import KeylessMechanism
+
+
+class FactorisedSynthesizer(KeylessMechanism):
+    """score of (i, j) = R₁[i] · R₂[j]   (Tay et al. 2021, eq. 5, "factorized random")."""
+
+    def __init__(self, *, rank: int = 8, num_heads: int = 1, max_length: int = 512) -> None:
+        super().__init__(max_length=max_length)
+        # The product of two such numbers summed over the rank has unit variance, as in the full table.
+        self.row_factors = nn.Parameter(torch.randn(num_heads, max_length, rank) * rank**-0.25)
+        self.column_factors = nn.Parameter(torch.randn(num_heads, max_length, rank) * rank**-0.25)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            roles=frozenset({"self"}),
+            score_bias=True,
+            position_aware=True,
+            max_length=self.max_length,
+        )
+
+    def scores(
+        self,
+        query: Float[Tensor, "batch heads query_length query_dim"],
+        remembered: Float[Tensor, "batch heads key_length 0"],
+        *,
+        query_positions: Int[Tensor, "_rows query_length"],
+        key_positions: Int[Tensor, "_rows key_length"],
+    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        rows = self.row_factors[:, query_positions.clamp(min=0)].transpose(0, 1)
+        columns = self.column_factors[:, key_positions.clamp(min=0)].transpose(0, 1)
+        return (rows @ columns.transpose(-2, -1)).expand(query.shape[0], query.shape[1], -1, -1)
+
+    def score_cost(self, shape: AttentionShape) -> Cost:
+        # The scores of one head serve every example of the batch.
+        heads, _, rank = self.row_factors.shape
+        return Cost(
+            products=2 * heads * shape.pairs * rank,
+            memory=heads * shape.pairs,
+            parameters=self.num_parameters,
+        )

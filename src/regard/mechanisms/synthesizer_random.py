@@ -1,0 +1,47 @@
+"""Random synthesizer: one learned score for every pair of positions (Tay et al. 2021).
+
+Nothing of the input reaches the weights, neither query nor key; only the values differ.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.core.cost import AttentionShape, Cost
+from regard.core.mechanism import Capabilities
+from regard.mechanisms.positional_scores import KeylessMechanism
+
+
+class RandomSynthesizer(KeylessMechanism):
+    """score of (i, j) = R[i, j], learned from a random start   (Tay et al. 2021, eq. 4)."""
+
+    def __init__(self, *, num_heads: int = 1, max_length: int = 512) -> None:
+        super().__init__(max_length=max_length)
+        self.table = nn.Parameter(torch.randn(num_heads, max_length, max_length))
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            roles=frozenset({"self"}),
+            score_bias=True,
+            position_aware=True,
+            max_length=self.max_length,
+        )
+
+    def scores(
+        self,
+        query: Float[Tensor, "batch heads query_length query_dim"],
+        remembered: Float[Tensor, "batch heads key_length 0"],
+        *,
+        query_positions: Int[Tensor, "_rows query_length"],
+        key_positions: Int[Tensor, "_rows key_length"],
+    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        rows, columns = query_positions.clamp(min=0), key_positions.clamp(min=0)
+        picked = self.table[:, rows[:, :, None], columns[:, None, :]].transpose(0, 1)
+        return picked.expand(query.shape[0], query.shape[1], -1, -1)
+
+    def score_cost(self, shape: AttentionShape) -> Cost:
+        # The scores of one head serve every example of the batch.
+        return Cost(memory=len(self.table) * shape.pairs, parameters=self.num_parameters)

@@ -1,0 +1,242 @@
+"""Exact near, approximate far: softmax within a window, Taylor series beyond it, one denominator.
+
+    weight ∝ exp(s) for the last r + 1 keys, and Σ_{m<K} s^m/m! for all earlier ones,  s = q·k/√d
+
+Where Taylor attention alone cannot single out a neighbour, and a window alone forgets, this does neither
+(the pairing of Arora et al. 2024; the shared denominator of Zhang et al. 2024). Linear in length: keys
+that leave the window are folded into the running sum.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from regard.core.cost import AttentionShape, Cost
+from regard.core.errors import RegardError
+from regard.core.masks import NO_MASK, Mask
+from regard.core.mechanism import Capabilities, Mechanism, repeat_heads
+from regard.core.normalise import average, inverse
+from regard.core.state import select_rows
+from regard.mechanisms.key_value_state import NO_TOKEN, KeyValueState
+from regard.mechanisms.scan import Tensors, chunked_scan
+from regard.mechanisms.series import MAX_FEATURES
+from regard.mechanisms.taylor import taylor_kernel
+
+# e^40 times any sensible series is far from the largest number.
+LEAST_SCORE = -40.0
+
+
+class TaylorWindowState(NamedTuple):
+    """The tokens in the window, and the sums over those that have left it."""
+
+    key: Float[Tensor, "batch kv_heads slots key_dim"]
+    value: Float[Tensor, "batch kv_heads slots value_dim"]
+    key_positions: Int[Tensor, "batch slots"]
+    position: Int[Tensor, " batch"]
+    memory: Float[Tensor, "batch kv_heads num_features value_dim_and_one"]
+
+    def select(self, index: Int[Tensor, " rows"]) -> Self:
+        """The state whose row r is this state's row index[r]."""
+        return select_rows(self, index)
+
+
+class TaylorWindowAttention(Mechanism):
+    """Softmax over the last `radius` + 1 keys, `num_terms` Taylor terms for the rest."""
+
+    def __init__(
+        self,
+        *,
+        key_dim: int,
+        radius: int = 64,
+        num_terms: int = 3,
+        chunk_size: int = 64,
+        max_features: int = MAX_FEATURES,
+    ) -> None:
+        super().__init__()
+        if radius < 0:
+            raise RegardError(f"{self.name} has radius={radius}; it must be 0 or more.")
+        self.scale = key_dim**-0.5
+        self.kernel = taylor_kernel(
+            key_dim=key_dim, num_terms=num_terms, scale=self.scale, max_features=max_features
+        )
+        self.radius = radius
+        self.chunk_size = chunk_size
+        self.signed = num_terms % 2 == 0
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            roles=frozenset({"self"}),
+            masks=frozenset({"causal", "padding"}),
+            requires_causal=True,
+            rows_sum_to_one=not self.signed,
+            nonnegative=not self.signed,
+            position_aware=True,
+        )
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch heads query_length key_dim"],
+        key: Float[Tensor, "batch kv_heads key_length key_dim"],
+        value: Float[Tensor, "batch kv_heads key_length value_dim"],
+        mask: Mask = NO_MASK,
+    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        self.admit(query, key, value, mask)
+        rows, heads = min(query.shape[2], key.shape[2]), query.shape[1]
+        if rows == 0:
+            return value.new_zeros(*query.shape[:3], value.shape[-1])
+        keep = None if mask.lengths is None else mask.keep(key.shape[2])
+        counted, key = _counted(value, key, keep)
+        key, counted = repeat_heads(key, heads), repeat_heads(counted, heads)
+        lined_up = functional.pad(query, (0, 0, key.shape[2] - query.shape[2], 0))
+        sums = chunked_scan(
+            self._chunk_step,
+            self._empty_sums(key, counted),
+            (lined_up, key, counted),
+            chunk_size=self.chunk_size,
+        )[:, :, -rows:]
+        output = average(sums[..., :-1], sums[..., -1], signed=self.signed)
+        # Queries that stand before the first key have read nothing.
+        return functional.pad(output, (0, 0, query.shape[2] - rows, 0))
+
+    def _empty_sums(self, key: Tensor, counted: Tensor) -> Tensors:
+        batch_and_heads, features = key.shape[:2], self.kernel.num_features(key.shape[-1])
+        return (
+            counted.new_zeros(*batch_and_heads, features, counted.shape[-1]),
+            key.new_zeros(*batch_and_heads, self.radius, key.shape[-1]),
+            counted.new_zeros(*batch_and_heads, self.radius, counted.shape[-1]),
+        )
+
+    def _chunk_step(self, state: Tensors, chunk: Tensors) -> tuple[Tensor, Tensors]:
+        """(memory, window's keys, window's values) and (query, key, value) of a chunk."""
+        (memory, window_key, window_value), (query, key, value) = state, chunk
+        length = query.shape[2]
+        near_key = torch.cat([window_key, key], dim=2)
+        near_value = torch.cat([window_value, value], dim=2)
+        distance = self.radius + _distances(length, near_key.shape[2], query.device)
+        pairs, shrink = self._pairs(query, near_key, distance)
+        output = pairs @ near_value + shrink * (self.kernel.query_features(query) @ memory)
+        left = self.kernel.key_features(near_key[:, :, :length])
+        memory = memory + left.transpose(-2, -1) @ near_value[:, :, :length]
+        return output, (memory, near_key[:, :, length:], near_value[:, :, length:])
+
+    def _pairs(self, query: Tensor, key: Tensor, distance: Tensor) -> tuple[Tensor, Tensor]:
+        """The kernel of every pair divided by e^m, and e^−m, where m is a row's best near score.
+
+        The factor cancels against the denominator and keeps exp from overflowing; bounding m from
+        below keeps e^−m from doing so.
+        """
+        dots = query @ key.transpose(-2, -1)
+        near = (distance >= 0) & (distance <= self.radius)
+        scores = (dots * self.scale).masked_fill(~near, float("-inf"))
+        # The added column is the bound, and stands alone where there are no keys.
+        best = functional.pad(scores.detach(), (0, 1), value=LEAST_SCORE).amax(dim=-1, keepdim=True)
+        shrink = (-best).exp()
+        far = self.kernel.curve(dots).masked_fill(distance <= self.radius, 0.0)
+        return (scores - best).exp() + far * shrink, shrink
+
+    def weights(
+        self,
+        query: Float[Tensor, "batch heads query_length key_dim"],
+        key: Float[Tensor, "batch kv_heads key_length key_dim"],
+        mask: Mask = NO_MASK,
+    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        self.admit(query, key, None, mask)
+        query_length, key_length = query.shape[2], key.shape[2]
+        distance = key_length - query_length + _distances(query_length, key_length, query.device)
+        pairs, _ = self._pairs(query, repeat_heads(key, query.shape[1]), distance)
+        allowed = mask.boolean(query_length, key_length, device=query.device)
+        pairs = pairs.masked_fill(~allowed, 0.0) if allowed is not None else pairs
+        return pairs * inverse(pairs.sum(dim=-1, keepdim=True), signed=self.signed)
+
+    def start(
+        self,
+        *,
+        batch_size: int,
+        num_kv_heads: int,
+        key_dim: int,
+        value_dim: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> TaylorWindowState:
+        size = (batch_size, num_kv_heads)
+        kind = {"dtype": dtype, "device": device}
+        window = KeyValueState.empty(
+            torch.zeros(*size, 0, key_dim, **kind), torch.zeros(*size, 0, value_dim, **kind)
+        )
+        memory = torch.zeros(*size, self.kernel.num_features(key_dim), value_dim + 1, **kind)
+        return TaylorWindowState(*window, memory)
+
+    def extend(
+        self,
+        state: TaylorWindowState,
+        key: Float[Tensor, "batch kv_heads new_length key_dim"],
+        value: Float[Tensor, "batch kv_heads new_length value_dim"],
+        mask: Mask = NO_MASK,
+    ) -> TaylorWindowState:
+        window = KeyValueState(*state[:-1]).append(key, value, mask)
+        gone = window.real & (window.position[:, None] - 1 - window.key_positions > self.radius)
+        counted, leaving = _counted(window.value, window.key, gone)
+        features = self.kernel.key_features(leaving).transpose(-2, -1)
+        return TaylorWindowState(*window.latest(self.radius + 1), state.memory + features @ counted)
+
+    def read(
+        self,
+        state: TaylorWindowState,
+        query: Float[Tensor, "batch heads query_length key_dim"],
+    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        heads, window = query.shape[1], KeyValueState(*state[:-1])
+        distance = window.position[:, None] - 1 - window.key_positions
+        # An empty slot counts as a key that is still to come.
+        distance = torch.where(window.real, distance, NO_TOKEN)[:, None, None, :]
+        pairs, shrink = self._pairs(query, repeat_heads(state.key, heads), distance)
+        counted, _ = _counted(state.value, state.key, None)
+        memory = repeat_heads(state.memory, heads)
+        sums = pairs @ repeat_heads(counted, heads)
+        sums = sums + shrink * (self.kernel.query_features(query) @ memory)
+        return average(sums[..., :-1], sums[..., -1], signed=self.signed)
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        features = self.kernel.num_features(shape.key_dim)
+        counted = shape.value_dim + 1
+        products = functions = 0
+        for start in range(0, shape.key_length, self.chunk_size):
+            length = min(self.chunk_size, shape.key_length - start)
+            pairs = length * (self.radius + length)
+            products += 2 * pairs * (shape.key_dim + counted) + 4 * length * features * counted
+            functions += pairs + length
+        # The division is one reciprocal a query that has keys to read.
+        functions += min(shape.query_length, shape.key_length)
+        state = features * counted
+        kept = min(self.radius + 1, shape.key_length) * (shape.key_dim + shape.value_dim)
+        chunk = min(self.chunk_size, shape.key_length)
+        working = 2 * chunk * features + 6 * chunk * (self.radius + chunk)
+        return Cost(
+            products=shape.rows * products,
+            functions=shape.rows * functions,
+            memory=shape.rows * (3 * shape.key_length * counted + 2 * state + working),
+            parameters=self.num_parameters,
+            state=shape.kv_rows * (state + kept),
+            sequential_steps=-(-shape.key_length // self.chunk_size),
+            longest_path=1,
+        )
+
+
+def _distances(query_length: int, key_length: int, device: torch.device) -> Tensor:
+    """Query index minus key index, for every pair."""
+    rows = torch.arange(query_length, device=device)[:, None]
+    return rows - torch.arange(key_length, device=device)
+
+
+def _counted(value: Tensor, key: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The values with a column of ones to sum the denominator, and the keys; zero where not kept."""
+    counted = functional.pad(value, (0, 1), value=1.0)
+    if keep is None:
+        return counted, key
+    dropped = ~keep[:, None, :, None]
+    return counted.masked_fill(dropped, 0.0), key.masked_fill(dropped, 0.0)

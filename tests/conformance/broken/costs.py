@@ -1,0 +1,60 @@
+"""Costs that are not what runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.conformance.broken.sound import Plain, Prefix
+
+from regard.core.cost import AttentionShape, Cost
+
+
+class CountsMultipliesOnly(Plain):
+    """A multiply-add is counted as one."""
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        cost = super().cost(shape)
+        return replace(cost, products=cost.products // 2)
+
+
+class CountsNoExponentials(Plain):
+    """The softmax is free."""
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        return replace(super().cost(shape), functions=0)
+
+
+class ClaimsNoMemory(Plain):
+    """Only the output is counted."""
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        return replace(super().cost(shape), memory=shape.rows * shape.query_length)
+
+
+class ForgetsItsParameters(Plain):
+    """The temperature is not counted."""
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        return replace(super().cost(shape), parameters=0)
+
+
+class CountsTheStateForEveryHead(Plain):
+    """The state is counted for query heads, though it is kept for key/value heads."""
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        numbers = shape.rows * shape.key_length * (shape.key_dim + shape.value_dim)
+        return replace(super().cost(shape), state=numbers)
+
+
+class ClaimsOneStep(Prefix):
+    """The running sum is called parallel."""
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        return replace(super().cost(shape), sequential_steps=1)
+
+
+class ClaimsALongPath(Plain):
+    """Every position sees every other at once, but this is not what it says."""
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        return replace(super().cost(shape), longest_path=shape.key_length)

@@ -1,0 +1,33 @@
+"""Every mechanism of the table keeps the contract, in its default form and in awkward ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from regard.conformance.subjects import find_subjects
+from regard.conformance.suite import check_subject
+from regard.mechanisms import MECHANISMS
+
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in MECHANISMS),
+    ("window", {"radius": 2}),
+    ("window", {"radius": 1}),
+    ("taylor", {"num_terms": 2}),
+    ("taylor", {"num_terms": 5, "chunk_size": 3}),
+    ("taylor_window", {"radius": 2}),
+]
+
+
+def _name(part: object) -> str:
+    if isinstance(part, dict):
+        return ",".join(f"{option}={value}" for option, value in part.items()) or "default"
+    return str(part)
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=_name)
+def test_the_mechanism_keeps_the_contract(name: str, options: dict[str, Any]) -> None:
+    (subject,) = find_subjects(name, options=options)
+    report = check_subject(subject)
+    assert report.passed, "\n".join(record.message() for record in report.failures)

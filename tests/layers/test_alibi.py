@@ -1,0 +1,43 @@
+"""The paper's slopes, distances both ways, and positions as one row or a row for each example."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.core.errors import RegardError
+from regard.layers.alibi import Alibi, head_slopes
+from regard.layers.layer_cost import SequenceShape
+
+
+def test_slopes_of_the_paper() -> None:
+    assert head_slopes(8) == [2.0**-step for step in range(1, 9)]
+    assert head_slopes(16)[0] == pytest.approx(2**-0.5)
+    # Twelve heads: the eight of a power of two, then every other one of sixteen.
+    assert head_slopes(12) == pytest.approx([*head_slopes(8), *head_slopes(16)[0:8:2]])
+
+
+def test_values_by_hand() -> None:
+    values = Alibi(num_heads=2).values(torch.tensor([3, 4]), torch.tensor([2, 3, 5]))
+    distance = torch.tensor([[1.0, 0.0, 2.0], [2.0, 1.0, 1.0]])
+    torch.testing.assert_close(values, torch.stack([-distance / 16, -distance / 256])[None])
+
+
+def test_each_example_may_stand_elsewhere() -> None:
+    bias = Alibi(num_heads=3)
+    query, key = torch.tensor([[3, 4], [9, 10]]), torch.tensor([[0, 1, 2, 3, 4], [7, 8, 9, 10, 11]])
+    values = bias.values(query, key)
+    assert values.shape == (2, 3, 2, 5)
+    torch.testing.assert_close(values[1:], bias.values(query[1], key[1]))
+
+
+def test_it_follows_the_number_type_and_is_not_saved() -> None:
+    bias = Alibi(num_heads=3).double()
+    assert bias.values(torch.arange(2), torch.arange(5)).dtype == torch.float64
+    assert bias.state_dict() == {}
+    assert bias.cost(SequenceShape(length=5)).memory == 3 * 5 * 5
+
+
+def test_no_heads_are_refused() -> None:
+    with pytest.raises(RegardError, match="num_heads=0; it must be 1 or more"):
+        Alibi(num_heads=0)

@@ -1,0 +1,47 @@
+"""By hand, its activations, and its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from regard.core.errors import RegardError
+from regard.layers.activations import ACTIVATIONS
+from regard.layers.feed_forward import FeedForward
+from regard.layers.layer_cost import SequenceShape
+
+
+def test_by_hand() -> None:
+    layer = FeedForward(model_dim=1, hidden_dim=2)
+    with torch.no_grad():
+        layer.widen.weight.copy_(torch.tensor([[1.0], [-1.0]]))
+        layer.widen.bias.copy_(torch.tensor([0.0, 2.0]))
+        layer.narrow.weight.copy_(torch.tensor([[10.0, 100.0]]))
+        layer.narrow.bias.copy_(torch.tensor([5.0]))
+    # 1 → relu(1, 1) → 10 + 100 + 5;  3 → relu(3, −1) → 30 + 5
+    assert layer(torch.tensor([[[1.0], [3.0]]])).flatten().tolist() == [115.0, 35.0]
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("bias", [True, False])
+def test_cost(activation: str, bias: bool, check_cost: Callable[..., None]) -> None:
+    layer = FeedForward(model_dim=5, hidden_dim=11, activation=activation, bias=bias)
+    check_cost(layer, SequenceShape(batch_size=2, length=7), torch.randn(2, 7, 5))
+
+
+def test_four_times_as_wide_unless_given() -> None:
+    assert FeedForward(model_dim=5).widen.out_features == 20
+
+
+def test_dropout_is_on_hidden_and_output() -> None:
+    layer = FeedForward(model_dim=5, dropout=1.0)
+    assert (layer(torch.randn(2, 7, 5)) == 0).all()
+    layer.eval()
+    assert (layer(torch.randn(2, 7, 5)) != 0).any()
+
+
+def test_an_unknown_activation_is_refused() -> None:
+    with pytest.raises(RegardError, match=r"Unknown activation 'gelo'. Did you mean 'gelu'"):
+        FeedForward(model_dim=5, activation="gelo")

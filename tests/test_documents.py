@@ -1,0 +1,249 @@
+"""What the documents tell a reader to type is run.
+
+Python blocks and commands of one document run in order, in one namespace and one folder. Lines that
+start with `$ ` in a console block are commands, as is every line of a bash or sh block. `make`,
+`git clone` and `cd` are not run; the targets given to make must exist. A block preceded by
+`<!-- not run: the reason -->` is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+COMMANDS = {"console", "bash", "sh"}
+# Other spellings of what is run would go unnoticed, and so are refused.
+MISSPELLED = {"py": "python", "python3": "python", "pycon": "python", "shell": "console"}
+
+FENCE = re.compile(r"^(?P<indent>[ ]*)```(?P<language>[\w+-]*)(?P<title>.*)$")
+NOT_RUN = re.compile(r"<!--\s*not run\b:?\s*(?P<reason>.*?)\s*-->")
+ASSIGNMENTS = re.compile(r"^(\w+=\S*\s+)*")
+
+
+class Block(NamedTuple):
+    """One fenced block that is to be run."""
+
+    language: str
+    text: str
+    line: int  # of its first line in the document, from 1
+
+
+def blocks(document: str) -> Iterator[Block]:
+    """The blocks of a document that are to be run, in order."""
+    lines = document.splitlines()
+    position, before = 0, ""
+    while position < len(lines):
+        opening = FENCE.match(lines[position])
+        if opening is None:
+            before = lines[position].strip() or before
+            position += 1
+            continue
+        start = position + 1
+        end = next((at for at in range(start, len(lines)) if lines[at].strip() == "```"), None)
+        assert end is not None, f"line {start}: a block is opened and not closed"
+        language = opening["language"]
+        right = MISSPELLED.get(language)
+        assert right is None, f"line {start}: a block is marked '{language}'; write '{right}'"
+        excuse = NOT_RUN.fullmatch(before)
+        assert excuse is None or excuse["reason"], f"line {start}: 'not run' gives no reason"
+        if excuse is None and language in COMMANDS | {"python"}:
+            text = textwrap.dedent("\n".join(lines[start:end]))
+            yield Block(language=language, text=text, line=start + 1)
+        position, before = end + 1, ""
+
+
+def commands(block: Block) -> list[str]:
+    """The commands of a block, with continued lines joined."""
+    lines = block.text.replace("\\\n", " ").splitlines()
+    if block.language == "console":
+        return [line.removeprefix("$ ").strip() for line in lines if line.startswith("$ ")]
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def make_targets(command: str) -> list[str] | None:
+    """The targets that a `make` command names; None for any other command."""
+    words = ASSIGNMENTS.sub("", command).split()
+    if not words or words[0] != "make":
+        return None
+    targets = []
+    for word in words[1:]:
+        if word in {"&&", "||", ";", "|", "#"}:
+            break
+        if not word.startswith("-") and "=" not in word:
+            targets.append(word)
+    return targets
+
+
+def known_targets() -> set[str]:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    return set(re.findall(r"^([a-z][\w-]*):(?!=)", makefile, flags=re.MULTILINE))
+
+
+def run_command(command: str, *, folder: Path, where: str) -> None:
+    """Run a command as a reader would type it, with the `regard` of these tests first in PATH."""
+    targets = make_targets(command)
+    if targets is not None:
+        unknown = set(targets) - known_targets()
+        assert not unknown, f"{where}: `{command}` names {unknown}, not in the Makefile"
+        return
+    if command.startswith(("git clone ", "cd ")):
+        return
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{where}: `{command}` failed\n{done.stdout}{done.stderr}"
+
+
+def run_document(document: Path, *, folder: Path) -> None:
+    """Run a document's blocks in order, in a folder that is the current one."""
+    namespace: dict[str, object] = {"__name__": "document"}
+    for block in blocks(document.read_text(encoding="utf-8")):
+        if block.language == "python":
+            # Blank lines before it make a traceback show the document's own line numbers.
+            source = "\n" * (block.line - 1) + block.text
+            exec(compile(source, document, "exec"), namespace)
+            continue
+        for command in commands(block):
+            run_command(command, folder=folder, where=f"{document.name}:{block.line}")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_document_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if (ROOT / "examples").is_dir():
+        shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    run_document(document, folder=tmp_path)
+
+
+def test_continuous_integration_runs_only_what_the_readme_tells() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    told = {command for block in blocks(readme) for command in commands(block)}
+    run = re.findall(r"^make .*$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    assert run == ["make lint", "make test"]
+    assert set(run) <= told
+
+
+def test_the_site_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
+    """Built as `make docs` builds it; a page may link elsewhere, but not load from elsewhere."""
+    subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", tmp_path],
+        cwd=ROOT,
+        check=True,
+    )
+    pages = list(tmp_path.rglob("*.html"))
+    assert tmp_path / "index.html" in pages
+    for page in pages:
+        html = page.read_text(encoding="utf-8")
+        assert re.findall(r"<(?:script|img|link|iframe)[^>]+(?:https?:)?//[^>]*>", html) == []
+    for sheet in tmp_path.rglob("*.css"):
+        styles = sheet.read_text(encoding="utf-8")
+        assert re.findall(r"(?:@import|url\()\s*['\"]?(?:https?:)?//", styles) == [], sheet
+
+
+# What follows proves the reader above with small documents.
+
+
+def document(folder: Path, text: str) -> Path:
+    path = folder / "document.md"
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return path
+
+
+def test_blocks_share_a_namespace_and_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = """
+        ```python
+        count = 3
+        ```
+        ```python
+        from pathlib import Path
+        Path("count.txt").write_text(str(count))
+        ```
+        ```console
+        $ cat count.txt \\
+            > copy.txt
+        what is shown is not run
+        ```
+        - in a list
+            ```bash
+            # nor is a comment
+            mv copy.txt moved.txt
+            ```
+        """
+    run_document(document(tmp_path, text), folder=tmp_path)
+    assert (tmp_path / "moved.txt").read_text() == "3"
+
+
+def test_a_failing_block_fails_with_the_documents_line(tmp_path: Path) -> None:
+    path = document(tmp_path, "Words.\n\n```python\nx = 1\nx / 0\n```\n")
+    with pytest.raises(ZeroDivisionError) as raised:
+        run_document(path, folder=tmp_path)
+    last = raised.traceback[-1]
+    assert (str(last.path), last.lineno + 1) == (str(path), 5)
+
+
+def test_a_failing_command_fails_with_what_it_said(tmp_path: Path) -> None:
+    path = document(tmp_path, "```console\n$ echo because >&2; exit 3\n```\n")
+    with pytest.raises(AssertionError, match=r"document.md:2: `echo .*` failed\s+because"):
+        run_document(path, folder=tmp_path)
+
+
+def test_regard_is_the_one_under_test(tmp_path: Path) -> None:
+    run_document(document(tmp_path, "```sh\nregard --version > v\n```\n"), folder=tmp_path)
+    assert (tmp_path / "v").read_text().startswith("regard ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<!-- not run: -->\n```python\n1/0\n```\n", "'not run' gives no reason"),
+        ("<!-- not run -->\n\n```python\n1/0\n```\n", "'not run' gives no reason"),
+        ("```py\n1/0\n```\n", "marked 'py'; write 'python'"),
+        ("```python\n1/0\n", "opened and not closed"),
+        ("```console\n$ make demo tset\n```\n", "names {'tset'}, not in the Makefile"),
+        ("```console\n$ A=1 make -j 2 B=3 nothing && echo\n```\n", "not in the Makefile"),
+    ],
+)
+def test_a_bad_document_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(message)):
+        run_document(document(tmp_path, text), folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!-- not run: needs an hour -->\n```python\n1/0\n```\n",
+        "<!-- not run: needs an hour -->\n\n```console\n$ false\n```\n",
+        "```text\n1/0\n```\n",
+        "```console\n$ make demo\n$ X=1 make test\n$ git clone somewhere\n$ cd somewhere\n```\n",
+    ],
+)
+def test_what_is_excused_is_not_run(tmp_path: Path, text: str) -> None:
+    run_document(document(tmp_path, text), folder=tmp_path)
+
+
+def test_an_excuse_counts_for_one_block(tmp_path: Path) -> None:
+    text = "<!-- not run: no -->\n```python\n1/0\n```\n```python\n1/0\n```\n"
+    with pytest.raises(ZeroDivisionError):
+        run_document(document(tmp_path, text), folder=tmp_path)

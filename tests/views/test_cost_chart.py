@@ -1,0 +1,85 @@
+"""The chart: a line for each distinct cost, named once, with labels that do not overlap."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from xml.etree import ElementTree
+
+from regard.core.cost import Cost
+from regard.core.records import CostRecord, MechanismRecord, Survey
+from regard.views.cost_chart import LINE_HEIGHT, cost_chart, spread
+from regard.views.cost_table import cost_table
+from regard.views.growth import priced_lengths
+
+
+def record(name: str, *, power: int, width: int = 64) -> MechanismRecord:
+    """A mechanism whose operations are length to the power."""
+    return MechanismRecord(
+        name=name,
+        family="score",
+        summary="",
+        reference="",
+        capabilities=(),
+        causal=False,
+        signed=False,
+        weights_options="",
+        weights=((1.0,),),
+        checks=(),
+        cost_width=width,
+        costs=tuple(
+            CostRecord(length=length, cost=Cost(products=length**power), form="chunked")
+            for length in (128, 256, 512, 1024)
+        ),
+    )
+
+
+def survey(*records: MechanismRecord) -> Survey:
+    return Survey(version="1", seed=0, tokens=("a",), num_heads=8, mechanisms=records)
+
+
+def lines(svg: str) -> list[ElementTree.Element]:
+    groups = ElementTree.fromstring(svg).iter("g")
+    return [group for group in groups if group.get("class", "").startswith("line")]
+
+
+def test_growth_is_the_cost_of_twice_the_length() -> None:
+    assert [priced.growth for priced in priced_lengths(record("square", power=2))] == [4.0] * 3
+    assert [priced.length for priced in priced_lengths(record("line", power=1))] == [128, 256, 512]
+
+
+def test_equal_costs_share_a_line_and_narrow_heads_are_dashed() -> None:
+    drawn = lines(
+        cost_chart(
+            survey(
+                record("dot", power=2),
+                record("scaled", power=2),
+                record("thin", power=2, width=16),
+                record("line", power=1),
+            )
+        )
+    )
+    assert [line.findtext("text") for line in drawn] == ["dot, scaled", "thin (width 16)", "line"]
+    dashed = [line.findall("polyline")[1].get("stroke-dasharray") for line in drawn]
+    assert dashed == [None, "5 4", None]
+
+
+def test_labels_keep_their_distance_and_their_order() -> None:
+    placed = spread([30.0, 31.0, 32.0, 40.0, 300.0, 300.0])
+    assert placed == sorted(placed)
+    assert all(below - above >= LINE_HEIGHT - 1e-9 for above, below in pairwise(placed))
+    assert spread([50.0, 500.0]) == [50.0, 500.0]
+
+
+def test_without_lengths_there_is_no_chart() -> None:
+    assert cost_chart(survey()) == ""
+
+
+def test_the_table_has_a_body_a_length_of_which_one_is_shown() -> None:
+    table = cost_table(survey(record("square", power=2), record("line", power=1, width=16)))
+    assert table.count("<tbody") == 3
+    assert table.count(" hidden>") == 2
+    assert "width 16" in table
+    assert "width 64" not in table
+    assert "chunked" in table
+    assert "×4" in table
+    assert "×2" in table
