@@ -24,17 +24,19 @@ BATCH, HEADS, WIDTH = 2, 3, 5
 LENGTHS = torch.tensor([131, 97])
 
 
-def draw(length: int, width: int = WIDTH, *, seed: int = 0) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    return [
-        torch.randn(
-            BATCH, HEADS, length, width, dtype=torch.float64, generator=generator
-        ).requires_grad_()
-        for _ in range(3)
-    ]
+Three = tuple[Tensor, Tensor, Tensor]
 
 
-def agree(ours: Tensor, theirs: Tensor, inputs: list[Tensor], *, tolerance: float = 1e-10) -> None:
+def draw(length: int, *, scale: float = 1.0) -> Three:
+    """A query, a key and a value that take gradients."""
+    generator = torch.Generator().manual_seed(0)
+    size = (3, BATCH, HEADS, length, WIDTH)
+    drawn = scale * torch.randn(size, dtype=torch.float64, generator=generator)
+    query, key, value = (tensor.clone().requires_grad_() for tensor in drawn)
+    return query, key, value
+
+
+def agree(ours: Tensor, theirs: Tensor, inputs: Three, *, tolerance: float = 1e-10) -> None:
     """Equal outputs, and equal gradients of every input."""
     torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance)
     upstream = torch.randn_like(ours)
@@ -64,7 +66,8 @@ def test_scaled_dot_is_pytorchs(name: str) -> None:
 
 @pytest.mark.parametrize(("heads", "width", "length"), [(8, 64, 300), (8, 64, 1600), (1, 16, 130)])
 def test_causal_scaled_dot_is_pytorchs_on_every_path(heads: int, width: int, length: int) -> None:
-    inputs = [torch.randn(1, heads, length, width, requires_grad=True) for _ in range(3)]
+    query, key, value = (torch.randn(1, heads, length, width, requires_grad=True) for _ in range(3))
+    inputs = (query, key, value)
     theirs = functional.scaled_dot_product_attention(*inputs, is_causal=True)
     agree(ScaledDotAttention()(*inputs, Causal()), theirs, inputs, tolerance=2e-5)
 
@@ -167,7 +170,7 @@ def test_polynomial_features_are_the_power(power: int, constant: float) -> None:
 
 
 def test_more_taylor_terms_come_nearer_to_softmax() -> None:
-    inputs = [tensor * 0.5 for tensor in draw(31)]
+    inputs = draw(31, scale=0.5)
     exact = ScaledDotAttention()(*inputs)
     errors = [
         (TaylorAttention(key_dim=WIDTH, num_terms=terms)(*inputs) - exact).abs().max().item()
@@ -178,7 +181,7 @@ def test_more_taylor_terms_come_nearer_to_softmax() -> None:
 
 
 def test_more_random_features_come_nearer_to_softmax() -> None:
-    inputs = [tensor * 0.5 for tensor in draw(31)]
+    inputs = draw(31, scale=0.5)
     exact = ScaledDotAttention()(*inputs)
     errors = []
     for count in (16, 4096):

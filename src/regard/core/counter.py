@@ -126,7 +126,7 @@ HARMLESS = {_aten.linalg_vector_norm, _aten._to_copy}
 SOLVES = {_aten.linalg_solve_triangular, _aten.triangular_solve}
 
 
-class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Counter(TorchDispatchMode):
     """Counts the operators run inside its `with` block. The module's text says what each figure is."""
 
     def __init__(self) -> None:

@@ -28,13 +28,13 @@ class FeatureKernel(nn.Module, ABC):
 
     @abstractmethod
     def query_features(
-        self, query: Float[Tensor, "*batch length width"]
+        self, inputs: Float[Tensor, "*batch length width"]
     ) -> Float[Tensor, "*batch length num_features"]:
         """φ of queries. A factor on all features of one query cancels in attention."""
 
     @abstractmethod
     def key_features(
-        self, key: Float[Tensor, "*batch length width"]
+        self, inputs: Float[Tensor, "*batch length width"]
     ) -> Float[Tensor, "*batch length num_features"]:
         """φ of keys."""
 

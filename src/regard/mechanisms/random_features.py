@@ -34,19 +34,19 @@ class RandomFeatureKernel(FeatureKernel):
         return len(self.directions)
 
     def query_features(
-        self, query: Float[Tensor, "*batch length width"]
+        self, inputs: Float[Tensor, "*batch length width"]
     ) -> Float[Tensor, "*batch length num_features"]:
-        exponents = self._exponents(query)
+        exponents = self._exponents(inputs)
         # A factor on one query's features cancels against its own denominator.
         return (exponents - exponents.detach().amax(dim=-1, keepdim=True)).exp()
 
     def key_features(
-        self, key: Float[Tensor, "*batch length width"]
+        self, inputs: Float[Tensor, "*batch length width"]
     ) -> Float[Tensor, "*batch length num_features"]:
         # ‖w‖²/2 bounds every exponent from above; half of it centres the range that occurs. A
         # constant factor on all keys cancels against the denominator.
         centre = self.directions.square().sum(dim=1).max() / 4
-        return (self._exponents(key) - centre).exp()
+        return (self._exponents(inputs) - centre).exp()
 
     def feature_cost(self, *, length: int, width: int) -> Cost:
         numbers = length * len(self.directions)

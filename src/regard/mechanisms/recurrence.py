@@ -10,7 +10,7 @@ processed in parallel (`chunk_step`) and what weights that implies (`pair_weight
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from jaxtyping import Float, Int
@@ -58,7 +58,7 @@ class RecurrentMechanism(Mechanism):
 
     @abstractmethod
     def control(
-        self, key: Float[Tensor, "batch kv_heads length key_dim"], **extras: Tensor
+        self, key: Float[Tensor, "batch kv_heads length key_dim"], *_: Any, **extras: Any
     ) -> Float[Tensor, "batch kv_heads length control_dim"]:
         """What steers the memory at each key. Zero must mean: leave the memory as it is."""
 

@@ -164,12 +164,12 @@ class TaylorWindowAttention(Mechanism):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> TaylorWindowState:
-        size = (batch_size, num_kv_heads)
-        kind = {"dtype": dtype, "device": device}
-        window = KeyValueState.empty(
-            torch.zeros(*size, 0, key_dim, **kind), torch.zeros(*size, 0, value_dim, **kind)
+        features = self.kernel.num_features(key_dim)
+        memory = torch.zeros(
+            batch_size, num_kv_heads, features, value_dim + 1, dtype=dtype, device=device
         )
-        memory = torch.zeros(*size, self.kernel.num_features(key_dim), value_dim + 1, **kind)
+        no_keys = memory.new_zeros(batch_size, num_kv_heads, 0, key_dim)
+        window = KeyValueState.empty(no_keys, memory[:, :, :0, :-1])
         return TaylorWindowState(*window, memory)
 
     def extend(
