@@ -131,7 +131,7 @@ def test_kernels_are_the_quadratic_sum(name: str, padded: bool, causal: bool, fo
     every = pairs(query, key)
     every = every if allowed is None else every * allowed
     theirs = every @ value / every.sum(dim=-1, keepdim=True)
-    mechanism.form = form  # type: ignore[assignment]
+    mechanism.form = form
     agree(mechanism(*inputs, mask), theirs, inputs)
 
 

@@ -22,10 +22,11 @@ from typing import Any
 
 import torch
 
+from regard.core.construction import construct
 from regard.core.errors import RegardError
 from regard.core.mechanism import Mechanism
 from regard.core.names import unknown_name
-from regard.mechanisms import MECHANISMS, construct, mechanism_class
+from regard.mechanisms import MECHANISMS, mechanism_class
 
 EVERY = "regard.mechanisms"
 SIZES = ("query_dim", "key_dim", "num_heads", "max_length")
@@ -132,8 +133,7 @@ def _of_class(
 
 
 def _build(kind: type[Mechanism], name: str, options: dict[str, Any], /, **sizes: int) -> Mechanism:
-    left = {size: value for size, value in sizes.items() if size not in options}
-    return construct(kind, name=name, sizes=left, options=options)
+    return construct(kind, what=f"mechanism '{name}'", sizes=sizes, options=options)
 
 
 def _module_at(place: str) -> ModuleType:

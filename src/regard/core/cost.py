@@ -1,6 +1,7 @@
 """What a call takes: the numbers a mechanism or a layer declares for a shape.
 
-All figures are for one forward call, and plain counts, independent of the number type:
+All figures are plain counts for one forward call without gradients, padding or score bias, whatever
+the number type:
 
     products          2 for every multiply-add of a matrix product
     functions         evaluations of exp, tanh, 1/x and the like (a softmax is one exp an entry)

@@ -6,11 +6,11 @@ The table holds strings, so listing them does not import torch.
 from __future__ import annotations
 
 import importlib
-import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from regard.core.names import look_up, unknown_name
+from regard.core.construction import construct
+from regard.core.names import look_up
 
 if TYPE_CHECKING:
     from torch import nn
@@ -74,16 +74,11 @@ def build_position(
     """Positions by name. Sizes go to those that need them; options must be its own."""
     entry = look_up("position", name, POSITIONS)
     kind = getattr(importlib.import_module(f"regard.layers.{entry.module}"), entry.class_name)
-    parameters = inspect.signature(kind).parameters.values()
-    # Flat keyword-only arguments; a class without any inherits nn.Module's catch-all.
-    known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
-    for option in options:
-        if option not in known:
-            raise unknown_name(f"option of position '{name}'", option, known or ["(it has none)"])
-    sizes = {"model_dim": model_dim, "head_dim": head_dim, "num_heads": num_heads}
-    if max_length is not None:
-        sizes["max_length"] = max_length
-    built: nn.Module = kind(
-        **{size: value for size, value in sizes.items() if size in known}, **options
-    )
+    sizes = {
+        "model_dim": model_dim,
+        "head_dim": head_dim,
+        "num_heads": num_heads,
+        "max_length": max_length,
+    }
+    built: nn.Module = construct(kind, what=f"position '{name}'", sizes=sizes, options=options)
     return built

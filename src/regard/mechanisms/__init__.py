@@ -6,11 +6,11 @@ The table holds strings, so listing the mechanisms imports neither them nor torc
 from __future__ import annotations
 
 import importlib
-import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regard.core.names import look_up, unknown_name
+from regard.core.construction import construct
+from regard.core.names import look_up
 
 if TYPE_CHECKING:
     from regard.core.mechanism import Mechanism
@@ -143,18 +143,11 @@ def build_mechanism(
 
     >>> build_mechanism("taylor", query_dim=16, key_dim=16, num_terms=3)  # doctest: +SKIP
     """
-    sizes = {"query_dim": query_dim, "key_dim": key_dim, "num_heads": num_heads}
-    if max_length is not None:
-        sizes["max_length"] = max_length
-    return construct(mechanism_class(name), name=name, sizes=sizes, options=options)
-
-
-def construct(
-    kind: type[Mechanism], *, name: str, sizes: dict[str, int], options: dict[str, Any]
-) -> Mechanism:
-    """Call a mechanism's constructor: its signature says which sizes it wants and options it has."""
-    known = inspect.signature(kind).parameters
-    for option in options:
-        if option not in known:
-            raise unknown_name(f"option of mechanism '{name}'", option, known or ["(it has none)"])
-    return kind(**{size: value for size, value in sizes.items() if size in known}, **options)
+    sizes = {
+        "query_dim": query_dim,
+        "key_dim": key_dim,
+        "num_heads": num_heads,
+        "max_length": max_length,
+    }
+    kind = mechanism_class(name)
+    return construct(kind, what=f"mechanism '{name}'", sizes=sizes, options=options)

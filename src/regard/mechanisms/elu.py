@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.core.cost import Cost
 from regard.mechanisms.feature_kernel import FeatureKernel
-from regard.mechanisms.kernel import FormChoice, KernelMechanism
+from regard.mechanisms.kernel import KernelMechanism
 
 
 class EluKernel(FeatureKernel):
@@ -56,5 +56,5 @@ class _EluPlusOne(torch.autograd.Function):
 class EluAttention(KernelMechanism):
     """weight ∝ (elu(query) + 1) · (elu(key) + 1)   (Katharopoulos et al. 2020, eq. 7)."""
 
-    def __init__(self, *, form: FormChoice = "auto", chunk_size: int = 64) -> None:
+    def __init__(self, *, form: str = "auto", chunk_size: int = 64) -> None:
         super().__init__(kernel=EluKernel(), signed=False, form=form, chunk_size=chunk_size)

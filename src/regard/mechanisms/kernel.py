@@ -13,7 +13,7 @@ The state for decoding is the running sum, of a size that does not grow. A membe
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Self, get_args
+from typing import Literal, NamedTuple, Self
 
 import torch
 from jaxtyping import Float, Int
@@ -29,7 +29,7 @@ from regard.core.state import select_rows
 from regard.mechanisms.feature_kernel import FeatureKernel
 
 Form = Literal["quadratic", "linear", "chunked"]
-FormChoice = Literal["auto", "quadratic", "linear"]
+FORM_CHOICES = ("auto", "quadratic", "linear")
 
 
 class KernelState(NamedTuple):
@@ -51,12 +51,10 @@ class KernelMechanism(Mechanism):
     `form` is "auto", or the form to be taken whatever the length ("linear" is chunked when causal).
     """
 
-    def __init__(
-        self, *, kernel: FeatureKernel, signed: bool, form: FormChoice, chunk_size: int
-    ) -> None:
+    def __init__(self, *, kernel: FeatureKernel, signed: bool, form: str, chunk_size: int) -> None:
         super().__init__()
-        if form not in get_args(FormChoice):
-            raise unknown_name(f"form of {self.name}", form, get_args(FormChoice))
+        if form not in FORM_CHOICES:
+            raise unknown_name(f"form of {self.name}", form, FORM_CHOICES)
         if chunk_size < 1:
             raise RegardError(f"{self.name} has chunk_size={chunk_size}; it must be 1 or more.")
         self.kernel = kernel

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from regard.core.errors import RegardError
-from regard.mechanisms.kernel import FormChoice, KernelMechanism
+from regard.mechanisms.kernel import KernelMechanism
 from regard.mechanisms.series import MAX_FEATURES, SeriesKernel
 
 
@@ -22,7 +22,7 @@ class PolynomialAttention(KernelMechanism):
         key_dim: int,
         power: int = 2,
         constant: float = 1.0,
-        form: FormChoice = "auto",
+        form: str = "auto",
         chunk_size: int = 128,
         max_features: int = MAX_FEATURES,
     ) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
 from regard.mechanisms.feature_kernel import FeatureKernel
-from regard.mechanisms.kernel import FormChoice, KernelMechanism
+from regard.mechanisms.kernel import KernelMechanism
 
 
 class RandomFeatureKernel(FeatureKernel):
@@ -70,7 +70,7 @@ class RandomFeatureAttention(KernelMechanism):
         num_features: int = 128,
         scale: float | None = None,
         seed: int = 0,
-        form: FormChoice = "auto",
+        form: str = "auto",
         chunk_size: int = 64,
     ) -> None:
         if num_features < 1:

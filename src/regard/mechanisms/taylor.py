@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from regard.core.errors import RegardError
-from regard.mechanisms.kernel import FormChoice, KernelMechanism
+from regard.mechanisms.kernel import KernelMechanism
 from regard.mechanisms.series import MAX_FEATURES, SeriesKernel
 
 
@@ -26,7 +26,7 @@ class TaylorAttention(KernelMechanism):
         key_dim: int,
         num_terms: int = 3,
         scale: float | None = None,
-        form: FormChoice = "auto",
+        form: str = "auto",
         chunk_size: int = 128,
         max_features: int = MAX_FEATURES,
     ) -> None:
