@@ -19,9 +19,6 @@ from regard.mechanisms.chunked_kernel import (
 class FeatureKernel(nn.Module, ABC):
     """A kernel given by its features, which are cheap enough to be kept whole."""
 
-    # How much longer a number takes to compute by sums of features than pair by pair.
-    linear_overhead: float = 1.0
-
     @abstractmethod
     def num_features(self, width: int) -> int:
         """How many features a vector of this width has."""
