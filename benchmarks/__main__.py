@@ -1,4 +1,8 @@
-"""Run the benchmarks and say which bars hold: `python -m benchmarks [NAME ...]`."""
+"""Run the benchmarks and say which bars hold: `python -m benchmarks [--give-back] [NAME ...]`.
+
+Freed memory is kept (regard.core.allocator), for our code and its rivals alike; `--give-back` measures
+with the allocator as it comes.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,21 @@ import sys
 import torch
 
 from benchmarks.attention import BENCHMARKS
+from regard.core.allocator import keep_freed_memory
 from regard.core.errors import RegardError
 from regard.core.names import look_up
+
+GIVE_BACK = "--give-back"
 
 
 def main(names: list[str]) -> int:
     """Print every finding as it comes; the exit code says whether all bars hold."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    give_back = GIVE_BACK in names
+    names = [name for name in names if name != GIVE_BACK]
+    kept = not give_back and keep_freed_memory()
+    print(f"one thread; freed memory is {'kept' if kept else 'given back'}, for all rivals alike")
     try:
         chosen = [look_up("benchmark", name, BENCHMARKS) for name in names or BENCHMARKS]
     except RegardError as error:

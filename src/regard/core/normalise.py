@@ -31,6 +31,10 @@ def softmax_over_keys(
     return torch.softmax(masked, dim=-1).masked_fill(empty, 0.0)
 
 
+def _floor(dtype: torch.dtype, *, signed: bool) -> float:
+    return SIGNED_FLOOR if signed else float(torch.finfo(dtype).tiny ** 0.5)
+
+
 def inverse(denominator: Float[Tensor, "*shape"], *, signed: bool) -> Float[Tensor, "*shape"]:
     """1 / denominator, as if the denominator were pushed away from zero, keeping its sign.
 
@@ -38,12 +42,21 @@ def inverse(denominator: Float[Tensor, "*shape"], *, signed: bool) -> Float[Tens
     however small, so it is only kept from where its inverse, or that one's slope, would overflow.
     Within the guarded zone the result is a constant.
     """
-    floor = SIGNED_FLOOR if signed else torch.finfo(denominator.dtype).tiny ** 0.5
+    floor = _floor(denominator.dtype, signed=signed)
     is_small = denominator.abs() < floor
     # The small ones are replaced before the division, or their infinite slope would spoil gradients.
     exact = denominator.masked_fill(is_small, 1.0).reciprocal()
     bound = torch.full_like(exact, 1 / floor).copysign(denominator.detach())
     return torch.where(is_small, bound, exact)
+
+
+def inverse_slope(inverses: Float[Tensor, "*shape"], *, signed: bool) -> Float[Tensor, "*shape"]:
+    """The derivative of `inverse` by its denominator, times the denominator, from its result.
+
+    It is −1/denominator, and zero in the guarded zone.
+    """
+    floor = _floor(inverses.dtype, signed=signed)
+    return -inverses.masked_fill(inverses.abs() >= 1 / floor, 0.0)
 
 
 def average(

@@ -1,8 +1,8 @@
 """Causal kernel attention as sums over chunks, linear in the length.
 
-For a kernel κ(q, k) = φ(q)·φ(k) this computes, without dividing one by the other,
+For a kernel κ(q, k) = φ(q)·φ(k) this computes
 
-    numerator_i = Σ_j κ(q_i, k_j) v_j        denominator_i = Σ_j κ(q_i, k_j)
+    Σ_j κ(q_i, k_j) v_j / Σ_j κ(q_i, k_j)
 
 over the keys j ≤ i + key_length − query_length, so that the last query sees the last key. It is
 the recurrent form of linear attention (Katharopoulos et al. 2020) cut into chunks: keys of earlier
@@ -16,7 +16,7 @@ and values. No feature or state outlives its chunk, so memory grows with the inp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -25,18 +25,33 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.core.cost import Cost
+from regard.core.normalise import inverse, inverse_slope
 
 
 @runtime_checkable
 class ChunkKernel(Protocol):
-    """A kernel that is a function of the dot product and also has features, with its derivatives."""
+    """κ(q, k) = curve(t(q)·t(k)) = features(t(q))·features(t(k)), with the derivatives.
 
-    def features(self, inputs: Tensor) -> Tensor:
+    t turns every vector into one of the same width, which is kept; features may be far wider and are
+    made anew whenever they are needed. Gradients that are handed in may be overwritten.
+    """
+
+    is_transforming: bool  # whether t does anything
+
+    def transform(self, inputs: Tensor, *, out: Tensor) -> None:
+        """Write t of a chunk."""
+        ...
+
+    def transform_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
+        """The gradient of the inputs, in the place of that of t."""
+        ...
+
+    def features(self, kept: Tensor) -> Tensor:
         """The features, in any memory layout; their gradients arrive in the same one."""
         ...
 
-    def features_gradient(self, inputs: Tensor, gradient: Tensor) -> Tensor:
-        """The gradient of the inputs, given that of the features, which may be overwritten."""
+    def features_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
+        """The gradient of what was kept, given that of the features."""
         ...
 
     def curve(self, dots: Tensor) -> Tensor:
@@ -44,56 +59,69 @@ class ChunkKernel(Protocol):
         ...
 
     def curve_gradient(self, dots: Tensor, gradient: Tensor) -> Tensor:
-        """The gradient of the dot products, given that of the curve, which may be overwritten."""
+        """The gradient of the dot products, given that of the curve."""
         ...
 
 
-class _Identity:
-    """The dot product itself: for a kernel whose features were computed beforehand."""
+class DotProduct:
+    """κ(q, k) = q·k: for a kernel whose features were computed beforehand."""
 
-    def features(self, inputs: Tensor) -> Tensor:
-        return inputs
+    is_transforming = False
 
-    def features_gradient(self, inputs: Tensor, gradient: Tensor) -> Tensor:
+    def transform(self, inputs: Tensor, *, out: Tensor) -> None:
+        """Nothing is done."""
+
+    def transform_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
+        """Nothing was done."""
+        return gradient
+
+    def features(self, kept: Tensor) -> Tensor:
+        """The vector is its own features."""
+        return kept
+
+    def features_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
+        """The vector is its own features."""
         return gradient
 
     def curve(self, dots: Tensor) -> Tensor:
+        """A straight line."""
         return dots
 
     def curve_gradient(self, dots: Tensor, gradient: Tensor) -> Tensor:
+        """A slope of one."""
         return gradient
 
 
-IDENTITY: ChunkKernel = _Identity()
-
-
-class Sums(NamedTuple):
-    """What kernel attention divides: Σ κ v and Σ κ for every query."""
-
-    numerator: Float[Tensor, "batch heads query_length value_dim"]
-    denominator: Float[Tensor, "batch heads query_length"]
-
-
-def causal_kernel_sums(
+def causal_kernel_average(
     query: Float[Tensor, "batch heads query_length width"],
     key: Float[Tensor, "batch heads key_length width"],
-    value: Float[Tensor, "batch heads key_length value_width"],
+    value: Float[Tensor, "batch heads key_length value_dim"],
     *,
     kernel: ChunkKernel,
+    signed: bool,
     chunk_size: int,
     keep: Bool[Tensor, "batch key_length"] | None = None,
-) -> Sums:
-    """The sums above. Keys whose `keep` is zero, and queries before the first key, get nothing."""
+) -> Float[Tensor, "batch heads query_length value_dim"]:
+    """Numerators over guarded denominators; `signed` says whether the kernel can be negative.
+
+    Keys that are not kept count for nothing, and queries before the first key get zeros.
+    """
     batch, heads = query.shape[:2]
     weights = None
     if keep is not None:
         weights = keep.to(value.dtype)[:, None, :, None].expand(-1, heads, -1, -1)
         value = value * weights
         weights = weights.flatten(0, 1)
-    numerator, denominator = _CausalKernelSums.apply(  # type: ignore[no-untyped-call]
-        query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1), weights, kernel, chunk_size
+    output: Tensor = _CausalKernelAverage.apply(  # type: ignore[no-untyped-call]
+        query.flatten(0, 1),
+        key.flatten(0, 1),
+        value.flatten(0, 1),
+        weights,
+        kernel,
+        signed,
+        chunk_size,
     )
-    return Sums(numerator.unflatten(0, (batch, heads)), denominator.unflatten(0, (batch, heads)))
+    return output.unflatten(0, (batch, heads))
 
 
 class _State:
@@ -137,8 +165,8 @@ def _absorb(
     return state
 
 
-class _CausalKernelSums(torch.autograd.Function):
-    """The sums with batch and heads flattened; `weights` stand for the ones of the denominator."""
+class _CausalKernelAverage(torch.autograd.Function):
+    """With batch and heads flattened; `weights` stand for the ones that make the denominator."""
 
     @staticmethod
     def forward(
@@ -148,13 +176,14 @@ class _CausalKernelSums(torch.autograd.Function):
         value: Tensor,
         weights: Tensor | None,
         kernel: ChunkKernel,
+        signed: bool,
         chunk_size: int,
-    ) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(query, key, value, weights)
-        ctx.kernel, ctx.chunk_size = kernel, chunk_size
+    ) -> Tensor:
+        ctx.kernel, ctx.signed, ctx.chunk_size = kernel, signed, chunk_size
         numerator = query.new_empty(*query.shape[:2], value.shape[2])
         denominator = query.new_empty(*query.shape[:2], 1)
         cuts = _Cuts(query.shape[1], key.shape[1], chunk_size)
+        query, key = _transformed(kernel, cuts.queries, query), _transformed(kernel, cuts.keys, key)
         keys, values, ones = cuts.keys(key), cuts.keys(value), cuts.keys(weights)
         queries = cuts.queries(query)
         numerators = cuts.queries(numerator, blank=True)
@@ -173,38 +202,51 @@ class _CausalKernelSums(torch.autograd.Function):
                 denominators[i].copy_(totals)
             if i + 1 < cuts.num_chunks:
                 state = _absorb(state, kernel.features(keys[i]), values[i], ones[i])
-        return numerator, denominator.squeeze(-1)
+        # The division is done in place: at these sizes a new tensor costs more than arithmetic.
+        inverses = inverse(denominator, signed=signed)
+        output = numerator.mul_(inverses)
+        ctx.save_for_backward(query, key, value, weights, output, inverses)
+        return output
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
-        query, key, value, weights = ctx.saved_tensors
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, weights, output, inverses = ctx.saved_tensors
         kernel: ChunkKernel = ctx.kernel
         results = (torch.empty_like(query), torch.empty_like(key), torch.empty_like(value))
         cuts = _Cuts(query.shape[1], key.shape[1], ctx.chunk_size)
         keys, values, ones = cuts.keys(key), cuts.keys(value), cuts.keys(weights)
         queries = cuts.queries(query)
-        vectors, totals = cuts.queries(gradients[0]), cuts.queries(gradients[1].unsqueeze(-1))
+        division = _DivisionGradient(
+            cuts.queries(gradients[0]),
+            cuts.queries(output),
+            cuts.queries(inverses),
+            cuts.queries(inverse_slope(inverses, signed=ctx.signed)),
+        )
         by_query = cuts.queries(results[0], blank=True)
         by_key, by_value = (cuts.keys(result, blank=True) for result in results[1:])
 
+        totals: dict[int, Tensor] = {}
         state = None
         for i in range(cuts.num_chunks):
             if i >= cuts.num_alone:
-                by_score = torch.bmm(vectors[i], values[i].mT)
-                by_score += totals[i] if weights is None else totals[i] * ones[i].mT
+                vectors, totals[i] = division.vectors(i), division.totals(i)
+                ones_gradient = totals[i] if weights is None else totals[i] * ones[i].mT
+                by_score = torch.baddbmm(ones_gradient, vectors, values[i].mT)
                 by_score.tril_()
                 dots = torch.bmm(queries[i], keys[i].mT)
                 by_dots = kernel.curve_gradient(dots, by_score)
                 by_key[i].copy_(torch.bmm(by_dots.mT, queries[i]))
-                from_chunk = torch.bmm(by_dots, keys[i])
-                if state is not None:
+                if state is None:
+                    by_kept = torch.bmm(by_dots, keys[i])
+                else:
                     query_features = kernel.features(queries[i])
-                    by_features = state.feature_gradient(query_features, vectors[i], totals[i])
-                    from_chunk += kernel.features_gradient(queries[i], by_features)
-                by_query[i].copy_(from_chunk)
+                    by_features = state.feature_gradient(query_features, vectors, totals[i])
+                    from_state = kernel.features_gradient(queries[i], by_features)
+                    by_kept = torch.baddbmm(from_state, by_dots, keys[i])
+                by_query[i].copy_(kernel.transform_gradient(queries[i], by_kept))
                 scores = kernel.curve(dots)
-                by_value[i].copy_(torch.bmm(scores.tril_().mT, vectors[i]))
+                by_value[i].copy_(torch.bmm(scores.tril_().mT, vectors))
             if i + 1 < cuts.num_chunks:
                 state = _absorb(state, kernel.features(keys[i]), values[i], ones[i])
 
@@ -217,10 +259,40 @@ class _CausalKernelSums(torch.autograd.Function):
                 state.add_vectors(by_value[i], key_features)
                 by_features = state.feature_gradient(key_features, values[i], ones[i])
                 by_key[i].add_(kernel.features_gradient(keys[i], by_features))
+            kernel.transform_gradient(keys[i], by_key[i])
             if i >= max(cuts.num_alone, 1):
                 query_features = kernel.features(queries[i])
-                state = _absorb(state, query_features, vectors[i], totals[i])
-        return *results, None, None, None
+                state = _absorb(state, query_features, division.vectors(i), totals[i])
+        return *results, None, None, None, None
+
+
+def _transformed(
+    kernel: ChunkKernel, cut: Callable[[Tensor], Sequence[Tensor]], inputs: Tensor
+) -> Tensor:
+    if not kernel.is_transforming:
+        return inputs
+    kept = torch.empty_like(inputs)
+    # Chunk by chunk, so that the steps in between stay in the cache.
+    for chunk, place in zip(cut(inputs), cut(kept), strict=True):
+        kernel.transform(chunk, out=place)
+    return kept
+
+
+class _DivisionGradient(NamedTuple):
+    """From the gradient of the quotients to those of numerators and denominators, by chunks."""
+
+    gradients: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    inverses: Sequence[Tensor]
+    slopes: Sequence[Tensor]
+
+    def vectors(self, i: int) -> Tensor:
+        """The gradient of a chunk of numerators."""
+        return self.gradients[i] * self.inverses[i]
+
+    def totals(self, i: int) -> Tensor:
+        """The gradient of a chunk of denominators."""
+        return (self.gradients[i] * self.outputs[i]).sum(-1, keepdim=True).mul_(self.slopes[i])
 
 
 class _Cuts:
@@ -260,7 +332,7 @@ def _weighted(tensor: Tensor, weights: Tensor | None, *, transposed: bool = Fals
     return tensor * (weights.mT if transposed else weights)
 
 
-def causal_sums_cost(
+def causal_average_cost(
     *,
     query_length: int,
     key_length: int,
@@ -269,7 +341,7 @@ def causal_sums_cost(
     value_dim: int,
     chunk_size: int,
 ) -> Cost:
-    """What `causal_kernel_sums` takes for one head: `pair_width` is that of the dot products."""
+    """What `causal_kernel_average` takes for one head: `pair_width` is that of the dot products."""
     cuts = _Cuts(query_length, key_length, chunk_size)
     products = 0
     for i, size in enumerate(cuts.key_sizes):
@@ -281,7 +353,9 @@ def causal_sums_cost(
     largest = max(cuts.key_sizes, default=0)
     return Cost(
         products=products,
-        memory=query_length * value_dim
+        # The division is one reciprocal a query.
+        functions=query_length,
+        memory=query_length * (value_dim + 4)
         + num_features * (value_dim + 2 * largest)
         + largest * (2 * largest + value_dim),
         sequential_steps=cuts.num_chunks,

@@ -5,14 +5,14 @@ As many features as the key is wide, so the linear form wins early; it does not 
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from regard.core.cost import Cost
+from regard.core.cost import AttentionShape, Cost
+from regard.mechanisms.chunked_kernel import DotProduct, causal_kernel_average
 from regard.mechanisms.feature_kernel import FeatureKernel
 from regard.mechanisms.kernel import KernelMechanism
 
@@ -27,8 +27,7 @@ class EluKernel(FeatureKernel):
         self, inputs: Float[Tensor, "*batch length width"]
     ) -> Float[Tensor, "*batch length width"]:
         """The same for queries and keys."""
-        features: Tensor = _EluPlusOne.apply(inputs)  # type: ignore[no-untyped-call]
-        return features
+        return inputs.clamp(max=0).exp() + inputs.relu()
 
     query_features = features
     key_features = features
@@ -36,21 +35,44 @@ class EluKernel(FeatureKernel):
     def feature_cost(self, *, length: int, width: int) -> Cost:
         return Cost(functions=length * width, memory=length * width)
 
+    def causal_average(
+        self,
+        query: Float[Tensor, "batch heads query_length width"],
+        key: Float[Tensor, "batch heads key_length width"],
+        value: Float[Tensor, "batch heads key_length value_dim"],
+        *,
+        keep: Bool[Tensor, "batch key_length"] | None,
+        signed: bool,
+        chunk_size: int,
+    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        return causal_kernel_average(
+            query,
+            key,
+            value,
+            kernel=_EluChunks(),
+            keep=keep,
+            signed=signed,
+            chunk_size=chunk_size,
+        )
 
-class _EluPlusOne(torch.autograd.Function):
-    """Keeps only its result, from which the slope can be read off: the smaller of φ and one."""
+    def causal_cost(self, shape: AttentionShape, *, chunk_size: int) -> Cost:
+        # Queries before the first key are left out.
+        reading = min(shape.query_length, shape.key_length)
+        without = self.feature_cost(length=shape.query_length - reading, width=shape.key_dim)
+        whole = super().causal_cost(shape, chunk_size=chunk_size)
+        return replace(whole, functions=whole.functions - without.functions)
 
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor) -> Tensor:
-        features = inputs.clamp(max=0).exp_().add_(inputs.relu())
-        ctx.save_for_backward(features)
-        return features
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (features,) = ctx.saved_tensors
-        return features.clamp(max=1).mul_(gradient)
+class _EluChunks(DotProduct):
+    """φ made chunk by chunk; its slope, the smaller of φ and one, is read off the result."""
+
+    is_transforming = True
+
+    def transform(self, inputs: Tensor, *, out: Tensor) -> None:
+        torch.clamp(inputs, max=0, out=out).exp_().add_(inputs.relu())
+
+    def transform_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
+        return gradient.mul_(kept.clamp(max=1))
 
 
 class EluAttention(KernelMechanism):

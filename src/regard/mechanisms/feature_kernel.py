@@ -9,10 +9,9 @@ from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
 from regard.mechanisms.chunked_kernel import (
-    IDENTITY,
-    Sums,
-    causal_kernel_sums,
-    causal_sums_cost,
+    DotProduct,
+    causal_average_cost,
+    causal_kernel_average,
 )
 
 
@@ -53,29 +52,31 @@ class FeatureKernel(nn.Module, ABC):
         pairs = query_length * key_length
         return features + Cost(products=2 * pairs * self.num_features(width), memory=pairs)
 
-    def causal_sums(
+    def causal_average(
         self,
         query: Float[Tensor, "batch heads query_length width"],
         key: Float[Tensor, "batch heads key_length width"],
         value: Float[Tensor, "batch heads key_length value_dim"],
         *,
         keep: Bool[Tensor, "batch key_length"] | None,
+        signed: bool,
         chunk_size: int,
-    ) -> Sums:
-        """Numerators and denominators over each query's past."""
-        return causal_kernel_sums(
+    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        """Kernel attention over each query's past."""
+        return causal_kernel_average(
             self.query_features(query),
             self.key_features(key),
             value,
-            kernel=IDENTITY,
+            kernel=DotProduct(),
             keep=keep,
+            signed=signed,
             chunk_size=chunk_size,
         )
 
     def causal_cost(self, shape: AttentionShape, *, chunk_size: int) -> Cost:
-        """What `causal_sums` takes for one head."""
+        """What `causal_average` takes for one head."""
         length, features = shape.query_length + shape.key_length, self.num_features(shape.key_dim)
-        return self.feature_cost(length=length, width=shape.key_dim) + causal_sums_cost(
+        return self.feature_cost(length=length, width=shape.key_dim) + causal_average_cost(
             query_length=shape.query_length,
             key_length=shape.key_length,
             pair_width=features,

@@ -105,13 +105,8 @@ class KernelMechanism(Mechanism):
             value_dim=value.shape[3],
             causal=mask.causal,
         )
-        sums = {
-            "quadratic": self._pair_sums,
-            "linear": self._full_sums,
-            "chunked": self._chunk_sums,
-        }
-        numerator, denominator = sums[form](query, key, value, mask)
-        return average(numerator, denominator, signed=self.signed)
+        ways = {"quadratic": self._by_pairs, "linear": self._by_sums, "chunked": self._by_chunks}
+        return ways[form](query, key, value, mask)
 
     def weights(
         self,
@@ -128,28 +123,25 @@ class KernelMechanism(Mechanism):
         allowed = mask.boolean(query.shape[2], key.shape[2], device=query.device)
         return pairs if allowed is None else pairs.masked_fill(~allowed, 0.0)
 
-    def _pair_sums(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
-    ) -> tuple[Tensor, Tensor]:
+    def _by_pairs(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         pairs = self._pairs(query, key, mask)
-        return pairs @ value, pairs.sum(dim=-1)
+        return average(pairs @ value, pairs.sum(dim=-1), signed=self.signed)
 
-    def _full_sums(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
-    ) -> tuple[Tensor, Tensor]:
+    def _by_sums(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         memory, total = self._summed(key, value, mask)
-        query_features = self.kernel.query_features(query)
-        return query_features @ memory, (query_features * total[:, :, None]).sum(dim=-1)
+        features = self.kernel.query_features(query)
+        denominator = (features * total[:, :, None]).sum(dim=-1)
+        return average(features @ memory, denominator, signed=self.signed)
 
-    def _chunk_sums(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
-    ) -> tuple[Tensor, Tensor]:
+    def _by_chunks(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         keep = None if mask.lengths is None else mask.keep(key.shape[2])
         if keep is not None:
             # What stands in a padded place may be anything, and its kernel with it.
             key = key.masked_fill(~keep[:, None, :, None], 0.0)
             value = value.masked_fill(~keep[:, None, :, None], 0.0)
-        return self.kernel.causal_sums(query, key, value, keep=keep, chunk_size=self.chunk_size)
+        return self.kernel.causal_average(
+            query, key, value, keep=keep, signed=self.signed, chunk_size=self.chunk_size
+        )
 
     def _summed(self, key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
         key_features = self.kernel.key_features(key)
@@ -216,9 +208,8 @@ class KernelMechanism(Mechanism):
         features = self.kernel.num_features(shape.key_dim)
         return Cost(
             products=rows * one_head.products,
-            # The division is one reciprocal a query.
-            functions=rows * (one_head.functions + shape.query_length),
-            memory=rows * one_head.memory + 2 * shape.output_numbers,
+            functions=rows * one_head.functions,
+            memory=rows * one_head.memory,
             parameters=self.num_parameters,
             state=shape.kv_rows * features * (shape.value_dim + 1),
             sequential_steps=one_head.sequential_steps,
@@ -230,7 +221,9 @@ class KernelMechanism(Mechanism):
             query_length=shape.query_length, key_length=shape.key_length, width=shape.key_dim
         ) + Cost(
             products=2 * shape.pairs * shape.value_dim,
-            memory=shape.pairs if shape.causal else 0,
+            # Here and in the other forms, the division is one reciprocal a query.
+            functions=shape.query_length,
+            memory=(shape.pairs if shape.causal else 0) + 2 * shape.query_length * shape.value_dim,
             sequential_steps=2,
         )
 
@@ -239,7 +232,9 @@ class KernelMechanism(Mechanism):
         features = self.kernel.num_features(shape.key_dim)
         return self.kernel.feature_cost(length=length, width=shape.key_dim) + Cost(
             products=2 * length * features * shape.value_dim,
-            memory=features * (shape.query_length + shape.value_dim),
+            functions=shape.query_length,
+            memory=features * (shape.query_length + shape.value_dim)
+            + 2 * shape.query_length * shape.value_dim,
             sequential_steps=2,
         )
 

@@ -9,9 +9,12 @@ maximum over keys would let a query notice keys that come after it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
@@ -36,25 +39,56 @@ class RandomFeatureKernel(FeatureKernel):
     def query_features(
         self, inputs: Float[Tensor, "*batch length width"]
     ) -> Float[Tensor, "*batch length num_features"]:
-        exponents = self._exponents(inputs)
         # A factor on one query's features cancels against its own denominator.
-        return (exponents - exponents.detach().amax(dim=-1, keepdim=True)).exp()
+        return self._features(inputs, None)
 
     def key_features(
         self, inputs: Float[Tensor, "*batch length width"]
     ) -> Float[Tensor, "*batch length num_features"]:
         # ‖w‖²/2 bounds every exponent from above; half of it centres the range that occurs. A
         # constant factor on all keys cancels against the denominator.
-        centre = self.directions.square().sum(dim=1).max() / 4
-        return (self._exponents(inputs) - centre).exp()
+        return self._features(inputs, self.directions.square().sum(dim=1).max() / 4)
+
+    def _features(self, inputs: Tensor, shift: Tensor | None) -> Tensor:
+        features: Tensor = _PositiveFeatures.apply(  # type: ignore[no-untyped-call]
+            inputs * self.scale**0.5, self.directions, shift
+        )
+        return features
 
     def feature_cost(self, *, length: int, width: int) -> Cost:
         numbers = length * len(self.directions)
         return Cost(products=2 * numbers * width, functions=numbers, memory=numbers)
 
-    def _exponents(self, inputs: Tensor) -> Tensor:
-        scaled = inputs * self.scale**0.5
-        return scaled @ self.directions.T - scaled.square().sum(-1, keepdim=True) / 2
+
+class _PositiveFeatures(torch.autograd.Function):
+    """exp(w·x − ‖x‖²/2 − shift), the largest exponent of a row being the shift if none is given.
+
+    Written out because it is many times wider than its input: everything is done in place, and only
+    the result is kept.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, directions: Tensor, shift: Tensor | None) -> Tensor:
+        exponents = inputs @ directions.T
+        if shift is None:
+            # ‖x‖²/2 belongs to the whole row and would be shifted away again.
+            exponents -= exponents.amax(dim=-1, keepdim=True)
+        else:
+            exponents -= inputs.square().sum(dim=-1, keepdim=True) / 2 + shift
+        features = exponents.exp_()
+        ctx.save_for_backward(inputs, directions, features)
+        ctx.is_shifted_by_row = shift is None
+        return features
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        inputs, directions, features = ctx.saved_tensors
+        by_exponent = gradient * features
+        by_input = by_exponent @ directions
+        if not ctx.is_shifted_by_row:
+            by_input -= inputs * by_exponent.sum(dim=-1, keepdim=True)
+        return by_input, None, None
 
 
 class RandomFeatureAttention(KernelMechanism):

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
-from regard.mechanisms.chunked_kernel import Sums, causal_kernel_sums, causal_sums_cost
+from regard.mechanisms.chunked_kernel import causal_average_cost, causal_kernel_average
 from regard.mechanisms.feature_kernel import FeatureKernel
 from regard.mechanisms.monomials import monomial_features, monomial_gradient, num_monomials
 
@@ -25,6 +24,8 @@ MAX_FEATURES = 10_000
 
 class SeriesKernel(FeatureKernel):
     """Σ_m coefficients[m] (q·k)^m, with coefficients that are not negative."""
+
+    is_transforming = False
 
     def __init__(
         self,
@@ -47,6 +48,13 @@ class SeriesKernel(FeatureKernel):
     def num_features(self, width: int) -> int:
         present = (degree for degree, factor in enumerate(self.coefficients) if factor)
         return num_monomials(width, present)
+
+    def transform(self, inputs: Tensor, *, out: Tensor) -> None:
+        """Nothing is done before the dot product."""
+
+    def transform_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
+        """Nothing was done."""
+        return gradient
 
     def features(
         self, inputs: Float[Tensor, "*batch length width"]
@@ -84,19 +92,22 @@ class SeriesKernel(FeatureKernel):
         pairs = query_length * key_length
         return Cost(products=2 * pairs * width, memory=2 * pairs)
 
-    def causal_sums(
+    def causal_average(
         self,
         query: Float[Tensor, "batch heads query_length width"],
         key: Float[Tensor, "batch heads key_length width"],
         value: Float[Tensor, "batch heads key_length value_dim"],
         *,
         keep: Bool[Tensor, "batch key_length"] | None,
+        signed: bool,
         chunk_size: int,
-    ) -> Sums:
-        return causal_kernel_sums(query, key, value, kernel=self, keep=keep, chunk_size=chunk_size)
+    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        return causal_kernel_average(
+            query, key, value, kernel=self, keep=keep, signed=signed, chunk_size=chunk_size
+        )
 
     def causal_cost(self, shape: AttentionShape, *, chunk_size: int) -> Cost:
-        return causal_sums_cost(
+        return causal_average_cost(
             query_length=shape.query_length,
             key_length=shape.key_length,
             pair_width=shape.key_dim,
@@ -107,12 +118,12 @@ class SeriesKernel(FeatureKernel):
 
 
 def _polynomial(coefficients: Sequence[float], at: Tensor) -> Tensor:
-    """Horner's rule, one operation a degree."""
+    """Horner's rule, in place but for its first step."""
     *lower, highest = coefficients
     if not lower:
         # A constant, but one of the right shape and through which gradients (all zero) can pass.
         return at.mul(0.0).add_(highest)
-    result = at.new_full((), highest)
+    result = at.mul(highest).add_(lower.pop())
     for coefficient in reversed(lower):
-        result = torch.addcmul(at.new_full((), coefficient), result, at)
+        result = (result * at if at.requires_grad else result.mul_(at)).add_(coefficient)
     return result
