@@ -19,8 +19,6 @@ from regard.mechanisms import MECHANISMS, build_mechanism
 HEADS = 8
 HEAD_DIM = 64
 SERIES_DIM = 16
-# Mechanisms whose features multiply with the width are run on narrow heads.
-NARROW = ("taylor", "polynomial", "taylor_window")
 
 causal_sdpa = partial(functional.scaled_dot_product_attention, is_causal=True)
 
@@ -100,7 +98,7 @@ def speed() -> Iterator[Finding]:
 def linear_mechanisms() -> Iterator[tuple[str, Mechanism, int]]:
     """Every mechanism whose declared operations double, not quadruple, with the length."""
     for name in MECHANISMS:
-        width = SERIES_DIM if name in NARROW else HEAD_DIM
+        width = MECHANISMS[name].head_dim
         mechanism = build_mechanism(
             name, query_dim=width, key_dim=width, num_heads=HEADS, max_length=1
         )

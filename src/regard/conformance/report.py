@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from regard.conformance.verdict import Worst
+from regard.core.records import Outcome
 
-Outcome = Literal["passed", "failed", "not_applicable"]
 SHOWN: dict[Outcome, str] = {
     "passed": "passed",
     "failed": "FAILED",

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 
 from regard.conformance.case import Case
-from regard.conformance.report import Outcome, Record, Report
+from regard.conformance.report import Record, Report
 from regard.conformance.subjects import Subject, subject_of
 from regard.conformance.table import CHECKS
 from regard.conformance.verdict import CheckFailed, NotApplicable
 from regard.core.mechanism import Mechanism
 from regard.core.names import look_up
+from regard.core.records import Outcome
 
 
 def check_mechanism(

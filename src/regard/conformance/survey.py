@@ -41,10 +41,6 @@ TOKEN_LENGTH = math.sqrt(3 * math.sqrt(TOKEN_DIM))
 NGRAM_SIZES = (2, 3, 4)
 
 NUM_HEADS = 8
-HEAD_DIM = 64
-# Their number of features grows with a power of the width; they are priced at the width they suit.
-NARROW_HEAD_DIM = 16
-NARROW = frozenset({"taylor", "polynomial", "taylor_window"})
 # Each is twice the one before, so that growth can be read off; the last is there for that alone.
 LENGTHS = tuple(2**power for power in range(7, 16))
 
@@ -102,7 +98,7 @@ def survey_mechanism(name: str, *, tokens: tuple[str, ...], seed: int = 0) -> Me
         ).eval()
         weights = token_weights(mechanism, token_vectors(tokens))
     promised = mechanism.capabilities
-    width = NARROW_HEAD_DIM if name in NARROW else HEAD_DIM
+    width = MECHANISMS[name].head_dim
     (subject,) = find_subjects(name)
     checks = check_subject(subject, seed=seed).records
     return MechanismRecord(

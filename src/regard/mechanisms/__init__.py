@@ -18,13 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a mechanism lives and what it is, in one line each."""
+    """Where a mechanism lives and what it is, in one line each.
+
+    `head_dim` is a width of head it is used with: those whose features multiply with the width are
+    used on narrow heads.
+    """
 
     module: str
     class_name: str
     family: str
     summary: str
     reference: str
+    head_dim: int = 64
 
 
 MECHANISMS: dict[str, Entry] = {
@@ -80,9 +85,15 @@ MECHANISMS: dict[str, Entry] = {
         "kernel",
         "exp(q·k) to K terms of its Taylor series",
         "Keles et al. 2023; Arora et al. 2024",
+        head_dim=16,
     ),
     "polynomial": Entry(
-        "polynomial", "PolynomialAttention", "kernel", "(q·k + c)^p", "Tsai et al. 2019"
+        "polynomial",
+        "PolynomialAttention",
+        "kernel",
+        "(q·k + c)^p",
+        "Tsai et al. 2019",
+        head_dim=16,
     ),
     "random_features": Entry(
         "random_features",
@@ -118,6 +129,7 @@ MECHANISMS: dict[str, Entry] = {
         "hybrid",
         "exact softmax near, Taylor series far, one denominator",
         "Arora et al. 2024; Zhang et al. 2024",
+        head_dim=16,
     ),
 }
 

@@ -17,79 +17,16 @@ and values. No feature or state outlives its chunk, so memory grows with the inp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.core.cost import Cost
 from regard.core.normalise import inverse, inverse_slope
-
-
-@runtime_checkable
-class ChunkKernel(Protocol):
-    """κ(q, k) = curve(t(q)·t(k)) = features(t(q))·features(t(k)), with the derivatives.
-
-    t turns every vector into one of the same width, which is kept; features may be far wider and are
-    made anew whenever they are needed. Gradients that are handed in may be overwritten.
-    """
-
-    is_transforming: bool  # whether t does anything
-
-    def transform(self, inputs: Tensor, *, out: Tensor) -> None:
-        """Write t of a chunk."""
-        ...
-
-    def transform_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
-        """The gradient of the inputs, in the place of that of t."""
-        ...
-
-    def features(self, kept: Tensor) -> Tensor:
-        """The features, in any memory layout; their gradients arrive in the same one."""
-        ...
-
-    def features_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
-        """The gradient of what was kept, given that of the features."""
-        ...
-
-    def curve(self, dots: Tensor) -> Tensor:
-        """The kernel at these dot products, which may be overwritten."""
-        ...
-
-    def curve_gradient(self, dots: Tensor, gradient: Tensor) -> Tensor:
-        """The gradient of the dot products, given that of the curve."""
-        ...
-
-
-class DotProduct:
-    """κ(q, k) = q·k: for a kernel whose features were computed beforehand."""
-
-    is_transforming = False
-
-    def transform(self, inputs: Tensor, *, out: Tensor) -> None:
-        """Nothing is done."""
-
-    def transform_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
-        """Nothing was done."""
-        return gradient
-
-    def features(self, kept: Tensor) -> Tensor:
-        """The vector is its own features."""
-        return kept
-
-    def features_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
-        """The vector is its own features."""
-        return gradient
-
-    def curve(self, dots: Tensor) -> Tensor:
-        """A straight line."""
-        return dots
-
-    def curve_gradient(self, dots: Tensor, gradient: Tensor) -> Tensor:
-        """A slope of one."""
-        return gradient
+from regard.mechanisms.chunk_cuts import Cuts
+from regard.mechanisms.chunk_kernels import ChunkKernel
 
 
 def causal_kernel_average(
@@ -182,7 +119,7 @@ class _CausalKernelAverage(torch.autograd.Function):
         ctx.kernel, ctx.signed, ctx.chunk_size = kernel, signed, chunk_size
         numerator = query.new_empty(*query.shape[:2], value.shape[2])
         denominator = query.new_empty(*query.shape[:2], 1)
-        cuts = _Cuts(query.shape[1], key.shape[1], chunk_size)
+        cuts = Cuts(query.shape[1], key.shape[1], chunk_size)
         query, key = _transformed(kernel, cuts.queries, query), _transformed(kernel, cuts.keys, key)
         keys, values, ones = cuts.keys(key), cuts.keys(value), cuts.keys(weights)
         queries = cuts.queries(query)
@@ -214,7 +151,7 @@ class _CausalKernelAverage(torch.autograd.Function):
         query, key, value, weights, output, inverses = ctx.saved_tensors
         kernel: ChunkKernel = ctx.kernel
         results = (torch.empty_like(query), torch.empty_like(key), torch.empty_like(value))
-        cuts = _Cuts(query.shape[1], key.shape[1], ctx.chunk_size)
+        cuts = Cuts(query.shape[1], key.shape[1], ctx.chunk_size)
         keys, values, ones = cuts.keys(key), cuts.keys(value), cuts.keys(weights)
         queries = cuts.queries(query)
         division = _DivisionGradient(
@@ -295,68 +232,7 @@ class _DivisionGradient(NamedTuple):
         return (self.gradients[i] * self.outputs[i]).sum(-1, keepdim=True).mul_(self.slopes[i])
 
 
-class _Cuts:
-    """Where the chunks lie. Keys before every query make chunks of their own, which come first."""
-
-    def __init__(self, query_length: int, key_length: int, chunk_size: int) -> None:
-        alone = _sizes(max(key_length - query_length, 0), chunk_size)
-        paired = _sizes(min(query_length, key_length), chunk_size)
-        self.num_alone, self.num_chunks = len(alone), len(alone) + len(paired)
-        self.key_sizes = [*alone, *paired]
-        # Queries before every key are in no chunk; the empty ones keep the numbering of the keys.
-        self.query_sizes = [query_length - sum(paired), *(0 for _ in alone), *paired]
-        self.blank_keys = sum(alone)
-
-    def keys(self, tensor: Tensor | None, *, blank: bool = False) -> Sequence[Any]:
-        """The chunks of a tensor along the keys; with `blank`, zero those without queries."""
-        if tensor is None:
-            return [None] * self.num_chunks
-        if blank:
-            tensor[:, : self.blank_keys] = 0
-        return torch.split(tensor, self.key_sizes, dim=1)
-
-    def queries(self, tensor: Tensor, *, blank: bool = False) -> Sequence[Tensor]:
-        """The chunks of a tensor along the queries; with `blank`, zero those without keys."""
-        if blank:
-            tensor[:, : self.query_sizes[0]] = 0
-        return torch.split(tensor, self.query_sizes, dim=1)[1:]
-
-
-def _sizes(length: int, chunk_size: int) -> list[int]:
-    return [min(chunk_size, length - start) for start in range(0, length, chunk_size)]
-
-
 def _weighted(tensor: Tensor, weights: Tensor | None, *, transposed: bool = False) -> Tensor:
     if weights is None:
         return tensor
     return tensor * (weights.mT if transposed else weights)
-
-
-def causal_average_cost(
-    *,
-    query_length: int,
-    key_length: int,
-    pair_width: int,
-    num_features: int,
-    value_dim: int,
-    chunk_size: int,
-) -> Cost:
-    """What `causal_kernel_average` takes for one head: `pair_width` is that of the dot products."""
-    cuts = _Cuts(query_length, key_length, chunk_size)
-    products = 0
-    for i, size in enumerate(cuts.key_sizes):
-        through_state = 2 * size * num_features * value_dim
-        if i >= cuts.num_alone:
-            products += 2 * size * size * (pair_width + value_dim)
-            products += through_state if i > 0 else 0
-        products += through_state if i + 1 < cuts.num_chunks else 0
-    largest = max(cuts.key_sizes, default=0)
-    return Cost(
-        products=products,
-        # The division is one reciprocal a query.
-        functions=query_length,
-        memory=query_length * (value_dim + 4)
-        + num_features * (value_dim + 2 * largest)
-        + largest * (2 * largest + value_dim),
-        sequential_steps=cuts.num_chunks,
-    )

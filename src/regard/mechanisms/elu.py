@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.core.cost import AttentionShape, Cost
-from regard.mechanisms.chunked_kernel import DotProduct, causal_kernel_average
+from regard.mechanisms.chunk_kernels import DotProduct
+from regard.mechanisms.chunked_kernel import causal_kernel_average
 from regard.mechanisms.feature_kernel import FeatureKernel
 from regard.mechanisms.kernel import KernelMechanism
 

@@ -8,11 +8,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
-from regard.mechanisms.chunked_kernel import (
-    DotProduct,
-    causal_average_cost,
-    causal_kernel_average,
-)
+from regard.mechanisms.chunk_cuts import causal_average_cost
+from regard.mechanisms.chunk_kernels import DotProduct
+from regard.mechanisms.chunked_kernel import causal_kernel_average
 
 
 class FeatureKernel(nn.Module, ABC):

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
-from regard.mechanisms.chunked_kernel import causal_average_cost, causal_kernel_average
+from regard.mechanisms.chunk_cuts import causal_average_cost
+from regard.mechanisms.chunked_kernel import causal_kernel_average
 from regard.mechanisms.feature_kernel import FeatureKernel
 from regard.mechanisms.monomials import monomial_features, monomial_gradient, num_monomials
 
