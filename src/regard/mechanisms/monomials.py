@@ -24,6 +24,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+PAIRS = 2
+
 
 def num_monomials(width: int, degrees: Iterable[int]) -> int:
     """How many monomials of these degrees `width` coordinates have."""
@@ -136,7 +138,7 @@ def _plans(
     below: dict[tuple[int, ...], int] = {}
     stop = 0
     for degree, coefficient in enumerate(coefficients):
-        monomials = list(combinations_with_replacement(range(width), degree))
+        monomials = _listed(width, degree)
         numbers = {monomial: number for number, monomial in enumerate(monomials)}
         start, stop = stop, stop + (len(monomials) if coefficient > 0 else 0)
         weights = [
@@ -165,7 +167,32 @@ def _factorial(monomial: tuple[int, ...]) -> int:
     return math.prod(math.factorial(exponent) for exponent in Counter(monomial).values())
 
 
+def _listed(width: int, degree: int) -> list[tuple[int, ...]]:
+    """The monomials of a degree, as non-decreasing coordinates.
+
+    Pairs are listed by the distance of their coordinates around a circle, so that all pairs of one
+    distance are the product of the coordinates with themselves, shifted.
+    """
+    if degree != PAIRS:
+        return list(combinations_with_replacement(range(width), degree))
+    pairs = [(i, (i + shift) % width) for shift in range(width // 2 + 1) for i in range(width)]
+    return list(dict.fromkeys((min(pair), max(pair)) for pair in pairs))
+
+
+def _pairs(columns: Tensor, count: int) -> Tensor:
+    """The products of pairs of coordinates in the order of `_listed`, without gathering any."""
+    rows, width, length = columns.shape
+    twice = torch.cat([columns, columns], dim=1)
+    shifted = twice.as_strided(
+        (rows, width // 2 + 1, width, length), (2 * width * length, length, length, 1)
+    )
+    # Of an even number of coordinates, the last distance has every pair twice.
+    return (columns.unsqueeze(1) * shifted).flatten(1, 2)[:, :count]
+
+
 def _raised(below: Tensor, columns: Tensor, plan: _Plan) -> Tensor:
     if plan.degree == 1:
         return columns
+    if plan.degree == PAIRS:
+        return _pairs(columns, len(plan.parent))
     return below.index_select(1, plan.parent).mul_(columns.index_select(1, plan.largest))
