@@ -12,31 +12,96 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from regard.core.masks import Causal, Mask, Padding, Window
+    from regard.conformance import check_mechanism
+    from regard.core.allocator import keep_freed_memory
+    from regard.core.cost import AttentionShape, Cost
+    from regard.core.counter import Counter
+    from regard.core.errors import RegardError
+    from regard.core.masks import Allowed, Causal, Mask, Padding, Window
     from regard.core.mechanism import Mechanism
+    from regard.layers.alibi import Alibi
+    from regard.layers.context_pooling import ContextPooling
+    from regard.layers.convolution import Convolution
+    from regard.layers.decoder_block import DecoderBlock
+    from regard.layers.encoder_block import EncoderBlock
+    from regard.layers.feed_forward import FeedForward
+    from regard.layers.layer_cost import SequenceShape
+    from regard.layers.learned import LearnedPositions
     from regard.layers.multi_head import MultiHead
-    from regard.mechanisms import build_mechanism
+    from regard.layers.penalties import frobenius_penalty, pairwise_kl_penalty
+    from regard.layers.positions import build_position
+    from regard.layers.recurrent import Recurrent
+    from regard.layers.rotary import Rotary
+    from regard.layers.sinusoidal import SinusoidalPositions
+    from regard.layers.structured_pooling import StructuredPooling
+    from regard.mechanisms import MECHANISMS, build_mechanism
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "MECHANISMS",
+    "Alibi",
+    "Allowed",
+    "AttentionShape",
     "Causal",
+    "ContextPooling",
+    "Convolution",
+    "Cost",
+    "Counter",
+    "DecoderBlock",
+    "EncoderBlock",
+    "FeedForward",
+    "LearnedPositions",
     "Mask",
     "Mechanism",
     "MultiHead",
     "Padding",
+    "Recurrent",
+    "RegardError",
+    "Rotary",
+    "SequenceShape",
+    "SinusoidalPositions",
+    "StructuredPooling",
     "Window",
     "build_mechanism",
+    "build_position",
+    "check_mechanism",
+    "frobenius_penalty",
+    "keep_freed_memory",
+    "pairwise_kl_penalty",
 ]
 
 _MODULE_OF = {
+    "Alibi": "regard.layers.alibi",
+    "Allowed": "regard.core.masks",
+    "AttentionShape": "regard.core.cost",
     "Causal": "regard.core.masks",
+    "ContextPooling": "regard.layers.context_pooling",
+    "Convolution": "regard.layers.convolution",
+    "Cost": "regard.core.cost",
+    "Counter": "regard.core.counter",
+    "DecoderBlock": "regard.layers.decoder_block",
+    "EncoderBlock": "regard.layers.encoder_block",
+    "FeedForward": "regard.layers.feed_forward",
+    "LearnedPositions": "regard.layers.learned",
+    "MECHANISMS": "regard.mechanisms",
     "Mask": "regard.core.masks",
     "Mechanism": "regard.core.mechanism",
     "MultiHead": "regard.layers.multi_head",
     "Padding": "regard.core.masks",
+    "Recurrent": "regard.layers.recurrent",
+    "RegardError": "regard.core.errors",
+    "Rotary": "regard.layers.rotary",
+    "SequenceShape": "regard.layers.layer_cost",
+    "SinusoidalPositions": "regard.layers.sinusoidal",
+    "StructuredPooling": "regard.layers.structured_pooling",
     "Window": "regard.core.masks",
     "build_mechanism": "regard.mechanisms",
+    "build_position": "regard.layers.positions",
+    "check_mechanism": "regard.conformance",
+    "frobenius_penalty": "regard.layers.penalties",
+    "keep_freed_memory": "regard.core.allocator",
+    "pairwise_kl_penalty": "regard.layers.penalties",
 }
 
 

@@ -23,6 +23,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.core.call_shapes import refuse_misshapen
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
 from regard.core.masks import MASK_KINDS, NO_MASK, Mask
@@ -176,6 +177,7 @@ class Mechanism(nn.Module, ABC):
 
     def admit(self, query: Tensor, key: Tensor, value: Tensor | None, mask: Mask) -> None:
         """Refuse a call this mechanism has not promised to answer, saying what it does promise."""
+        refuse_misshapen(query, key, value, mask)
         promised = self.capabilities
         foreign = mask.kinds - promised.masks
         if foreign:
@@ -189,12 +191,6 @@ class Mechanism(nn.Module, ABC):
                 "or choose a mechanism that also works without one (see `regard list`)."
             )
         self.refuse_overlong(key.shape[2])
-        for what, tensor in (("key", key), ("value", value)):
-            if tensor is not None and query.shape[1] % max(tensor.shape[1], 1) != 0:
-                raise RegardError(
-                    f"{what} has {tensor.shape[1]} heads and query has {query.shape[1]}: "
-                    "key/value heads must divide query heads."
-                )
 
     def refuse_overlong(self, key_length: int) -> None:
         """Refuse more keys than a mechanism of bounded length can weigh."""

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.core.cost import AttentionShape, Cost
+from regard.core.errors import RegardError
 from regard.core.masks import Mask
 from regard.core.mechanism import ScoreBias
 from regard.mechanisms.blocked_cost import computed_pairs, working_numbers
@@ -50,8 +51,14 @@ class FusedMechanism(ScoredMechanism):
         mask: Mask,
         bias: ScoreBias | None,
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        prepared = self.prepare(query)
+        if prepared.shape[-1] != remembered.shape[-1]:
+            raise RegardError(
+                f"{self.name} multiplies queries of width {prepared.shape[-1]} with keys of width "
+                f"{remembered.shape[-1]}: they must be equal, or take general or additive."
+            )
         return softmax_attention(
-            self.prepare(query),
+            prepared,
             remembered,
             value,
             scale=self.scale(remembered.shape[-1]),
