@@ -82,11 +82,13 @@ class KernelMechanism(Mechanism):
         linear: Form = "chunked" if causal else "linear"
         if self.form != "auto":
             return "quadratic" if self.form == "quadratic" else linear
-        sizes = {"query_length": query_length, "key_length": key_length}
-        every_pair = self.kernel.pair_cost(**sizes, width=key_dim)
-        features = self.kernel.num_features(key_dim)
+        every_pair = self.kernel.pair_cost(
+            query_length=query_length, key_length=key_length, width=key_dim
+        )
         quadratic = every_pair.products + 2 * query_length * key_length * value_dim
-        summed = 2 * (query_length + key_length) * features * value_dim
+        length, features = query_length + key_length, self.kernel.num_features(key_dim)
+        made = self.kernel.feature_cost(length=length, width=key_dim)
+        summed = made.products + 2 * length * features * value_dim
         return "quadratic" if quadratic <= LINEAR_OVERHEAD * summed else linear
 
     def forward(
