@@ -34,8 +34,9 @@ lint: $(INSTALLED)  ## style, formatting and types
 bench: $(INSTALLED)  ## measure speed
 	$(BIN)/python -m benchmarks
 
+# With --quiet, mkdocs would not count the warnings that --strict turns into a failure.
 docs: $(INSTALLED)  ## write build/site, the documents as pages
-	$(BIN)/mkdocs build --quiet --strict --site-dir build/site
+	$(BIN)/mkdocs build --strict --site-dir build/site
 
 clean:  ## remove what the other targets wrote, except .venv
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache

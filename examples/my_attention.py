@@ -36,10 +36,12 @@ class CosineAttention(ScoredMechanism):
         return (direction * self.log_temperature.exp()) @ remembered.transpose(-2, -1)
 
     def score_cost(self, shape: AttentionShape) -> Cost:
-        pairs = shape.rows * shape.query_length * shape.key_length
+        pairs = shape.rows * shape.pairs
+        # Normalising divides every number of the queries, and of the keys before heads share them.
+        vectors = shape.rows * shape.query_length + shape.kv_rows * shape.key_length
         return Cost(
             products=2 * pairs * shape.key_dim,
-            functions=self.log_temperature.numel(),  # one exp a head
+            functions=vectors * shape.key_dim + self.log_temperature.numel(),  # an exp a head
             memory=2 * pairs,  # the scores before and after masking
             parameters=self.num_parameters,
             sequential_steps=1,

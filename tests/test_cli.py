@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import types
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+import regard
+from regard.cli import demo_verb
 from regard.cli.main import VERBS, Verb, main
 from regard.core.errors import RegardError
+from regard.core.records import CheckRecord, MechanismRecord, Survey
 from regard.mechanisms import MECHANISMS
 
 
@@ -56,9 +61,116 @@ def test_a_mistyped_verb_is_told_the_nearest(capsys: pytest.CaptureFixture[str])
     assert shown.err.startswith("error: Unknown verb 'lst'. Did you mean 'list'? Choose from: ")
 
 
-def test_a_mistyped_option_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code(["list", "--jsno"]) == 2
-    assert "--jsno" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["list", "--jsno"], "--jsno"),
+        (["check"], "TARGET"),
+        (["demo", "--only"], "--only"),
+    ],
+)
+def test_a_mistake_in_an_option_looks_like_any_other(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: ")
+    assert complaint in shown.err
+    assert shown.err.endswith(f". `regard {arguments[0]} --help` shows the options.\n")
+    assert shown.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", [["check", "dot"], ["demo"]])
+@pytest.mark.parametrize("seed", ["-1", str(2**63), "1.5", "many"])
+def test_a_seed_out_of_range_is_refused(
+    verb: list[str], seed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code([*verb, "--seed", seed]) == 2
+    assert capsys.readouterr().err == (
+        f"error: --seed {seed}: a seed is a whole number from 0 to 9223372036854775807 "
+        "(2**63 - 1). Choose one of those.\n"
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 2**63 - 1])
+def test_a_seed_at_either_end_is_taken(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["check", "dot", "--only", "forward_equals_weights", "--json", "--seed", str(seed)]
+    assert exit_code(arguments) == 0
+    assert json.loads(capsys.readouterr().out)[0]["seed"] == seed
+
+
+@pytest.fixture
+def no_survey(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The current folder of a demo that must be refused before any work is done."""
+
+    def work(**given: object) -> None:
+        raise AssertionError("the survey was begun")
+
+    monkeypatch.setattr(demo_verb, "_survey", work)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--out", "-"], "print the records with --json"),
+        (["--out", "-", "--json"], "Name a file"),
+        (["--out", "pipe"], "'pipe' cannot be written: it is a named pipe"),
+        (["--out", "file/page.html"], "file' is not a folder"),
+        (["--out", "."], "'.' is a folder"),
+        (["--sentence", "a \udcff rose"], r"'a \udcff rose' has bytes at letter 3"),
+    ],
+)
+def test_what_a_demo_cannot_do_is_refused_before_the_work(
+    arguments: list[str], complaint: str, no_survey: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(no_survey / "pipe")
+    (no_survey / "file").write_text("")
+    assert exit_code(["demo", *arguments]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: ")
+    assert complaint in shown
+    assert sorted(path.name for path in no_survey.iterdir()) == ["file", "pipe"]
+
+
+def test_one_is_counted_in_the_singular() -> None:
+    checks = tuple(
+        CheckRecord(name=outcome, demands="", outcome=outcome, detail="")
+        for outcome in ("passed", "not_applicable")
+    )
+    mechanism = MechanismRecord(
+        name="dot",
+        family="score",
+        summary="",
+        reference="",
+        capabilities=(),
+        causal=False,
+        signed=False,
+        weights_options="",
+        weights=((1.0,),),
+        checks=checks,
+        cost_width=64,
+        costs=(),
+    )
+    one = Survey(version="1", seed=0, tokens=("a",), num_heads=8, mechanisms=(mechanism,))
+    assert demo_verb.summary(one, path=Path("page.html")).splitlines() == [
+        "page.html",
+        "1 mechanism reads 1 word",
+        "1 check passed, 0 failed",
+        "1 does not apply, and the page says why",
+    ]
+
+
+def test_an_unknown_name_of_the_package_is_told_the_nearest() -> None:
+    with pytest.raises(AttributeError, match=r"'MultiHed'.* Did you mean 'MultiHead'\?$"):
+        regard.MultiHed  # noqa: B018
+
+
+def test_the_package_shows_its_exports_and_nothing_else() -> None:
+    shown = [name for name in dir(regard) if not name.startswith("__")]
+    assert shown == sorted(regard.__all__)
 
 
 def test_a_users_mistake_is_one_line(

@@ -3,7 +3,7 @@
 Python blocks and commands of one document run in order, in one namespace and one folder. Lines that
 start with `$ ` in a console block are commands, as is every line of a bash or sh block. `make`,
 `git clone` and `cd` are not run; the targets given to make must exist. A block preceded by
-`<!-- not run: the reason -->` is left alone.
+`<!-- not run: the reason -->` is left alone. Links to files must lead to some.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ MISSPELLED = {"py": "python", "python3": "python", "pycon": "python", "shell": "
 
 FENCE = re.compile(r"^(?P<indent>[ ]*)```(?P<language>[\w+-]*)(?P<title>.*)$")
 NOT_RUN = re.compile(r"<!--\s*not run\b:?\s*(?P<reason>.*?)\s*-->")
+LINK = re.compile(r"\]\(\s*<?(?P<target>[^)\s>]+)[^)]*\)")
+ELSEWHERE = re.compile(r"^([a-z][a-z0-9+.-]*:|//|#)", re.IGNORECASE)
 ASSIGNMENTS = re.compile(r"^(\w+=\S*\s+)*")
 
 
@@ -113,6 +115,18 @@ def run_command(command: str, *, folder: Path, where: str) -> None:
     assert done.returncode == 0, f"{where}: `{command}` failed\n{done.stdout}{done.stderr}"
 
 
+def dead_links(document: Path) -> list[str]:
+    """The relative links of a document that lead to no file; code is not read for links."""
+    text = re.sub(r"(?ms)^ *```.*?^ *```$", "", document.read_text(encoding="utf-8"))
+    text = re.sub(r"`[^`\n]*`", "", text)
+    targets = [link["target"] for link in LINK.finditer(text)]
+    return [
+        target
+        for target in targets
+        if not ELSEWHERE.match(target) and not (document.parent / target.partition("#")[0]).exists()
+    ]
+
+
 def run_document(document: Path, *, folder: Path) -> None:
     """Run a document's blocks in order, in a folder that is the current one."""
     namespace: dict[str, object] = {"__name__": "document"}
@@ -134,6 +148,11 @@ def test_the_document_runs(document: Path, tmp_path: Path, monkeypatch: pytest.M
     run_document(document, folder=tmp_path)
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_to_a_file(document: Path) -> None:
+    assert dead_links(document) == []
+
+
 def test_continuous_integration_runs_only_what_the_readme_tells() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     told = {command for block in blocks(readme) for command in commands(block)}
@@ -142,13 +161,37 @@ def test_continuous_integration_runs_only_what_the_readme_tells() -> None:
     assert set(run) <= told
 
 
+MKDOCS = ROOT / "mkdocs.yml"
+
+
+def build_site(settings: Path, *, site: Path) -> subprocess.CompletedProcess[str]:
+    """What `make docs` runs, on the settings of some site."""
+    recipe = re.search(
+        r"\$\(BIN\)/mkdocs (build .*)--site-dir", (ROOT / "Makefile").read_text("utf-8")
+    )
+    assert recipe is not None
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", *recipe[1].split(), "-f", settings, "--site-dir", site],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_site_with_a_dead_link_is_not_built(tmp_path: Path) -> None:
+    settings = tmp_path / "mkdocs.yml"
+    shutil.copy(MKDOCS, settings)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("[gone](gone.md)\n")
+    done = build_site(settings, site=tmp_path / "site")
+    assert done.returncode != 0
+    assert "gone.md" in done.stderr
+
+
 def test_the_site_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
     """Built as `make docs` builds it; a page may link elsewhere, but not load from elsewhere."""
-    subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", tmp_path],
-        cwd=ROOT,
-        check=True,
-    )
+    done = build_site(MKDOCS, site=tmp_path)
+    assert done.returncode == 0, done.stderr
     pages = list(tmp_path.rglob("*.html"))
     assert tmp_path / "index.html" in pages
     for page in pages:
@@ -247,3 +290,15 @@ def test_an_excuse_counts_for_one_block(tmp_path: Path) -> None:
     text = "<!-- not run: no -->\n```python\n1/0\n```\n```python\n1/0\n```\n"
     with pytest.raises(ZeroDivisionError):
         run_document(document(tmp_path, text), folder=tmp_path)
+
+
+def test_a_dead_link_is_found_and_code_is_not_read_for_links(tmp_path: Path) -> None:
+    text = """
+        [here](document.md#place) [web](https://example.org/x) [place](#place) [gone](gone.md)
+        ![picture](no.png "title") `[code](not.md)`
+
+        ```text
+        [code](not.md)
+        ```
+        """
+    assert dead_links(document(tmp_path, text)) == ["gone.md", "no.png"]

@@ -1,4 +1,4 @@
-"""Build, train, compare, look into and price every attention mechanism, on evidence.
+"""Build, check, price and look into attention mechanisms, on evidence.
 
     from regard import MultiHead, build_mechanism
 
@@ -107,8 +107,14 @@ _MODULE_OF = {
 
 def __getattr__(name: str) -> object:
     if name not in _MODULE_OF:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, __all__, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        # Given the name, the interpreter does not add a guess of its own to a traceback.
         raise AttributeError(
-            f"module 'regard' has no attribute '{name}'. It exports: {', '.join(__all__)}."
+            f"module 'regard' has no attribute '{name}'. It exports: {', '.join(__all__)}.{hint}",
+            name=name,
         )
     value: object = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value  # the next use does not come through here
@@ -116,4 +122,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    # What this file itself imports is not for its users.
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -14,8 +14,14 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in MECHANISMS),
     ("window", {"radius": 2}),
     ("window", {"radius": 1}),
+    ("window", {"radius": 0}),
     ("taylor", {"num_terms": 2}),
-    ("taylor", {"num_terms": 5, "chunk_size": 3}),
+    ("taylor", {"num_terms": 4}),
+    ("taylor", {"num_terms": 3, "chunk_size": 3}),
+    # With a small constant, sums of high powers are smaller than their own rounding.
+    ("polynomial", {"power": 3, "constant": 100.0}),
+    ("polynomial", {"power": 4, "constant": 100.0}),
+    ("polynomial", {"constant": 0.0}),
     ("taylor_window", {"radius": 2}),
 ]
 

@@ -67,7 +67,7 @@ def test_without_drops_a_rule() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Window(-1), "Window radius is -1; it must be 0 or more."),
+        (lambda: Window(-1), "Window radius is -1; it must be a whole number, 0 or more."),
         (lambda: Padding(torch.ones(2, 3, dtype=torch.long)), r"shape \(2, 3\); give one length"),
         (lambda: Allowed(torch.zeros(2, 2)), "dtype torch.float32; it must be torch.bool"),
         (lambda: Allowed(torch.ones(3, dtype=torch.bool)), r"shape \(3,\)"),

@@ -6,7 +6,15 @@ import math
 
 import torch
 
-from regard.core.normalise import SIGNED_FLOOR, average, inverse, softmax_over_keys
+from regard.core.normalise import (
+    NOISE,
+    average,
+    inverse,
+    inverse_slope,
+    least_floor,
+    noise_floor,
+    softmax_over_keys,
+)
 
 
 def test_softmax_over_the_allowed_keys_only() -> None:
@@ -25,24 +33,39 @@ def test_an_empty_row_is_zero_forward_and_back() -> None:
     assert scores.grad.isfinite().all()
 
 
-def test_a_sum_of_nonnegative_terms_is_exact_however_small() -> None:
+LEAST = torch.tensor(least_floor(torch.float32))
+
+
+def test_a_small_sum_is_exact_down_to_the_least_floor() -> None:
     tiny = torch.tensor([1e-18, 0.0])
-    assert inverse(tiny, signed=False)[0] == 1 / tiny[0]
-    assert inverse(tiny, signed=False).isfinite().all()
+    assert inverse(tiny, floor=LEAST)[0] == 1 / tiny[0]
+    assert inverse(tiny, floor=LEAST).isfinite().all()
 
 
-def test_a_signed_sum_keeps_its_sign_and_leaves_zero() -> None:
+def test_a_sum_below_its_noise_keeps_its_sign_and_leaves_zero() -> None:
     sums = torch.tensor([1e-9, -1e-9, -2.0], dtype=torch.float64)
-    assert inverse(sums, signed=True).tolist() == [1 / SIGNED_FLOOR, -1 / SIGNED_FLOOR, -0.5]
+    floor = torch.tensor(1e-6, dtype=torch.float64)
+    assert inverse(sums, floor=floor).tolist() == [1e6, -1e6, -0.5]
+
+
+def test_noise_is_relative_to_what_went_into_the_sum() -> None:
+    bound = torch.tensor([1.0, 1e6, 0.0])
+    eps = torch.finfo(torch.float32).eps
+    torch.testing.assert_close(
+        noise_floor(bound), torch.tensor([NOISE * eps, NOISE * eps * 1e6, LEAST.item()])
+    )
 
 
 def test_the_guard_stops_gradients_where_it_acts() -> None:
     sums = torch.tensor([0.0, 1e-30, 2.0], requires_grad=True)
-    inverse(sums, signed=False).sum().backward()
+    inverses = inverse(sums, floor=LEAST)
+    inverses.sum().backward()
     assert sums.grad is not None
     assert sums.grad.tolist() == [0.0, 0.0, -0.25]
+    slopes = inverse_slope(inverses.detach(), floor=LEAST)
+    assert slopes.tolist() == [0.0, 0.0, -0.5]
 
 
 def test_an_empty_sum_averages_to_zero() -> None:
-    result = average(torch.zeros(1, 2), torch.zeros(1), signed=False)
+    result = average(torch.zeros(1, 2), torch.zeros(1), floor=LEAST)
     assert result.tolist() == [[0.0, 0.0]]

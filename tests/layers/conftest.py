@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import jaxtyping
 import pytest
 import torch
 from torch import Tensor, nn
@@ -91,3 +92,11 @@ def stir() -> Callable[[nn.Module], None]:
                 parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
 
     return stir_module
+
+
+@pytest.fixture
+def as_users_call() -> Iterator[None]:
+    """Without the checks of signatures that only tests have: what our own checks say is heard."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

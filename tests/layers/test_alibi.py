@@ -39,5 +39,5 @@ def test_it_follows_the_number_type_and_is_not_saved() -> None:
 
 
 def test_no_heads_are_refused() -> None:
-    with pytest.raises(RegardError, match="num_heads=0; it must be 1 or more"):
+    with pytest.raises(RegardError, match="num_heads=0; it must be a whole number, 1 or more"):
         Alibi(num_heads=0)

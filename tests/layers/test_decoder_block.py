@@ -125,7 +125,9 @@ def test_the_published_base_size() -> None:
 
 def test_an_attention_of_the_other_role_is_refused() -> None:
     own = MultiHead(model_dim=MODEL_DIM, num_heads=HEADS)
-    with pytest.raises(RegardError, match=r"given a cross_attention of role 'self'. Build it as"):
+    with pytest.raises(
+        RegardError, match=r"given cross_attention of role 'self'; it must be 'cross'. Build"
+    ):
         DecoderBlock(
             self_attention=own, cross_attention=own, feed_forward=FeedForward(model_dim=MODEL_DIM)
         )

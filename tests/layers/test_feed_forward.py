@@ -36,8 +36,11 @@ def test_four_times_as_wide_unless_given() -> None:
 
 
 def test_dropout_is_on_hidden_and_output() -> None:
-    layer = FeedForward(model_dim=5, dropout=1.0)
-    assert (layer(torch.randn(2, 7, 5)) == 0).all()
+    layer, kept = FeedForward(model_dim=5, activation="gelu", dropout=0.9), []
+    layer.narrow.register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0] != 0))
+    kept.append(layer(torch.randn(20, 30, 5)) != 0)
+    for share in (entries.float().mean().item() for entries in kept):
+        assert share == pytest.approx(0.1, abs=0.03)
     layer.eval()
     assert (layer(torch.randn(2, 7, 5)) != 0).any()
 

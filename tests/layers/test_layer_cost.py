@@ -13,5 +13,5 @@ def test_rows_are_all_positions() -> None:
 
 
 def test_nothing_is_refused() -> None:
-    with pytest.raises(RegardError, match="SequenceShape has length=0; it must be 1 or more"):
+    with pytest.raises(RegardError, match="SequenceShape has length=0; it must be a whole number"):
         SequenceShape(length=0)

@@ -179,10 +179,11 @@ def test_a_mechanism_that_is_built_is_taken_as_it_is() -> None:
 
 
 def test_dropout_is_on_the_output() -> None:
-    layer = MultiHead(model_dim=MODEL_DIM, num_heads=HEADS, dropout=1.0)
+    layer = MultiHead(model_dim=MODEL_DIM, num_heads=HEADS, dropout=0.9)
     x = torch.randn(BATCH, LENGTH, MODEL_DIM)
-    assert (layer(x) == 0).all()
-    sums: Tensor = layer.weights(x).sum(dim=-1)
+    assert 0.8 < (layer(x) == 0).float().mean() < 1
+    assert (layer.eval()(x) != 0).all()
+    sums: Tensor = layer.train().weights(x).sum(dim=-1)
     torch.testing.assert_close(sums, torch.ones_like(sums))
 
 

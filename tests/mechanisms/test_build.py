@@ -25,7 +25,7 @@ def test_every_entry_builds_from_sizes_alone(name: str) -> None:
         ("adittive", {}, "Unknown mechanism 'adittive'. Did you mean 'additive'?"),
         ("window", {"radios": 3}, "option of mechanism 'window' 'radios'. Did you mean 'radius'?"),
         ("dot", {"scale": 3}, "Unknown option 'scale': mechanism 'dot' has no options."),
-        ("window", {"radius": -1}, "Window radius is -1; it must be 0 or more."),
+        ("window", {"radius": -1}, "Window radius is -1; it must be a whole number, 0 or more."),
         ("taylor", {"num_terms": 0}, "num_terms=0; it needs 1 or more"),
         ("taylor", {"scale": -1.0}, "scale=-1.0; it must be positive"),
         ("polynomial", {"power": 0}, "power=0; it needs 1 or more"),

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from regard.core.cost import Cost
 from regard.core.records import CostRecord, MechanismRecord, Survey
-from regard.views.cost_chart import LINE_HEIGHT, cost_chart, spread
+from regard.views.cost_chart import LINE_HEIGHT, cost_chart, cost_charts, spread
 from regard.views.cost_table import cost_table
 from regard.views.growth import priced_lengths
 
@@ -47,20 +47,28 @@ def test_growth_is_the_cost_of_twice_the_length() -> None:
     assert [priced.length for priced in priced_lengths(record("line", power=1))] == [128, 256, 512]
 
 
-def test_equal_costs_share_a_line_and_narrow_heads_are_dashed() -> None:
-    drawn = lines(
-        cost_chart(
-            survey(
-                record("dot", power=2),
-                record("scaled", power=2),
-                record("thin", power=2, width=16),
-                record("line", power=1),
-            )
-        )
-    )
-    assert [line.findtext("text") for line in drawn] == ["dot, scaled", "thin (width 16)", "line"]
-    dashed = [line.findall("polyline")[1].get("stroke-dasharray") for line in drawn]
-    assert dashed == [None, "5 4", None]
+MIXED = survey(
+    record("thin", power=2, width=16),
+    record("dot", power=2),
+    record("scaled", power=2),
+    record("line", power=1),
+)
+
+
+def test_equal_costs_share_a_line() -> None:
+    drawn = lines(cost_chart(MIXED, width=64))
+    assert [line.findtext("text") for line in drawn] == ["dot, scaled", "line"]
+
+
+def test_widths_of_heads_are_never_in_one_chart() -> None:
+    page = ElementTree.fromstring(f"<div>{cost_charts(MIXED)}</div>")
+    assert page.findall("h3")[0].text == "heads of width 64"
+    assert page.findall("h3")[1].text == "heads of width 16"
+    named = [
+        [text for line in svg.iter("g") if (text := line.findtext("text"))]
+        for svg in page.iter("svg")
+    ]
+    assert named == [["dot, scaled", "line"], ["thin"]]
 
 
 def test_labels_keep_their_distance_and_their_order() -> None:
@@ -71,15 +79,26 @@ def test_labels_keep_their_distance_and_their_order() -> None:
 
 
 def test_without_lengths_there_is_no_chart() -> None:
-    assert cost_chart(survey()) == ""
+    assert cost_charts(survey()) == ""
+    assert cost_chart(MIXED, width=32) == ""
 
 
-def test_the_table_has_a_body_a_length_of_which_one_is_shown() -> None:
-    table = cost_table(survey(record("square", power=2), record("line", power=1, width=16)))
-    assert table.count("<tbody") == 3
-    assert table.count(" hidden>") == 2
-    assert "width 16" in table
-    assert "width 64" not in table
+def test_the_table_has_bodies_for_every_length_of_which_one_is_shown() -> None:
+    table = cost_table(survey(record("line", power=1, width=16), record("square", power=2)))
+    assert table.count("<tbody") == 3 * 2
+    assert table.count(" hidden>") == 2 * 2
     assert "chunked" in table
     assert "×4" in table
     assert "×2" in table
+
+
+def test_the_rows_of_a_width_stand_together_with_bars_of_their_own() -> None:
+    html = cost_table(MIXED).replace(" hidden>", ">")
+    table = ElementTree.fromstring(html[html.index("<table") : html.index("</div>")])
+    for body in table.iter("tbody"):
+        widths = [row.findall("td")[0].text for row in body]
+        assert widths in (["64"] * 3, ["16"])
+        bars = [row.findall("td")[1].get("style") for row in body]
+        assert "--share:1.00" in bars
+    widest_first = [body[0].findall("td")[0].text for body in table.iter("tbody")]
+    assert widest_first == ["64", "16"] * 3

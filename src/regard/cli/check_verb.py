@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from regard.cli.seed_option import Seed
 from regard.core.errors import RegardError
 
 
@@ -29,7 +30,7 @@ def run(
             "--set", metavar="OPTION=VALUE", help="An option of the constructor. May be repeated."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="What the inputs and parameters are drawn from.")] = 0,
+    seed: Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Run the conformance checks. Exit code 0: all passed; 1: some failed; 2: not a mechanism.

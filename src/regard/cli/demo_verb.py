@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.seed_option import Seed
+from regard.core.errors import RegardError
+
 if TYPE_CHECKING:
     from regard.core.records import MechanismRecord, Survey
 
 DEFAULT_OUT = Path("build/demo.html")
+STANDARD_OUTPUT = Path("-")  # as many other programs spell it
 
 
 def run(
@@ -28,9 +32,7 @@ def run(
     sentence: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The sentence in which they read.")
     ] = None,
-    seed: Annotated[
-        int, typer.Option(metavar="NUMBER", help="Decides what is drawn at random.", min=0)
-    ] = 0,
+    seed: Seed = 0,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Records instead of a page; printed unless --out is given."),
@@ -40,8 +42,16 @@ def run(
     from regard.views.whole_file import require_writable, write_whole
 
     path = out if as_json else out or DEFAULT_OUT
+    # What cannot be done is said before the work, not after it.
+    if path == STANDARD_OUTPUT:
+        raise RegardError(
+            f"--out {path}: --out takes the path of a file, and a page is not printed. Name a file, "
+            "such as --out demo.html, or leave --out away and print the records with --json."
+        )
     if path is not None:
-        require_writable(path)  # before the work, not after it
+        require_writable(path)
+    if sentence is not None:
+        require_decoded(sentence)
     survey = _survey(only=only or [], sentence=sentence, seed=seed)
     if as_json:
         text = survey.as_json()
@@ -59,14 +69,42 @@ def run(
 def summary(survey: Survey, *, path: Path) -> str:
     """Where the page is, and three lines of what is on it."""
     totals = survey.totals()
+    mechanisms = counted(len(survey.mechanisms), "mechanism reads", "mechanisms read")
+    words = counted(len(survey.tokens), "word", "words")
     return "\n".join(
         [
-            str(path),
-            f"{len(survey.mechanisms)} mechanisms read {len(survey.tokens)} words",
-            f"{totals['passed']} checks passed, {totals['failed']} failed",
-            f"{totals['not_applicable']} do not apply, and the page says why",
+            # A file may be called what is no text; printing must not fail after all the work.
+            str(path).encode(errors="backslashreplace").decode(),
+            f"{mechanisms} {words}",
+            f"{counted(totals['passed'], 'check', 'checks')} passed, {totals['failed']} failed",
+            f"{_not_applying(totals['not_applicable'])}, and the page says why",
         ]
     )
+
+
+def counted(count: int, one: str, more: str) -> str:
+    """A count and what is counted, in the singular or the plural.
+
+    >>> counted(1, "word", "words"), counted(0, "word", "words")
+    ('1 word', '0 words')
+    """
+    return f"{count} {one if count == 1 else more}"
+
+
+def require_decoded(sentence: str) -> None:
+    """Refuse a sentence whose bytes were not text: no page and no record can hold them."""
+    try:
+        sentence.encode()
+    except UnicodeEncodeError as error:
+        shown = sentence.encode(errors="backslashreplace").decode()
+        raise RegardError(
+            f"--sentence '{shown}' has bytes at letter {error.start + 1} that are not text in the "
+            "encoding of this terminal; every letter must be. Type it anew, in UTF-8."
+        ) from error
+
+
+def _not_applying(count: int) -> str:
+    return counted(count, "does not apply", "do not apply")
 
 
 def _survey(*, only: list[str], sentence: str | None, seed: int) -> Survey:
@@ -105,5 +143,5 @@ def _line(record: MechanismRecord, *, seconds: float) -> str:
     mark = "[red]✗[/red]" if failed else "[green]✓[/green]"
     return (
         f"{mark} {record.name:<22} {record.count('passed'):>3} passed, {failed:>2} failed, "
-        f"{record.count('not_applicable'):>2} do not apply  [dim]{seconds:4.1f} s[/dim]"
+        f"{_not_applying(record.count('not_applicable')):>17}  [dim]{seconds:4.1f} s[/dim]"
     )

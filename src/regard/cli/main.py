@@ -50,7 +50,7 @@ def overview() -> str:
     lines = [
         "Usage: regard VERB [OPTIONS]",
         "",
-        "Build, train, compare, look into and price every attention mechanism, on evidence.",
+        "Build, check, price and look into attention mechanisms, on evidence.",
         "",
         "Verbs:",
         *(f"  {name:<{width}}  {verb.help}" for name, verb in VERBS.items()),
@@ -62,7 +62,10 @@ def overview() -> str:
 
 
 def run_verb(name: str, arguments: Sequence[str]) -> None:
-    """Run one verb on its own arguments; leaves through SystemExit, as Typer does."""
+    """Run one verb on its own arguments; leaves through SystemExit if its exit code is not 0.
+
+    A mistake in an option is a RegardError, as every other mistake is.
+    """
     verb = look_up("verb", name, VERBS)
     import typer
 
@@ -73,7 +76,17 @@ def run_verb(name: str, arguments: Sequence[str]) -> None:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.command(name=name, epilog=f"Example: {verb.example}")(import_module(verb.module).run)
-    app(args=list(arguments), prog_name=f"regard {name}")
+    try:
+        code = app(args=list(arguments), prog_name=f"regard {name}", standalone_mode=False)
+    except Exception as error:
+        # Only Typer's own errors can do this; the module they come from changes with its version.
+        say = getattr(error, "format_message", None)
+        if say is None:
+            raise
+        message = " ".join(say().split()).removesuffix(".")
+        raise RegardError(f"{message}. `regard {name} --help` shows the options.") from error
+    if code:
+        sys.exit(code)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -69,10 +69,22 @@ def reading_padded_keys(case: Case) -> None:
 def decoding_after_padding(case: Case) -> None:
     """Prompts of different lengths are taken in together, then each continues where it ended."""
     case.need_mask("causal")
+    _continue_ragged(case)
+
+
+def decoding_after_padding_with_bias(case: Case) -> None:
+    """The same with a score bias, taken at each row's own positions and not at its slots."""
+    case.need_mask("causal")
+    if not case.promised.score_bias:
+        raise NotApplicable("it takes no score bias")
+    _continue_ragged(case, bias=case.bias())
+
+
+def _continue_ragged(case: Case, *, bias: ScoreBias | None = None) -> None:
     prompt, rest = case.draw_tokens(KEYS), case.draw_tokens(4)
     lengths = case.lengths(prompt)
     state = extend(case.mechanism, start(case.mechanism, prompt), prompt, Padding(lengths))
-    got, _ = step(case.mechanism, state, rest)
+    got, _ = step(case.mechanism, state, rest, bias)
     for row, length in enumerate(lengths.tolist()):
         own, more = prompt.rows(slice(row, row + 1)), rest.rows(slice(row, row + 1))
         joined = more.with_tensors(
@@ -81,7 +93,7 @@ def decoding_after_padding(case: Case) -> None:
                 for name, tensor in more.tensors().items()
             }
         )
-        expected = forward(case.mechanism, joined, Causal())[:, :, length:]
+        expected = forward(case.mechanism, joined, Causal(), bias)[:, :, length:]
         what = f"row {row} decoded after a prompt of {length} tokens against forward over both"
         close(got[row], expected[0], what)
 

@@ -55,6 +55,35 @@ def gradients_through_weights(case: Case) -> None:
                 close(gradient, expected[name], what)
 
 
+def gradients_in_a_larger_batch(case: Case) -> None:
+    """A row sends back the same in a batch of five as alone; values get back weightsᵀ @ g."""
+    inputs = case.draw_tokens(KEYS, batch_size=5).leaves()
+    parameters = dict(case.mechanism.named_parameters())
+    named = {**inputs.tensors(), **parameters}
+    for mask in case.plain_masks:
+        output = forward(case.mechanism, inputs, mask)
+        direction = torch.randn(output.shape, generator=case.generator, dtype=output.dtype)
+        whole = _gradients(output, direction, named)
+        shown = weights(case.mechanism, inputs, mask)
+        what = f"gradient of the values in a batch of 5 against weightsᵀ @ g under {mask}"
+        close(whole["value"], shown.mT @ direction, what)
+        sums = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
+        for row in range(len(direction)):
+            own = inputs.rows(slice(row, row + 1)).leaves()
+            alone = _gradients(
+                forward(case.mechanism, own, mask),
+                direction[row : row + 1],
+                {**own.tensors(), **parameters},
+            )
+            for name in own.tensors():
+                what = f"gradient of {name}, row {row} of 5 against that row alone under {mask}"
+                close(whole[name][row], alone[name][0], what)
+            sums = {name: total + alone[name] for name, total in sums.items()}
+        for name, total in sums.items():
+            what = f"gradient of {name} from a batch of 5 against the sum of its rows under {mask}"
+            close(whole[name], total, what)
+
+
 def every_parameter_learns(case: Case) -> None:
     """Each trainable parameter receives a gradient that is finite and not zero."""
     parameters = {n: p for n, p in case.mechanism.named_parameters() if p.requires_grad}

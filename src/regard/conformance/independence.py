@@ -13,7 +13,7 @@ from regard.core.masks import Padding
 
 def batch_independence(case: Case) -> None:
     """A row alone gives what it gives in a batch, and the other rows may hold anything."""
-    inputs = case.draw_tokens(KEYS)
+    inputs = case.draw_tokens(KEYS, batch_size=5)
     rows = inputs.key.shape[0]
     for mask in case.masks(inputs):
         if mask.allowed is not None:

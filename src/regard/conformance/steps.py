@@ -58,7 +58,7 @@ def declared_longest_path(case: Case) -> None:
             if declared != walked:
                 raise CheckFailed(
                     f"cost declares longest_path={declared}, and walking along the nonzero weights "
-                    f"of {length} positions under {mask} takes {walked or 'forever'}"
+                    f"of {length} positions under {mask} takes {walked or 'forever, which is 0'}"
                 )
 
 
@@ -84,8 +84,8 @@ def _visible(length: int, mask: Mask) -> Tensor:
     return every.tril() if mask.causal else every
 
 
-def _layers(connected: Tensor, visible: Tensor) -> int | None:
-    """The smallest number of layers after which every visible pair is connected, if any."""
+def _layers(connected: Tensor, visible: Tensor) -> int:
+    """The smallest number of layers after which every visible pair is connected; 0 if none is."""
     length = len(connected)
     # A position keeps what it has, as the residual connection around every layer does.
     one_layer = connected.float() + torch.eye(length)
@@ -94,4 +94,4 @@ def _layers(connected: Tensor, visible: Tensor) -> int | None:
         reached = (reached @ one_layer).clamp(max=1.0)
         if bool((reached[visible] > 0).all()):
             return layers
-    return None
+    return 0

@@ -126,6 +126,8 @@ def _of_class(
     except RegardError:
         raise
     except Exception:
+        # This build is only for finding mistakes in the options. Any other error belongs to the
+        # mechanism: `run_check` meets it too, and reports it as a failure with its type.
         pass
     return Subject(
         name=called, build=build, target=target, options=chosen, parameters=frozenset(known)

@@ -36,6 +36,9 @@ CHECKS: dict[str, Check] = {
     "score_bias_in_both_faces": Check(
         "faces", "a score bias changes forward and weights alike, and a zero bias neither"
     ),
+    "forward_when_long": Check(
+        "lengths", "forward is weights @ value at every place of 419 tokens, under every mask"
+    ),
     "rows_sum_to_one_or_zero": Check(
         "rows", "a row of weights sums to one, or to zero with nothing to attend to"
     ),
@@ -55,6 +58,13 @@ CHECKS: dict[str, Check] = {
     ),
     "window_mask": Check(
         "masking", "Window(0) is the own position, a wide window is none, the outside has no say"
+    ),
+    "window_radii": Check(
+        "mask_shapes",
+        "Window(r) is the band as a boolean mask, for radii from 0 to beyond the length",
+    ),
+    "allowed_in_every_shape": Check(
+        "mask_shapes", "a pattern of any shape that broadcasts is the same pattern spelled out"
     ),
     "padding_invariance": Check(
         "masking", "padded keys may hold anything and are as if they were cut off"
@@ -80,6 +90,12 @@ CHECKS: dict[str, Check] = {
     "decoding_after_padding": Check(
         "decoding", "prompts of different lengths each continue where they ended"
     ),
+    "decoding_after_padding_with_bias": Check(
+        "decoding", "the same with a score bias, which is taken at each row's own positions"
+    ),
+    "decoding_when_long": Check(
+        "lengths", "after a long prompt in large pieces, steps and a read give the rows of forward"
+    ),
     "decoding_nothing": Check("edges", "extending by no tokens changes nothing"),
     "reading_nothing": Check("states", "an empty state reads as zeros"),
     "state_form": Check("states", "a state is a named tuple of batch-first tensors with position"),
@@ -98,6 +114,9 @@ CHECKS: dict[str, Check] = {
     "gradients_through_weights": Check(
         "gradients", "gradients through forward are those through weights @ value"
     ),
+    "gradients_in_a_larger_batch": Check(
+        "gradients", "a row of a batch of five sends back what it sends back alone"
+    ),
     "every_parameter_learns": Check("gradients", "every parameter receives a nonzero gradient"),
     "lengths_zero_and_one": Check("edges", "no keys, no queries, one of each"),
     "memory_layout": Check("tensors", "transposed, strided and expanded inputs give the same"),
@@ -106,9 +125,20 @@ CHECKS: dict[str, Check] = {
     "finite_at_large_scores": Check(
         "robustness", "outputs and gradients stay finite in float32 with inputs 100 times too large"
     ),
+    "faces_agree_at_large_scores": Check(
+        "robustness",
+        "with scores up to ±60 all faces agree in float32 to three digits, rows sum to one",
+    ),
     "float32_matches_float64": Check("robustness", "float32 gives float64's output to four digits"),
     "deterministic_in_eval": Check(
         "robustness", "the same call gives the same bits, in training mode too"
+    ),
+    "extras_at_their_extremes": Check(
+        "extremes", "with saturated extras all faces agree, and float32 stays finite"
+    ),
+    "zero_and_repeated_inputs": Check(
+        "extremes",
+        "with queries or keys of zero, and repeated keys, all faces agree and are finite",
     ),
     "declared_products": Check("costs", "declared products are exactly those counted"),
     "declared_functions": Check("costs", "declared function evaluations are exactly those counted"),

@@ -39,7 +39,38 @@ def refuse_misshapen(query: Tensor, key: Tensor, value: Tensor | None, mask: obj
             f"key has {key.shape[1]} heads of length {key.shape[2]} and value {value.shape[1]} of "
             f"length {value.shape[2]}: every key needs one value."
         )
-    if mask.lengths is not None and len(mask.lengths) != query.shape[0]:
+    refuse_wrong_lengths(mask, batch_size=query.shape[0], key_length=key.shape[2])
+    if mask.allowed is not None:
+        wanted = (*query.shape[:3], key.shape[2])
+        given = tuple(mask.allowed.shape)
+        if any(size not in (1, whole) for size, whole in zip(given, wanted, strict=True)):
+            raise RegardError(
+                f"Allowed has shape {given}; it must broadcast to (batch, heads, n_q, n_k) = {wanted}."
+            )
+
+
+def refuse_wrong_lengths(mask: Mask, *, batch_size: int, key_length: int) -> None:
+    """Refuse a padding that does not give every row a length within the sequence."""
+    if mask.lengths is None:
+        return
+    if len(mask.lengths) != batch_size:
         raise RegardError(
-            f"Padding has {len(mask.lengths)} lengths for {query.shape[0]} rows: give one a row."
+            f"Padding has {len(mask.lengths)} lengths for {batch_size} rows: give one a row."
+        )
+    if batch_size and int(mask.lengths.max()) > key_length:
+        raise RegardError(
+            f"Padding has a length of {int(mask.lengths.max())} and there are {key_length} keys: "
+            "a row cannot be longer than the sequence."
+        )
+
+
+def refuse_misextended(key: Tensor, value: Tensor, mask: object) -> None:
+    """Refuse what a decoding state cannot take in; of masks it takes padding alone."""
+    refuse_misshapen(key, key, value, mask)
+    assert isinstance(mask, Mask)
+    foreign = mask.kinds - {"padding"}
+    if foreign:
+        raise RegardError(
+            f"extend was given the mask {mask}; a state takes Padding(lengths) alone, and reads "
+            "everything that it has taken in."
         )

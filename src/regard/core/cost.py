@@ -10,7 +10,7 @@ the number type:
     state             numbers kept for decoding after `key_length` tokens
     sequential_steps  how many steps must wait for one another when everything else is parallel
     longest_path      layers needed until every position can have reached every position it may see;
-                      0 for a part that moves nothing between positions
+                      0 for a part that moves nothing between positions, however many layers
 
 A declared cost is checked against `regard.core.counter` by the conformance suite.
 """

@@ -18,6 +18,7 @@ every query–key pair it is given, masked or not.
 from __future__ import annotations
 
 import math
+import re
 import weakref
 from collections import Counter as Tally
 from collections.abc import Callable
@@ -52,8 +53,9 @@ def _convolution(inputs: tuple[Any, ...], output: Any) -> int:
 
 
 def _convolution_backward(inputs: tuple[Any, ...], output: Any) -> int:
-    gradient, _, weight = inputs[:3]
-    products = 2 * int(gradient.numel() * math.prod(weight.shape[1:]))
+    gradient, sequence, weight = inputs[:3]
+    positions = sequence if inputs[7] else gradient
+    products = 2 * int(positions.numel() * math.prod(weight.shape[1:]))
     return products * sum(part is not None for part in output[:2])
 
 
@@ -103,25 +105,30 @@ PRODUCTS: dict[Any, Callable[[tuple[Any, ...], Any], int]] = {
     _aten.mkldnn_rnn_layer_backward: _recurrent_layer_backward,
 }
 
-# Functions evaluated once for every element of the output.
-FUNCTIONS = {
-    getattr(_aten, name)
-    for stem in ("exp", "tanh", "sigmoid", "elu", "log", "sin", "cos", "erf", "reciprocal")
-    for name in (stem, f"{stem}_")
-} | {
+# Functions evaluated once for every element of the output; also those with in-place forms.
+STEMS = (
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal"),
+    *("sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "erf", "erfc", "sigmoid"),
+    *("elu", "celu", "silu", "mish"),
+)
+FUNCTIONS = {getattr(_aten, name) for stem in STEMS for name in (stem, f"{stem}_")} | {
     _aten._softmax,
     _aten.softmax,
     _aten._safe_softmax,
     _aten._log_softmax,
     _aten.gelu,
-    _aten.silu,
+    _aten.glu,
     _aten.softplus,
     _aten.log_sigmoid_forward,
-    _aten.exp2,
+    _aten.logsumexp,
 }
+DIVISIONS = {_aten.div, _aten.div_}
 
 # Operators that do matrix products inside; without a formula above they would count as nothing.
-OPAQUE = ("attention", "rnn_layer", "lstm", "gru", "linalg", "conv", "triangular", "cdist")
+OPAQUE = re.compile(
+    "attention|transformer|rnn|lstm|gru_|gru$|linalg|conv|triangular|cholesky|ormqr|cdist|pdist"
+    "|linear$|trilinear|embedding_bag|vdot|addr|(^|_)[a-z]*mm(_|$)"
+)
 HARMLESS = {_aten.linalg_vector_norm, _aten._to_copy}
 SOLVES = {_aten.linalg_solve_triangular, _aten.triangular_solve}
 
@@ -147,6 +154,12 @@ class Counter(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         inputs = (*args, *(kwargs or {}).values())
+        if func.overloadpacket not in PRODUCTS:
+            # Without autograd, operators made of others arrive whole: take them apart.
+            with self:
+                parts = func.decompose(*args, **(kwargs or {}))
+            if parts is not NotImplemented:
+                return parts
         tensors = [tensor for tensor in tree_iter(inputs) if isinstance(tensor, Tensor)]
         existing = {_storage_of(tensor) for tensor in tensors}
         output = func(*args, **(kwargs or {}))
@@ -172,7 +185,7 @@ class Counter(TorchDispatchMode):
             # Forward substitution does half the multiply-adds of a full product.
             triangle, right = args[:2]
             products = int(triangle.shape[-1]) * int(right.numel())
-        elif packet not in HARMLESS and any(word in packet.__name__ for word in OPAQUE):
+        elif packet not in HARMLESS and OPAQUE.search(packet.__name__):
             raise RegardError(
                 f"The counter has no formula for the operator '{packet.__name__}', which does matrix "
                 "products inside. Add one to regard.core.counter.PRODUCTS."
@@ -180,7 +193,7 @@ class Counter(TorchDispatchMode):
         if "attention" in packet.__name__:
             query, key = args[1:3] if packet.__name__.endswith("backward") else args[:2]
             self.functions += _attention_pairs(query, key)
-        elif packet in FUNCTIONS:
+        elif packet in FUNCTIONS or (packet in DIVISIONS and isinstance(args[1], Tensor)):
             first = next(part for part in tree_iter(output) if isinstance(part, Tensor))
             self.functions += first.numel()
         elif packet is _aten.mkldnn_rnn_layer:

@@ -71,8 +71,11 @@ class Mask:
 
     def boolean(
         self, query_length: int, key_length: int, *, device: torch.device | None = None
-    ) -> Bool[Tensor, "_batch _heads {query_length} {key_length}"] | None:
-        """The whole mask as a tensor, True = may attend; None when nothing is forbidden."""
+    ) -> Bool[Tensor, "_batch _heads _queries _keys"] | None:
+        """The whole mask as a tensor, True = may attend; None when nothing is forbidden.
+
+        It broadcasts to (batch, heads, query_length, key_length).
+        """
         query_positions = torch.arange(query_length, device=device) + key_length - query_length
         key_positions = torch.arange(key_length, device=device)
         distance = query_positions[:, None] - key_positions[None, :]
@@ -118,9 +121,9 @@ class Causal(Mask):
 class Window(Mask):
     """A query sees the keys at most `radius` positions before or after its own."""
 
-    def __init__(self, radius: int) -> None:
-        if radius < 0:
-            raise RegardError(f"Window radius is {radius}; it must be 0 or more.")
+    def __init__(self, radius: object) -> None:
+        if not isinstance(radius, int) or radius < 0:
+            raise RegardError(f"Window radius is {radius}; it must be a whole number, 0 or more.")
         super().__init__(radius=radius)
 
 
@@ -132,6 +135,12 @@ class Padding(Mask):
             raise RegardError(
                 f"Padding lengths have shape {tuple(lengths.shape)}; give one length a row, "
                 "shape (batch,). For any other pattern use Allowed(boolean tensor)."
+            )
+        if lengths.is_floating_point() or lengths.dtype == torch.bool:
+            raise RegardError(f"Padding lengths have dtype {lengths.dtype}; they must be integers.")
+        if lengths.numel() and int(lengths.min()) < 0:
+            raise RegardError(
+                f"Padding has a length of {int(lengths.min())}; lengths must be 0 or more."
             )
         super().__init__(lengths=lengths)
 

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-# A sum of signed terms can be arbitrarily near zero by cancellation, where its sign is noise.
-SIGNED_FLOOR = 1e-6
+# A sum is called noise when it is no more than so many roundings of what went into it.
+NOISE = 4
 
 
 def softmax_over_keys(
@@ -31,40 +31,45 @@ def softmax_over_keys(
     return torch.softmax(masked, dim=-1).masked_fill(empty, 0.0)
 
 
-def _floor(dtype: torch.dtype, *, signed: bool) -> float:
-    return SIGNED_FLOOR if signed else float(torch.finfo(dtype).tiny ** 0.5)
+def least_floor(dtype: torch.dtype) -> float:
+    """The least denominator whose inverse, and the slope of it, do not overflow."""
+    return float(torch.finfo(dtype).tiny ** 0.5)
 
 
-def inverse(denominator: Float[Tensor, "*shape"], *, signed: bool) -> Float[Tensor, "*shape"]:
-    """1 / denominator, as if the denominator were pushed away from zero, keeping its sign.
+def noise_floor(bound: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Below what a sum is rounding noise, given the sum of the magnitudes that went into it."""
+    numbers = torch.finfo(bound.dtype)
+    return (NOISE * numbers.eps * bound).clamp(min=least_floor(bound.dtype))
 
-    `signed` says whether the terms of the sum can be negative. A sum of non-negative terms is exact
-    however small, so it is only kept from where its inverse, or that one's slope, would overflow.
+
+def inverse(
+    denominator: Float[Tensor, "*shape"], *, floor: Float[Tensor, "*#shape"]
+) -> Float[Tensor, "*shape"]:
+    """1 / denominator, as if the denominator were pushed away from zero by `floor`, keeping its sign.
+
     Within the guarded zone the result is a constant.
     """
-    floor = _floor(denominator.dtype, signed=signed)
     is_small = denominator.abs() < floor
-    # The small ones are replaced before the division, or their infinite slope would spoil gradients.
-    exact = denominator.masked_fill(is_small, 1.0).reciprocal()
-    bound = torch.full_like(exact, 1 / floor).copysign(denominator.detach())
-    return torch.where(is_small, bound, exact)
+    # Replaced before the division: the slope at zero would be infinite.
+    return torch.where(is_small, floor.copysign(denominator.detach()), denominator).reciprocal()
 
 
-def inverse_slope(inverses: Float[Tensor, "*shape"], *, signed: bool) -> Float[Tensor, "*shape"]:
+def inverse_slope(
+    inverses: Float[Tensor, "*shape"], *, floor: Float[Tensor, "*#shape"]
+) -> Float[Tensor, "*shape"]:
     """The derivative of `inverse` by its denominator, times the denominator, from its result.
 
     It is −1/denominator, and zero in the guarded zone.
     """
-    floor = _floor(inverses.dtype, signed=signed)
-    return -inverses.masked_fill(inverses.abs() >= 1 / floor, 0.0)
+    return -inverses.masked_fill(inverses.abs() * floor >= 1, 0.0)
 
 
 def average(
     total: Float[Tensor, "*batch length width"],
     denominator: Float[Tensor, "*batch length"],
     *,
-    signed: bool,
+    floor: Float[Tensor, "..."],
 ) -> Float[Tensor, "*batch length width"]:
     """`total / denominator`, with the guard."""
     # One division a row and a product an entry, which is much cheaper than a division an entry.
-    return total * inverse(denominator, signed=signed)[..., None]
+    return total * inverse(denominator, floor=floor)[..., None]

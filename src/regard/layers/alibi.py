@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.core.errors import RegardError
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.layer_cost import SequenceShape, require_shape
+from regard.layers.size_rules import require_positive
 
 
 class Alibi(nn.Module):
@@ -24,8 +24,7 @@ class Alibi(nn.Module):
 
     def __init__(self, *, num_heads: int) -> None:
         super().__init__()
-        if num_heads < 1:
-            raise RegardError(f"Alibi has num_heads={num_heads}; it must be 1 or more.")
+        require_positive("Alibi", num_heads=num_heads)
         # Follows the layer to its device and number type, and is no part of what is saved.
         self.register_buffer("slopes", torch.tensor(head_slopes(num_heads)), persistent=False)
 
@@ -42,6 +41,7 @@ class Alibi(nn.Module):
 
     def cost(self, shape: SequenceShape) -> Cost:
         """The table of distances, once for all examples."""
+        require_shape("Alibi", shape)
         return Cost(memory=len(self.slopes) * shape.length**2)
 
 

@@ -33,9 +33,9 @@ def angles(
     )
 
 
-def require_pairs(what: str, width: int) -> None:
+def require_pairs(what: str, width: object) -> None:
     """Refuse a width whose features do not come in pairs."""
-    if width < 2 or width % 2:
+    if isinstance(width, bool) or not isinstance(width, int) or width < 2 or width % 2:
         raise RegardError(
             f"{what} turn features in pairs, but the width is {width}. Choose an even width."
         )

@@ -14,8 +14,10 @@ from torch import Tensor, nn
 
 from regard.core.cost import Cost
 from regard.core.masks import NO_MASK, Mask
-from regard.layers.layer_cost import SequenceShape, cost_of
+from regard.layers.layer_cost import SequenceShape, cost_of, require_shape
 from regard.layers.pooling import Pooled, pool
+from regard.layers.sequence_input import require_sequence
+from regard.layers.size_rules import require_positive
 
 
 class ContextPooling(nn.Module):
@@ -23,17 +25,21 @@ class ContextPooling(nn.Module):
 
     def __init__(self, *, model_dim: int, hidden_dim: int | None = None) -> None:
         super().__init__()
-        self.hidden = nn.Linear(model_dim, hidden_dim or model_dim)
+        hidden_dim = model_dim if hidden_dim is None else hidden_dim
+        require_positive("ContextPooling", model_dim=model_dim, hidden_dim=hidden_dim)
+        self.hidden = nn.Linear(model_dim, hidden_dim)
         self.context = nn.Parameter(torch.empty(self.hidden.out_features))
         # Scores then start with about the variance of one tanh.
         nn.init.normal_(self.context, std=self.hidden.out_features**-0.5)
 
     def forward(self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK) -> Pooled:
+        require_sequence("ContextPooling", x, width=self.hidden.in_features)
         scores = torch.tanh(self.hidden(x)) @ self.context
         return pool(scores[:, None], x, mask)
 
     def cost(self, shape: SequenceShape) -> Cost:
         """What `forward` takes."""
+        require_shape("ContextPooling", shape)
         model_dim, hidden_dim = self.hidden.in_features, self.hidden.out_features
         read_out = Cost(
             products=2 * shape.rows * (hidden_dim + model_dim),

@@ -15,8 +15,10 @@ from torch import Tensor, nn
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.layer_cost import SequenceShape, require_shape
 from regard.layers.padding import refuse_all_but_padding
+from regard.layers.sequence_input import require_sequence
+from regard.layers.size_rules import require_positive
 
 
 class Convolution(nn.Module):
@@ -37,6 +39,10 @@ class Convolution(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        output_dim = model_dim if output_dim is None else output_dim
+        require_positive(
+            "Convolution", model_dim=model_dim, output_dim=output_dim, width=width, stride=stride
+        )
         if width < 2 or not (causal or width % 2):
             raise RegardError(
                 f"Convolution has width={width}, causal={causal}: a centred one needs an odd width "
@@ -44,11 +50,12 @@ class Convolution(nn.Module):
             )
         self.reach = width - 1 if causal else (width - 1) // 2
         self.ahead = 0 if causal else self.reach
-        self.linear = nn.Conv1d(model_dim, output_dim or model_dim, width, stride=stride, bias=bias)
+        self.linear = nn.Conv1d(model_dim, output_dim, width, stride=stride, bias=bias)
 
     def forward(
         self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
     ) -> Float[Tensor, "batch output_length output_dim"]:
+        require_sequence("Convolution", x, width=self.linear.in_channels)
         refuse_all_but_padding("Convolution", mask)
         if mask.lengths is not None:
             # Filled, not multiplied: what stands in a padded place may be infinite.
@@ -63,6 +70,7 @@ class Convolution(nn.Module):
 
     def cost(self, shape: SequenceShape) -> Cost:
         """width · n · model_dim · output_dim multiply-adds; the path is for stride 1."""
+        require_shape("Convolution", shape)
         weight = self.linear.weight
         outputs = shape.batch_size * math.ceil(shape.length / self.linear.stride[0])
         return Cost(

@@ -16,10 +16,12 @@ from regard.core.cost import Cost
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Causal, Mask
 from regard.core.state import State, Step
+from regard.layers.block_parts import require_attention, require_feed_forward, require_one_width
 from regard.layers.feed_forward import FeedForward
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.layer_cost import SequenceShape, require_shape
 from regard.layers.multi_head import MultiHead
 from regard.layers.residual import Residual
+from regard.layers.sequence_input import require_sequence
 
 CAUSAL = Causal()
 
@@ -60,15 +62,15 @@ class DecoderBlock(nn.Module):
         norm_epsilon: float = 1e-5,
     ) -> None:
         super().__init__()
-        for part, attention, role in (
-            ("self_attention", self_attention, "self"),
-            ("cross_attention", cross_attention, "cross"),
-        ):
-            if attention.role != role:
-                raise RegardError(
-                    f"DecoderBlock was given a {part} of role '{attention.role}'. "
-                    f"Build it as MultiHead(role='{role}', …)."
-                )
+        require_attention("DecoderBlock", "self_attention", self_attention, role="self")
+        require_attention("DecoderBlock", "cross_attention", cross_attention, role="cross")
+        require_feed_forward("DecoderBlock", feed_forward)
+        require_one_width(
+            "DecoderBlock",
+            self_attention=self_attention.sizes.model_dim,
+            cross_attention=cross_attention.sizes.model_dim,
+            feed_forward=feed_forward.widen.in_features,
+        )
         around = partial(
             Residual,
             model_dim=self_attention.sizes.model_dim,
@@ -89,6 +91,7 @@ class DecoderBlock(nn.Module):
         mask: Mask = CAUSAL,
         context_mask: Mask = NO_MASK,
     ) -> Float[Tensor, "batch length model_dim"]:
+        self._require(x)
         x = self._self_attended(x, mask)
         around = self.around_cross_attention
         x = around.join(x, self.cross_attention(around.enter(x), context, context_mask))
@@ -102,6 +105,7 @@ class DecoderBlock(nn.Module):
         context_mask: Mask = NO_MASK,
     ) -> DecoderWeights:
         """Who read whom in `forward` of the same arguments."""
+        self._require(x)
         own = self.self_attention.weights(self.around_self_attention.enter(x), mask=mask)
         query = self.around_cross_attention.enter(self._self_attended(x, mask))
         return DecoderWeights(own, self.cross_attention.weights(query, context, context_mask))
@@ -112,6 +116,10 @@ class DecoderBlock(nn.Module):
         context_mask: Mask = NO_MASK,
     ) -> DecoderState:
         """The state before any token, the context taken in."""
+        context_dim = self.cross_attention.sizes.context_dim
+        require_sequence(
+            "DecoderBlock", context, width=context_dim, name="context", width_name="context_dim"
+        )
         batch_size = context.shape[0]
         empty = self.cross_attention.start(batch_size)
         return DecoderState(
@@ -121,11 +129,17 @@ class DecoderBlock(nn.Module):
 
     def step(self, state: DecoderState, x: Float[Tensor, "batch new_length model_dim"]) -> Step:
         """The rows that `forward` would give the new tokens."""
+        self._require(x)
+        require_decoder_state(state)
         attended = self.self_attention.step(state.own, self.around_self_attention.enter(x))
         x = self.around_self_attention.join(x, attended.output)
         around = self.around_cross_attention
         x = around.join(x, self.cross_attention.read(state.context, around.enter(x)))
         return Step(self._fed_forward(x), state._replace(own=attended.state))
+
+    def _require(self, x: Tensor) -> None:
+        # Here too, because the norm comes before the parts that would say it.
+        require_sequence("DecoderBlock", x, width=self.self_attention.sizes.model_dim)
 
     def _self_attended(self, x: Tensor, mask: Mask) -> Tensor:
         around = self.around_self_attention
@@ -137,6 +151,7 @@ class DecoderBlock(nn.Module):
 
     def cost(self, shape: SequenceShape) -> Cost:
         """What `forward` takes; the path is that between two of its own positions."""
+        require_shape("DecoderBlock", shape)
         own = self.self_attention.cost(shape)
         total = (
             own
@@ -147,3 +162,12 @@ class DecoderBlock(nn.Module):
             + self.around_feed_forward.cost(shape)
         )
         return replace(total, longest_path=own.longest_path)
+
+
+def require_decoder_state(state: object) -> None:
+    """Refuse a state that does not hold the context; its rows are checked by the attentions."""
+    if not isinstance(state, DecoderState):
+        raise RegardError(
+            f"DecoderBlock was given a state of type {type(state).__name__}; it must be a "
+            "DecoderState. Begin with start(context), and go on with the `state` of each step."
+        )

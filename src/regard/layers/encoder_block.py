@@ -11,10 +11,12 @@ from torch import Tensor, nn
 from regard.core.cost import Cost
 from regard.core.masks import NO_MASK, Mask
 from regard.core.state import State, Step
+from regard.layers.block_parts import require_attention, require_feed_forward, require_one_width
 from regard.layers.feed_forward import FeedForward
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.layer_cost import SequenceShape, require_shape
 from regard.layers.multi_head import MultiHead
 from regard.layers.residual import Residual
+from regard.layers.sequence_input import require_sequence
 
 
 class EncoderBlock(nn.Module):
@@ -29,7 +31,12 @@ class EncoderBlock(nn.Module):
         norm_epsilon: float = 1e-5,
     ) -> None:
         super().__init__()
+        require_attention("EncoderBlock", "attention", attention, role="self")
+        require_feed_forward("EncoderBlock", feed_forward)
         model_dim = attention.sizes.model_dim
+        require_one_width(
+            "EncoderBlock", attention=model_dim, feed_forward=feed_forward.widen.in_features
+        )
         self.attention = attention
         self.around_attention = Residual(
             model_dim=model_dim, norm_first=norm_first, norm_epsilon=norm_epsilon
@@ -42,6 +49,7 @@ class EncoderBlock(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
     ) -> Float[Tensor, "batch length model_dim"]:
+        self._require(x)
         attended = self.attention(self.around_attention.enter(x), mask=mask)
         return self._fed_forward(self.around_attention.join(x, attended))
 
@@ -49,6 +57,7 @@ class EncoderBlock(nn.Module):
         self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
     ) -> Float[Tensor, "batch heads length length"]:
         """Who read whom in `forward` of the same arguments."""
+        self._require(x)
         return self.attention.weights(self.around_attention.enter(x), mask=mask)
 
     def start(self, batch_size: int) -> State:
@@ -57,9 +66,14 @@ class EncoderBlock(nn.Module):
 
     def step(self, state: State, x: Float[Tensor, "batch new_length model_dim"]) -> Step:
         """The rows that `forward` under `Causal()` would give the new tokens."""
+        self._require(x)
         attended = self.attention.step(state, self.around_attention.enter(x))
         output = self._fed_forward(self.around_attention.join(x, attended.output))
         return Step(output, attended.state)
+
+    def _require(self, x: Tensor) -> None:
+        # Here too, because the norm comes before the parts that would say it.
+        require_sequence("EncoderBlock", x, width=self.attention.sizes.model_dim)
 
     def _fed_forward(self, x: Tensor) -> Tensor:
         around = self.around_feed_forward
@@ -67,6 +81,7 @@ class EncoderBlock(nn.Module):
 
     def cost(self, shape: SequenceShape) -> Cost:
         """What `forward` takes."""
+        require_shape("EncoderBlock", shape)
         return (
             self.attention.cost(shape)
             + self.around_attention.cost(shape)

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from regard.core.cost import Cost
 from regard.core.names import look_up
 from regard.layers.activations import ACTIVATIONS
-from regard.layers.layer_cost import SequenceShape, cost_of
+from regard.layers.layer_cost import SequenceShape, cost_of, require_shape
+from regard.layers.sequence_input import require_sequence
+from regard.layers.size_rules import require_dropout, require_positive
 
 
 class FeedForward(nn.Module):
@@ -31,19 +33,25 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = look_up("activation", activation, ACTIVATIONS)
-        self.widen = nn.Linear(model_dim, hidden_dim or 4 * model_dim, bias=bias)
-        self.narrow = nn.Linear(self.widen.out_features, model_dim, bias=bias)
+        require_positive("FeedForward", model_dim=model_dim)
+        hidden_dim = 4 * model_dim if hidden_dim is None else hidden_dim
+        require_positive("FeedForward", hidden_dim=hidden_dim)
+        require_dropout("FeedForward", dropout)
+        self.widen = nn.Linear(model_dim, hidden_dim, bias=bias)
+        self.narrow = nn.Linear(hidden_dim, model_dim, bias=bias)
         self.dropout = nn.Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "batch length model_dim"]
     ) -> Float[Tensor, "batch length model_dim"]:
+        require_sequence("FeedForward", x, width=self.widen.in_features)
         hidden = self.dropout(self.activation.function(self.widen(x)))
         output: Tensor = self.dropout(self.narrow(hidden))
         return output
 
     def cost(self, shape: SequenceShape) -> Cost:
         """What `forward` takes. It mixes no positions, and so shortens no path."""
+        require_shape("FeedForward", shape)
         entries = shape.rows * self.widen.out_features
         activated = Cost(functions=entries * self.activation.evaluations, memory=entries)
         return (

@@ -8,6 +8,7 @@ from torch import nn
 
 from regard.core.cost import Cost, linear_cost
 from regard.core.errors import RegardError
+from regard.layers.size_rules import require_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,13 +26,23 @@ class SequenceShape:
     def __post_init__(self) -> None:
         for field in fields(self):
             size = getattr(self, field.name)
-            if size is not None and field.name != "causal" and size < 1:
-                raise RegardError(f"SequenceShape has {field.name}={size}; it must be 1 or more.")
+            if size is not None and field.name != "causal":
+                require_positive("SequenceShape", **{field.name: size})
 
     @property
     def rows(self) -> int:
         """How many positions there are in the whole batch."""
         return self.batch_size * self.length
+
+
+def require_shape(layer: str, shape: object) -> None:
+    """Refuse to price anything but a `SequenceShape`."""
+    if not isinstance(shape, SequenceShape):
+        length = shape if isinstance(shape, int) else "…"
+        raise RegardError(
+            f"The cost of {layer} was asked for {shape!r}; it is that of a SequenceShape. "
+            f"Ask for cost(SequenceShape(batch_size=…, length={length}))."
+        )
 
 
 def norm_cost(*, rows: int, model_dim: int) -> Cost:

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.layer_cost import SequenceShape, require_shape
+from regard.layers.sequence_input import require_sequence
+from regard.layers.size_rules import require_positive
 from regard.layers.token_positions import token_positions
 
 
@@ -19,6 +21,7 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, *, model_dim: int, max_length: int = 512) -> None:
         super().__init__()
+        require_positive("LearnedPositions", model_dim=model_dim, max_length=max_length)
         self.max_length = max_length
         self.embedding = nn.Embedding(max_length, model_dim)
         # As small as BERT's, so that at first a token's own vector is what is heard.
@@ -27,6 +30,7 @@ class LearnedPositions(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch length model_dim"], start: int | Int[Tensor, " batch"] = 0
     ) -> Float[Tensor, "batch length model_dim"]:
+        require_sequence("LearnedPositions", x, width=self.embedding.embedding_dim)
         end = (start if isinstance(start, int) else int(start.max())) + x.shape[1]
         if end > self.max_length:
             raise RegardError(
@@ -40,5 +44,6 @@ class LearnedPositions(nn.Module):
 
     def cost(self, shape: SequenceShape) -> Cost:
         """What `forward` takes; looking a row up is no product."""
+        require_shape("LearnedPositions", shape)
         width = self.embedding.embedding_dim
         return Cost(memory=(shape.length + shape.rows) * width, parameters=self.max_length * width)

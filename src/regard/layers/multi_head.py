@@ -21,11 +21,14 @@ from regard.core.mechanism import Mechanism, Role, ScoreBias
 from regard.core.state import State, Step
 from regard.layers.extra_projections import ExtraProjections
 from regard.layers.given_mechanism import given_mechanism
-from regard.layers.head_sizes import HeadSizes
-from regard.layers.layer_cost import SequenceShape, cost_of
+from regard.layers.given_position import given_position
+from regard.layers.head_sizes import HeadSizes, given_role
+from regard.layers.layer_cost import SequenceShape, cost_of, require_shape
 from regard.layers.position_fit import require_position_fit
 from regard.layers.projections import Heads, build_projection, reset
 from regard.layers.rotary import Rotary
+from regard.layers.sequence_input import require_mask, require_sequence, require_state
+from regard.layers.size_rules import require_dropout, require_positive
 from regard.layers.token_positions import token_positions
 from regard.mechanisms.fitting import require_call_fit, require_fit
 
@@ -38,7 +41,7 @@ class MultiHead(nn.Module):
     head_dim         width of a query and a key; `model_dim / num_heads` unless given
     value_dim        width of a value; `head_dim` unless given
     context_dim      width of the other sequence, with role "cross"; `model_dim` unless given
-    position         `Rotary`, or a score bias such as `Alibi`; for role "self"
+    position         "rotary" or "alibi", or a built `Rotary` or score bias; for role "self"
     max_length       for mechanisms, given by name, whose number of positions is bounded
     dropout          on the output; never on weights, or `weights` would not be what was used
     """
@@ -50,20 +53,23 @@ class MultiHead(nn.Module):
         num_heads: int,
         mechanism: Mechanism | str = "scaled_dot",
         mechanism_options: dict[str, Any] | None = None,
-        role: Role = "self",
+        role: str = "self",
         num_kv_heads: int | None = None,
         head_dim: int | None = None,
         value_dim: int | None = None,
         context_dim: int | None = None,
-        position: Rotary | ScoreBias | None = None,
+        position: Rotary | ScoreBias | str | None = None,
         max_length: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.role: Role = role
+        self.role: Role = given_role(role)
+        require_dropout("MultiHead", dropout)
+        if max_length is not None:
+            require_positive("MultiHead", max_length=max_length)
         self.sizes = HeadSizes.of(
-            role=role,
+            role=self.role,
             model_dim=model_dim,
             context_dim=context_dim,
             num_heads=num_heads,
@@ -71,18 +77,19 @@ class MultiHead(nn.Module):
             head_dim=head_dim,
             value_dim=value_dim,
         )
+        position = given_position(position, sizes=self.sizes)
         if position is not None:
             require_position_fit(
-                position, role=role, num_heads=num_heads, head_dim=self.sizes.head_dim
+                position, role=self.role, num_heads=num_heads, head_dim=self.sizes.head_dim
             )
         mechanism = given_mechanism(
             mechanism, options=mechanism_options or {}, sizes=self.sizes, max_length=max_length
         )
         self.rotary = position if isinstance(position, Rotary) else None
         self.score_bias = None if isinstance(position, Rotary) else position
-        require_fit(mechanism, role=role, score_bias=self.score_bias is not None)
+        require_fit(mechanism, role=self.role, score_bias=self.score_bias is not None)
         self.mechanism = mechanism
-        self.projection = build_projection(role=role, sizes=self.sizes, bias=bias)
+        self.projection = build_projection(role=self.role, sizes=self.sizes, bias=bias)
         self.extras = ExtraProjections(
             extras=mechanism.extras,
             context_dim=self.sizes.context_dim,
@@ -134,6 +141,9 @@ class MultiHead(nn.Module):
         mask: Mask = NO_MASK,
     ) -> State:
         """The state after taking the context in; its rows may be padded: `Padding(lengths)`."""
+        self._require_context(context)
+        require_mask(mask)
+        require_state("MultiHead", state, batch_size=context.shape[0])
         key, value = self.projection.key_value(context)
         if self.rotary is not None:
             key = self.rotary(key, _continued(state, context))
@@ -144,6 +154,8 @@ class MultiHead(nn.Module):
         self, state: State, x: Float[Tensor, "batch query_length model_dim"]
     ) -> Float[Tensor, "batch query_length model_dim"]:
         """What x reads from everything taken in, standing at the last position taken in."""
+        require_sequence("MultiHead", x, width=self.sizes.model_dim)
+        require_state("MultiHead", state, batch_size=x.shape[0])
         query = self.projection.query(x)
         if self.rotary is not None:
             query = self.rotary(query, (state.position - 1)[:, None].expand(-1, x.shape[1]))
@@ -156,6 +168,8 @@ class MultiHead(nn.Module):
                 "MultiHead with role 'cross' has no step: its context is not the new token. "
                 "Extend once with the context, then read with each token."
             )
+        require_sequence("MultiHead", x, width=self.sizes.model_dim)
+        require_state("MultiHead", state, batch_size=x.shape[0])
         query, key, value = self.projection(x, x)
         if self.rotary is not None:
             rotation = self.rotary.rotation(_continued(state, x), query.dtype)
@@ -165,6 +179,7 @@ class MultiHead(nn.Module):
 
     def cost(self, shape: SequenceShape) -> Cost:
         """What `forward` takes: the projections, the positions and the mechanism."""
+        require_shape("MultiHead", shape)
         key_length = shape.length if self.role == "self" else shape.context_length
         if key_length is None:
             raise RegardError("The cost of role 'cross' needs a SequenceShape with context_length.")
@@ -189,15 +204,30 @@ class MultiHead(nn.Module):
 
     def _context(self, x: Tensor, context: Tensor | None) -> Tensor:
         if (context is None) != (self.role == "self"):
-            way_out = "pass x alone" if self.role == "self" else "pass the sequence to be read"
+            way_out = (
+                "pass x alone, and a mask as mask=…"
+                if self.role == "self"
+                else "pass the sequence to be read"
+            )
             raise RegardError(
                 f"MultiHead has role '{self.role}' and was called "
                 f"{'without' if context is None else 'with'} a context: {way_out}."
             )
-        return x if context is None else context
+        require_sequence("MultiHead", x, width=self.sizes.model_dim)
+        if context is None:
+            return x
+        self._require_context(context)
+        return context
+
+    def _require_context(self, context: Tensor) -> None:
+        width = self.sizes.context_dim
+        require_sequence(
+            "MultiHead", context, width=width, name="context", width_name="context_dim"
+        )
 
     def _heads(self, x: Tensor, context: Tensor, mask: Mask) -> Heads:
         """The one way to queries, keys and values, for `forward` and `weights` alike."""
+        require_mask(mask)
         require_call_fit(self.mechanism, role=self.role, mask=mask, key_length=context.shape[1])
         heads: Heads = self.projection(x, context)
         if self.rotary is None:

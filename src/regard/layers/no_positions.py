@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.layer_cost import SequenceShape, require_shape
 
 
 class NoPositions(nn.Module):
@@ -19,4 +19,5 @@ class NoPositions(nn.Module):
 
     def cost(self, shape: SequenceShape) -> Cost:
         """Nothing."""
+        require_shape("NoPositions", shape)
         return Cost()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from regard.core.errors import RegardError
 from regard.core.masks import Mask
+from regard.layers.sequence_input import require_mask
 
 
 def refuse_all_but_padding(layer: str, mask: Mask) -> None:
-    """Refuse a mask with anything but `Padding(lengths)` in it."""
+    """Refuse what is no mask, and a mask with anything but `Padding(lengths)` in it."""
+    require_mask(mask)
     foreign = mask.kinds - {"padding"}
     if foreign:
         raise RegardError(

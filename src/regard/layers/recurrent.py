@@ -22,8 +22,10 @@ from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
 from regard.core.names import look_up
 from regard.core.state import Step, select_rows
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.layer_cost import SequenceShape, require_shape
 from regard.layers.padding import refuse_all_but_padding
+from regard.layers.sequence_input import require_sequence, require_state
+from regard.layers.size_rules import require_positive
 
 
 class Cell(NamedTuple):
@@ -62,6 +64,7 @@ class Recurrent(nn.Module):
     ) -> None:
         super().__init__()
         self.cell = look_up("recurrent cell", cell, CELLS)
+        require_positive("Recurrent", model_dim=model_dim, hidden_dim=hidden_dim)
         make: Any = self.cell.layer
         self.layer: nn.RNNBase = make(
             model_dim, hidden_dim, batch_first=True, bidirectional=bidirectional
@@ -77,8 +80,10 @@ class Recurrent(nn.Module):
 
         Outputs of padded positions are zeros; the backward direction starts at the last real one.
         """
+        require_sequence("Recurrent", x, width=self.layer.input_size)
         refuse_all_but_padding("Recurrent", mask)
         state = self.start(x.shape[0]) if state is None else state
+        require_state("Recurrent", state, batch_size=x.shape[0])
         before: Any = state.hidden.transpose(0, 1).contiguous()
         if self.cell.has_memory:
             before = (before, state.memory.transpose(0, 1).contiguous())
@@ -112,6 +117,9 @@ class Recurrent(nn.Module):
                 "Recurrent with bidirectional=True has no step: what comes later is part of every "
                 "output. Build it with bidirectional=False."
             )
+        # To forward, None is a start; a step goes on from somewhere.
+        require_sequence("Recurrent", x, width=self.layer.input_size)
+        require_state("Recurrent", state, batch_size=x.shape[0])
         return self.forward(x, state=state)
 
     def _packed(self, x: Tensor, lengths: Tensor, before: Any) -> tuple[Tensor, Any]:
@@ -130,6 +138,7 @@ class Recurrent(nn.Module):
 
     def cost(self, shape: SequenceShape) -> Cost:
         """What `forward` takes; n steps, each waiting for the one before."""
+        require_shape("Recurrent", shape)
         directions = 1 + self.layer.bidirectional
         hidden_dim = self.layer.hidden_size
         matrix = self.cell.gates * hidden_dim * (self.layer.input_size + hidden_dim)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.core.cost import Cost
 from regard.layers.angles import angles, require_pairs
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.layer_cost import SequenceShape, require_shape
 
 
 class Rotation(NamedTuple):
@@ -62,4 +62,5 @@ class Rotary(nn.Module):
 
     def cost(self, shape: SequenceShape) -> Cost:
         """What one rotation takes, shared by the queries and keys of all examples and heads."""
+        require_shape("Rotary", shape)
         return Cost(functions=shape.length * self.head_dim, memory=2 * shape.length * self.head_dim)

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from regard.core.cost import Cost
 from regard.layers.angles import angles, frequencies, require_pairs
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.layer_cost import SequenceShape, require_shape
+from regard.layers.sequence_input import require_sequence
 from regard.layers.token_positions import token_positions
 
 
@@ -30,6 +31,7 @@ class SinusoidalPositions(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch length model_dim"], start: int | Int[Tensor, " batch"] = 0
     ) -> Float[Tensor, "batch length model_dim"]:
+        require_sequence("SinusoidalPositions", x, width=self.model_dim)
         positions = token_positions(start=start, length=x.shape[1], device=x.device)
         return x + self.table(positions).to(x.dtype)
 
@@ -54,5 +56,6 @@ class SinusoidalPositions(nn.Module):
 
     def cost(self, shape: SequenceShape) -> Cost:
         """What `forward` takes with one start for all examples."""
+        require_shape("SinusoidalPositions", shape)
         table = shape.length * self.model_dim
         return Cost(functions=table, memory=table + shape.rows * self.model_dim)

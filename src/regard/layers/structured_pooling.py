@@ -14,8 +14,10 @@ from torch import Tensor, nn
 
 from regard.core.cost import Cost
 from regard.core.masks import NO_MASK, Mask
-from regard.layers.layer_cost import SequenceShape, cost_of
+from regard.layers.layer_cost import SequenceShape, cost_of, require_shape
 from regard.layers.pooling import Pooled, pool
+from regard.layers.sequence_input import require_sequence
+from regard.layers.size_rules import require_positive
 
 
 class StructuredPooling(nn.Module):
@@ -23,15 +25,18 @@ class StructuredPooling(nn.Module):
 
     def __init__(self, *, model_dim: int, hidden_dim: int, hops: int = 1) -> None:
         super().__init__()
+        require_positive("StructuredPooling", model_dim=model_dim, hidden_dim=hidden_dim, hops=hops)
         self.hidden = nn.Linear(model_dim, hidden_dim, bias=False)
         self.score = nn.Linear(hidden_dim, hops, bias=False)
 
     def forward(self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK) -> Pooled:
+        require_sequence("StructuredPooling", x, width=self.hidden.in_features)
         scores = self.score(torch.tanh(self.hidden(x)))
         return pool(scores.transpose(1, 2), x, mask)
 
     def cost(self, shape: SequenceShape) -> Cost:
         """What `forward` takes."""
+        require_shape("StructuredPooling", shape)
         model_dim, hidden_dim = self.hidden.in_features, self.hidden.out_features
         weights = shape.rows * self.score.out_features
         read_out = Cost(

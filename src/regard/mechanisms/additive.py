@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
+from regard.core.errors import RegardError
 from regard.core.mechanism import repeat_heads
 from regard.mechanisms.additive_scores import STEP_ENTRIES, additive_scores
 from regard.mechanisms.scored import ScoredMechanism
@@ -26,7 +27,9 @@ class AdditiveAttention(ScoredMechanism):
         self, *, query_dim: int, key_dim: int, hidden_dim: int | None = None, num_heads: int = 1
     ) -> None:
         super().__init__()
-        hidden_dim = hidden_dim or key_dim
+        hidden_dim = key_dim if hidden_dim is None else hidden_dim
+        if hidden_dim < 1:
+            raise RegardError(f"{self.name} has hidden_dim={hidden_dim}; it must be 1 or more.")
         self.query_weight = nn.Parameter(torch.empty(num_heads, query_dim, hidden_dim))
         self.key_weight = nn.Parameter(torch.empty(num_heads, key_dim, hidden_dim))
         self.score_vector = nn.Parameter(torch.empty(num_heads, hidden_dim))

@@ -35,11 +35,11 @@ def causal_kernel_average(
     value: Float[Tensor, "batch heads key_length value_dim"],
     *,
     kernel: ChunkKernel,
-    signed: bool,
+    floor: Float[Tensor, "#batch #heads #query_length"],
     chunk_size: int,
     keep: Bool[Tensor, "batch key_length"] | None = None,
 ) -> Float[Tensor, "batch heads query_length value_dim"]:
-    """Numerators over guarded denominators; `signed` says whether the kernel can be negative.
+    """Numerators over denominators that are kept at least `floor` away from zero.
 
     Keys that are not kept count for nothing, and queries before the first key get zeros.
     """
@@ -55,7 +55,7 @@ def causal_kernel_average(
         value.flatten(0, 1),
         weights,
         kernel,
-        signed,
+        floor.expand(query.shape[:3]).flatten(0, 1).unsqueeze(-1),
         chunk_size,
     )
     return output.unflatten(0, (batch, heads))
@@ -113,10 +113,10 @@ class _CausalKernelAverage(torch.autograd.Function):
         value: Tensor,
         weights: Tensor | None,
         kernel: ChunkKernel,
-        signed: bool,
+        floor: Tensor,
         chunk_size: int,
     ) -> Tensor:
-        ctx.kernel, ctx.signed, ctx.chunk_size = kernel, signed, chunk_size
+        ctx.kernel, ctx.chunk_size = kernel, chunk_size
         numerator = query.new_empty(*query.shape[:2], value.shape[2])
         denominator = query.new_empty(*query.shape[:2], 1)
         cuts = Cuts(query.shape[1], key.shape[1], chunk_size)
@@ -140,15 +140,15 @@ class _CausalKernelAverage(torch.autograd.Function):
             if i + 1 < cuts.num_chunks:
                 state = _absorb(state, kernel.features(keys[i]), values[i], ones[i])
         # The division is done in place: at these sizes a new tensor costs more than arithmetic.
-        inverses = inverse(denominator, signed=signed)
+        inverses = inverse(denominator, floor=floor)
         output = numerator.mul_(inverses)
-        ctx.save_for_backward(query, key, value, weights, output, inverses)
+        ctx.save_for_backward(query, key, value, weights, output, inverses, floor)
         return output
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, weights, output, inverses = ctx.saved_tensors
+        query, key, value, weights, output, inverses, floor = ctx.saved_tensors
         kernel: ChunkKernel = ctx.kernel
         results = (torch.empty_like(query), torch.empty_like(key), torch.empty_like(value))
         cuts = Cuts(query.shape[1], key.shape[1], ctx.chunk_size)
@@ -158,7 +158,7 @@ class _CausalKernelAverage(torch.autograd.Function):
             cuts.queries(gradients[0]),
             cuts.queries(output),
             cuts.queries(inverses),
-            cuts.queries(inverse_slope(inverses, signed=ctx.signed)),
+            cuts.queries(inverse_slope(inverses, floor=floor)),
         )
         by_query = cuts.queries(results[0], blank=True)
         by_key, by_value = (cuts.keys(result, blank=True) for result in results[1:])

@@ -36,7 +36,8 @@ class DecayedMechanism(RecurrentMechanism):
         key: Float[Tensor, "batch heads length key_dim"],
         control: Float[Tensor, "batch heads length control_dim"],
     ) -> Float[Tensor, "batch heads length length"]:
-        return _decayed_pairs(query, key, control.cumsum(dim=-2))
+        # Over a whole sequence the sum grows large, and its differences would lose digits.
+        return _decayed_pairs(query, key, control.double().cumsum(dim=-2))
 
     def control_dim(self, key_dim: int) -> int:
         """How many decays a position has."""
@@ -62,18 +63,18 @@ def _decayed_pairs(
     later = torch.ones(length, length, dtype=torch.bool, device=query.device).triu(1)
     if elapsed.shape[-1] == 1:
         ratio = (elapsed - elapsed.transpose(-2, -1)).masked_fill(later, float("-inf")).exp()
-        return (query @ key.transpose(-2, -1)) * ratio
+        return (query @ key.transpose(-2, -1)) * ratio.to(query.dtype)
     rows = []
     for start in range(0, length, BLOCK):
         block = slice(start, min(start + BLOCK, length))
         since = elapsed[:, :, block]
         gap = since.unsqueeze(3) - since.unsqueeze(2)
-        ratio = gap.masked_fill(later[block, block, None], float("-inf")).exp()
+        ratio = gap.masked_fill(later[block, block, None], float("-inf")).exp().to(query.dtype)
         within = torch.einsum("bhid,bhijd,bhjd->bhij", query[:, :, block], ratio, key[:, :, block])
         if start > 0:
             origin = elapsed[:, :, start - 1 : start]
-            reading = query[:, :, block] * (since - origin).exp()
-            read = key[:, :, :start] * (origin - elapsed[:, :, :start]).exp()
+            reading = query[:, :, block] * (since - origin).exp().to(query.dtype)
+            read = key[:, :, :start] * (origin - elapsed[:, :, :start]).exp().to(key.dtype)
             within = torch.cat([reading @ read.transpose(-2, -1), within], dim=-1)
         rows.append(torch.nn.functional.pad(within, (0, length - block.stop)))
     return torch.cat(rows, dim=2)

@@ -67,6 +67,8 @@ class DeltaAttention(RecurrentMechanism):
             + 4 * length**2 * key_dim
             + 2 * length**2 * value_dim
             + length**2 * value_dim,
+            # The division by its length, of every key.
+            functions=length * key_dim,
             memory=2 * key_dim * value_dim + 3 * length**2 + 3 * length * value_dim,
         )
 

@@ -43,7 +43,7 @@ class EluKernel(FeatureKernel):
         value: Float[Tensor, "batch heads key_length value_dim"],
         *,
         keep: Bool[Tensor, "batch key_length"] | None,
-        signed: bool,
+        floor: Float[Tensor, "#batch #heads #query_length"],
         chunk_size: int,
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
         return causal_kernel_average(
@@ -52,7 +52,7 @@ class EluKernel(FeatureKernel):
             value,
             kernel=_EluChunks(),
             keep=keep,
-            signed=signed,
+            floor=floor,
             chunk_size=chunk_size,
         )
 
@@ -80,4 +80,10 @@ class EluAttention(KernelMechanism):
     """weight ∝ (elu(query) + 1) · (elu(key) + 1)   (Katharopoulos et al. 2020, eq. 7)."""
 
     def __init__(self, *, form: str = "auto", chunk_size: int = 64) -> None:
-        super().__init__(kernel=EluKernel(), signed=False, form=form, chunk_size=chunk_size)
+        super().__init__(
+            kernel=EluKernel(),
+            nonnegative=True,
+            rows_sum_to_one=True,
+            form=form,
+            chunk_size=chunk_size,
+        )

@@ -16,6 +16,9 @@ from regard.mechanisms.chunked_kernel import causal_kernel_average
 class FeatureKernel(nn.Module, ABC):
     """A kernel given by its features, which are cheap enough to be kept whole."""
 
+    # Whether features have signs, so that a sum of them can be far smaller than what went into it.
+    cancels: bool = False
+
     @abstractmethod
     def num_features(self, width: int) -> int:
         """How many features a vector of this width has."""
@@ -44,6 +47,10 @@ class FeatureKernel(nn.Module, ABC):
         """The kernel of every query with every key."""
         return self.query_features(query) @ self.key_features(key).mT
 
+    def norms(self, inputs: Float[Tensor, "*batch length width"]) -> Float[Tensor, "*batch length"]:
+        """The length of each feature vector, √κ(x, x); needed of kernels that cancel."""
+        raise NotImplementedError
+
     def pair_cost(self, *, query_length: int, key_length: int, width: int) -> Cost:
         """What `pairwise` takes."""
         features = self.feature_cost(length=query_length + key_length, width=width)
@@ -57,7 +64,7 @@ class FeatureKernel(nn.Module, ABC):
         value: Float[Tensor, "batch heads key_length value_dim"],
         *,
         keep: Bool[Tensor, "batch key_length"] | None,
-        signed: bool,
+        floor: Float[Tensor, "#batch #heads #query_length"],
         chunk_size: int,
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
         """Kernel attention over each query's past."""
@@ -67,7 +74,7 @@ class FeatureKernel(nn.Module, ABC):
             value,
             kernel=DotProduct(),
             keep=keep,
-            signed=signed,
+            floor=floor,
             chunk_size=chunk_size,
         )
 

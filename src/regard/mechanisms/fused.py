@@ -18,6 +18,13 @@ from regard.mechanisms.blocked_softmax import softmax_attention
 from regard.mechanisms.scored import ScoredMechanism
 
 
+def _path(radius: int | None, farthest: int) -> int:
+    if radius is None:
+        return 1
+    # A window passes things on by its radius a layer, and one of radius 0 never does.
+    return -(-farthest // radius) if radius else 0
+
+
 class FusedMechanism(ScoredMechanism):
     """softmax(scale · prepare(query) · key)."""
 
@@ -88,7 +95,6 @@ class FusedMechanism(ScoredMechanism):
             memory=shape.output_numbers + working_numbers(shape, radius=radius),
             state=shape.kv_rows * slots * (shape.key_dim + shape.value_dim),
             sequential_steps=1,
-            # A window passes things on by at most its radius a layer.
-            longest_path=1 if radius is None else -(-widest // max(radius, 1)),
+            longest_path=_path(radius, widest),
         )
         return self.score_cost(shape) + fused

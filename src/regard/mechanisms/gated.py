@@ -35,7 +35,8 @@ class GatedAttention(DecayedMechanism):
         log_decay: Float[Tensor, "batch kv_heads length key_dim"],
     ) -> Float[Tensor, "batch kv_heads length key_dim"]:
         del key
-        return log_decay
+        # e^−100 is nothing already; −∞, a complete reset, would make differences undefined.
+        return log_decay.clamp(min=-100.0)
 
     def control_dim(self, key_dim: int) -> int:
         return key_dim

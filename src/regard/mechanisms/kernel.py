@@ -18,13 +18,15 @@ from typing import Literal, NamedTuple, Self
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
+from regard.core.call_shapes import refuse_misextended
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import Capabilities, Mechanism, repeat_heads
 from regard.core.names import unknown_name
-from regard.core.normalise import average, inverse
+from regard.core.normalise import average, inverse, least_floor, noise_floor
 from regard.core.state import select_rows
 from regard.mechanisms.feature_kernel import FeatureKernel
 
@@ -41,6 +43,8 @@ class KernelState(NamedTuple):
 
     memory: Float[Tensor, "batch kv_heads num_features value_dim"]
     total: Float[Tensor, "batch kv_heads num_features"]
+    # The sum of the lengths of the feature vectors, of kernels that cancel.
+    bound: Float[Tensor, "batch kv_heads"]
     position: Int[Tensor, " batch"]
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
@@ -51,18 +55,28 @@ class KernelState(NamedTuple):
 class KernelMechanism(Mechanism):
     """Attention with a kernel in place of exp(score).
 
-    `signed` declares that the kernel can be negative, and with it weights and denominators.
+    `nonnegative` and `rows_sum_to_one` are what the kernel lets it promise: a denominator that is
+    negative, or vanishes among rounding errors, leaves a row that sums to something else.
     `form` is "auto", or the form to be taken whatever the length ("linear" is chunked when causal).
     """
 
-    def __init__(self, *, kernel: FeatureKernel, signed: bool, form: str, chunk_size: int) -> None:
+    def __init__(
+        self,
+        *,
+        kernel: FeatureKernel,
+        nonnegative: bool,
+        rows_sum_to_one: bool,
+        form: str,
+        chunk_size: int,
+    ) -> None:
         super().__init__()
         if form not in FORM_CHOICES:
             raise unknown_name(f"form of {self.name}", form, FORM_CHOICES)
         if chunk_size < 1:
             raise RegardError(f"{self.name} has chunk_size={chunk_size}; it must be 1 or more.")
         self.kernel = kernel
-        self.signed = signed
+        self.nonnegative = nonnegative
+        self.rows_sum_to_one = rows_sum_to_one
         self.form = form
         self.chunk_size = chunk_size
 
@@ -70,9 +84,8 @@ class KernelMechanism(Mechanism):
     def capabilities(self) -> Capabilities:
         return Capabilities(
             masks=frozenset({"causal", "padding"}),
-            nonnegative=not self.signed,
-            # A guarded negative or vanishing denominator leaves a row that sums to something else.
-            rows_sum_to_one=not self.signed,
+            nonnegative=self.nonnegative,
+            rows_sum_to_one=self.rows_sum_to_one,
         )
 
     def form_for(
@@ -117,8 +130,21 @@ class KernelMechanism(Mechanism):
         mask: Mask = NO_MASK,
     ) -> Float[Tensor, "batch heads query_length key_length"]:
         self.admit(query, key, None, mask)
-        pairs = self._pairs(query, repeat_heads(key, query.shape[1]), mask)
-        return pairs * inverse(pairs.sum(dim=-1, keepdim=True), signed=self.signed)
+        key = repeat_heads(key, query.shape[1])
+        pairs, floor = self._pairs(query, key, mask), self._floor(query, key, mask)
+        return pairs * inverse(pairs.sum(dim=-1), floor=floor)[..., None]
+
+    @torch.no_grad()
+    def _floor(self, query: Tensor, key: Tensor, mask: Mask) -> Tensor:
+        """How near to zero the denominator of each query may come."""
+        if not self.kernel.cancels:
+            return query.new_full((1, 1, 1), least_floor(query.dtype))
+        norms = self._key_norms(key, mask)
+        if not mask.causal:
+            return noise_floor(self.kernel.norms(query) * norms.sum(dim=-1, keepdim=True))
+        # Aligned at the end: a negative pad drops keys before the first query.
+        ahead = query.shape[2] - key.shape[2]
+        return noise_floor(self.kernel.norms(query) * pad(norms.cumsum(dim=-1), (ahead, 0)))
 
     def _pairs(self, query: Tensor, key: Tensor, mask: Mask) -> Tensor:
         pairs = self.kernel.pairwise(query, key)
@@ -127,13 +153,13 @@ class KernelMechanism(Mechanism):
 
     def _by_pairs(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         pairs = self._pairs(query, key, mask)
-        return average(pairs @ value, pairs.sum(dim=-1), signed=self.signed)
+        return average(pairs @ value, pairs.sum(dim=-1), floor=self._floor(query, key, mask))
 
     def _by_sums(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         memory, total = self._summed(key, value, mask)
         features = self.kernel.query_features(query)
         denominator = (features * total[:, :, None]).sum(dim=-1)
-        return average(features @ memory, denominator, signed=self.signed)
+        return average(features @ memory, denominator, floor=self._floor(query, key, mask))
 
     def _by_chunks(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         keep = None if mask.lengths is None else mask.keep(key.shape[2])
@@ -141,8 +167,9 @@ class KernelMechanism(Mechanism):
             # What stands in a padded place may be anything, and its kernel with it.
             key = key.masked_fill(~keep[:, None, :, None], 0.0)
             value = value.masked_fill(~keep[:, None, :, None], 0.0)
+        floor = self._floor(query, key, mask)
         return self.kernel.causal_average(
-            query, key, value, keep=keep, signed=self.signed, chunk_size=self.chunk_size
+            query, key, value, keep=keep, floor=floor, chunk_size=self.chunk_size
         )
 
     def _summed(self, key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
@@ -168,6 +195,7 @@ class KernelMechanism(Mechanism):
         return KernelState(
             memory=torch.zeros(*size, value_dim, dtype=dtype, device=device),
             total=torch.zeros(size, dtype=dtype, device=device),
+            bound=torch.zeros(size[:2], dtype=dtype, device=device),
             position=torch.zeros(batch_size, dtype=torch.long, device=device),
         )
 
@@ -178,9 +206,28 @@ class KernelMechanism(Mechanism):
         value: Float[Tensor, "batch kv_heads new_length value_dim"],
         mask: Mask = NO_MASK,
     ) -> KernelState:
+        refuse_misextended(key, value, mask)
         memory, total = self._summed(key, value, mask)
         taken = key.shape[2] if mask.lengths is None else mask.lengths.to(state.position)
-        return KernelState(state.memory + memory, state.total + total, state.position + taken)
+        return KernelState(
+            memory=state.memory + memory,
+            total=state.total + total,
+            bound=state.bound + self._bound(key, mask),
+            position=state.position + taken,
+        )
+
+    @torch.no_grad()
+    def _bound(self, key: Tensor, mask: Mask) -> Tensor:
+        """What further keys add to the bound of a state."""
+        if not self.kernel.cancels:
+            return key.new_zeros(())
+        return self._key_norms(key, mask).sum(dim=-1)
+
+    def _key_norms(self, key: Tensor, mask: Mask) -> Tensor:
+        norms = self.kernel.norms(key)
+        if mask.lengths is None:
+            return norms
+        return norms.masked_fill(~mask.keep(key.shape[2])[:, None], 0.0)
 
     def read(
         self, state: KernelState, query: Float[Tensor, "batch heads query_length key_dim"]
@@ -190,7 +237,9 @@ class KernelMechanism(Mechanism):
         grouped = query.unflatten(1, (kv_heads, -1)).flatten(2, 3)
         features = self.kernel.query_features(grouped)
         denominator = (features * state.total[:, :, None]).sum(dim=-1)
-        output = average(features @ state.memory, denominator, signed=self.signed)
+        floor = state.bound[:, :, None]
+        floor = noise_floor(self.kernel.norms(grouped) * floor if self.kernel.cancels else floor)
+        output = average(features @ state.memory, denominator, floor=floor)
         return output.unflatten(2, (-1, query.shape[2])).flatten(1, 2)
 
     def cost(self, shape: AttentionShape) -> Cost:
@@ -207,13 +256,15 @@ class KernelMechanism(Mechanism):
             "chunked": self._chunk_cost,
         }
         one_head, rows = costs[form](shape), shape.rows
+        # A square root for the length of every feature vector.
+        guard = shape.query_length + shape.key_length if self.kernel.cancels else 0
         features = self.kernel.num_features(shape.key_dim)
         return Cost(
             products=rows * one_head.products,
-            functions=rows * one_head.functions,
+            functions=rows * (one_head.functions + guard),
             memory=rows * one_head.memory,
             parameters=self.num_parameters,
-            state=shape.kv_rows * features * (shape.value_dim + 1),
+            state=shape.kv_rows * (features * (shape.value_dim + 1) + 1),
             sequential_steps=one_head.sequential_steps,
             longest_path=1,
         )

@@ -127,8 +127,15 @@ class _Plan(NamedTuple):
     from_derivative: Tensor  # 1 / p!
 
 
-@lru_cache(maxsize=64)
 def _plans(
+    width: int, coefficients: tuple[float, ...], dtype: torch.dtype, device: torch.device
+) -> list[_Plan]:
+    # While a model is traced, tensors made here are stand-ins that must not outlive the tracing.
+    is_real = type(torch.empty(0)) is Tensor
+    return (_kept_plans if is_real else _make_plans)(width, coefficients, dtype, device)
+
+
+def _make_plans(
     width: int, coefficients: tuple[float, ...], dtype: torch.dtype, device: torch.device
 ) -> list[_Plan]:
     def factors(numbers: Iterable[float]) -> Tensor:
@@ -161,6 +168,9 @@ def _plans(
         plans.append(plan)
         below = numbers
     return plans
+
+
+_kept_plans = lru_cache(maxsize=64)(_make_plans)
 
 
 def _factorial(monomial: tuple[int, ...]) -> int:

@@ -1,7 +1,9 @@
 """Polynomial attention: weight ∝ (q·k + c)^p, for any power p and c ≥ 0.
 
 A kernel with C(d+p, p) features (fewer when c = 0). Odd powers go negative, and then so can weights and
-denominators; even ones cannot. It is not an approximation of softmax, whatever p.
+denominators; even ones cannot. It is not an approximation of softmax, whatever p. High powers need
+float64 or short vectors: where q·k is near −c for every key seen, the sum is smaller than the rounding of
+its features, and such a row is shrunk towards zero, alike in every form.
 """
 
 from __future__ import annotations
@@ -40,4 +42,11 @@ class PolynomialAttention(KernelMechanism):
             owner=f"Polynomial attention with power={power}",
             advice="Take a smaller power",
         )
-        super().__init__(kernel=kernel, signed=power % 2 == 1, form=form, chunk_size=chunk_size)
+        super().__init__(
+            kernel=kernel,
+            nonnegative=power % 2 == 0,
+            # Where q·k is near −c for all keys, the sum drowns in the rounding of its features.
+            rows_sum_to_one=False,
+            form=form,
+            chunk_size=chunk_size,
+        )

@@ -2,8 +2,9 @@
 
     φ(x) = exp(w·x − ‖x‖²/2) / √m for m random directions w, drawn orthogonal in blocks
 
-The Performer's kernel. Unlike Taylor's, its error is random, and it holds for large scores too, at the
-price of a variance that grows with them. Stabilising constants belong to one query, or are fixed: a
+The Performer's kernel. Unlike Taylor's, its error is random, and its variance grows quickly with the
+lengths of queries and keys; in float32, at width 64, it needs ‖k‖² below about 70·√d.
+Stabilising constants belong to one query, or are fixed: a
 maximum over keys would let a query notice keys that come after it.
 """
 
@@ -107,6 +108,8 @@ class RandomFeatureAttention(KernelMechanism):
         form: str = "auto",
         chunk_size: int = 64,
     ) -> None:
+        if scale is not None and scale <= 0:
+            raise RegardError(f"Random features: scale={scale}; it must be positive.")
         if num_features < 1:
             raise RegardError(f"Random features: num_features={num_features}; it needs 1 or more.")
         generator = torch.Generator().manual_seed(seed)
@@ -114,7 +117,9 @@ class RandomFeatureAttention(KernelMechanism):
         factor = key_dim**-0.5 if scale is None else scale
         super().__init__(
             kernel=RandomFeatureKernel(directions=directions, scale=factor),
-            signed=False,
+            nonnegative=True,
+            # Long keys have features too small for the number type, all of them.
+            rows_sum_to_one=False,
             form=form,
             chunk_size=chunk_size,
         )

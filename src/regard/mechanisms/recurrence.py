@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from regard.core.call_shapes import refuse_misextended
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
@@ -174,6 +175,7 @@ class RecurrentMechanism(Mechanism):
         mask: Mask = NO_MASK,
         **extras: Tensor,
     ) -> MemoryState:
+        refuse_misextended(key, value, mask)
         if key.shape[2] == 0:
             return state
         heads = state.memory.shape[1]

@@ -11,6 +11,7 @@ import math
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.core.errors import RegardError
 from regard.mechanisms.decay import DecayedMechanism
 
 
@@ -28,6 +29,11 @@ class RetentionAttention(DecayedMechanism):
     def control(
         self, key: Float[Tensor, "batch heads length key_dim"]
     ) -> Float[Tensor, "batch heads length 1"]:
+        if len(self.decays) not in (1, key.shape[1]):
+            raise RegardError(
+                f"{self.name} was built for num_heads={len(self.decays)} and got {key.shape[1]} heads: "
+                "build it for as many as there are, or for one that all share."
+            )
         log_decay = key.new_tensor([math.log(decay) for decay in self.decays])
         return log_decay[None, :, None, None].expand(key.shape[0], key.shape[1], key.shape[2], 1)
 

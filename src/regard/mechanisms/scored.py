@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.core.call_shapes import refuse_misextended
 from regard.core.cost import AttentionShape, Cost
 from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import Capabilities, Mechanism, ScoreBias, repeat_heads
@@ -124,10 +125,12 @@ class ScoredMechanism(Mechanism):
         value: Float[Tensor, "batch kv_heads new_length value_dim"],
         mask: Mask = NO_MASK,
     ) -> KeyValueState:
+        refuse_misextended(key, value, mask)
         extended = state.append(self.remember(key), value, mask)
         if self.sight.radius is not None:
             return extended.latest(self.sight.radius + 1)
-        self.refuse_overlong(extended.key.shape[2])
+        if self.capabilities.max_length is not None:
+            self.refuse_overlong(int(extended.position.max()))
         return extended
 
     def read(

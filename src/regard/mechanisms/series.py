@@ -27,6 +27,7 @@ class SeriesKernel(FeatureKernel):
     """Σ_m coefficients[m] (q·k)^m, with coefficients that are not negative."""
 
     is_transforming = False
+    cancels = True
 
     def __init__(
         self,
@@ -82,6 +83,9 @@ class SeriesKernel(FeatureKernel):
         derivative = [m * c for m, c in enumerate(self.coefficients)][1:] or [0.0]
         return gradient.mul_(_polynomial(derivative, dots))
 
+    def norms(self, inputs: Float[Tensor, "*batch length width"]) -> Float[Tensor, "*batch length"]:
+        return self.curve(inputs.square().sum(dim=-1)).sqrt()
+
     def pairwise(
         self,
         query: Float[Tensor, "*batch query_length width"],
@@ -100,11 +104,11 @@ class SeriesKernel(FeatureKernel):
         value: Float[Tensor, "batch heads key_length value_dim"],
         *,
         keep: Bool[Tensor, "batch key_length"] | None,
-        signed: bool,
+        floor: Float[Tensor, "#batch #heads #query_length"],
         chunk_size: int,
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
         return causal_kernel_average(
-            query, key, value, kernel=self, keep=keep, signed=signed, chunk_size=chunk_size
+            query, key, value, kernel=self, keep=keep, floor=floor, chunk_size=chunk_size
         )
 
     def causal_cost(self, shape: AttentionShape, *, chunk_size: int) -> Cost:

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
+from regard.core.errors import RegardError
 from regard.mechanisms.positional_scores import KeylessMechanism, pick_columns
 
 
@@ -25,7 +26,9 @@ class DenseSynthesizer(KeylessMechanism):
         max_length: int = 512,
     ) -> None:
         super().__init__(max_length=max_length)
-        hidden_dim = hidden_dim or query_dim
+        hidden_dim = query_dim if hidden_dim is None else hidden_dim
+        if hidden_dim < 1:
+            raise RegardError(f"{self.name} has hidden_dim={hidden_dim}; it must be 1 or more.")
         self.hidden_weight = nn.Parameter(torch.empty(num_heads, query_dim, hidden_dim))
         self.hidden_bias = nn.Parameter(torch.zeros(num_heads, 1, hidden_dim))
         self.output_weight = nn.Parameter(torch.empty(num_heads, hidden_dim, max_length))

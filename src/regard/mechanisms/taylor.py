@@ -33,7 +33,15 @@ class TaylorAttention(KernelMechanism):
         kernel = taylor_kernel(
             key_dim=key_dim, num_terms=num_terms, scale=scale, max_features=max_features
         )
-        super().__init__(kernel=kernel, signed=num_terms % 2 == 0, form=form, chunk_size=chunk_size)
+        # A series of even degree is positive everywhere, and nowhere near zero.
+        is_even = num_terms % 2 == 1
+        super().__init__(
+            kernel=kernel,
+            nonnegative=is_even,
+            rows_sum_to_one=is_even,
+            form=form,
+            chunk_size=chunk_size,
+        )
 
 
 def taylor_kernel(

@@ -14,21 +14,19 @@ from typing import NamedTuple, Self
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional
+from torch.nn.functional import pad
 
+from regard.core.call_shapes import refuse_misextended
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import Capabilities, Mechanism, repeat_heads
-from regard.core.normalise import average, inverse
+from regard.core.normalise import average, inverse, least_floor, noise_floor
 from regard.core.state import select_rows
-from regard.mechanisms.key_value_state import NO_TOKEN, KeyValueState
+from regard.mechanisms.key_value_state import KeyValueState
 from regard.mechanisms.scan import Tensors, chunked_scan
 from regard.mechanisms.series import MAX_FEATURES
 from regard.mechanisms.taylor import taylor_kernel
-
-# e^40 times any sensible series is far from the largest number.
-LEAST_SCORE = -40.0
 
 
 class TaylorWindowState(NamedTuple):
@@ -60,6 +58,8 @@ class TaylorWindowAttention(Mechanism):
         super().__init__()
         if radius < 0:
             raise RegardError(f"{self.name} has radius={radius}; it must be 0 or more.")
+        if chunk_size < 1:
+            raise RegardError(f"{self.name} has chunk_size={chunk_size}; it must be 1 or more.")
         self.scale = key_dim**-0.5
         self.kernel = taylor_kernel(
             key_dim=key_dim, num_terms=num_terms, scale=self.scale, max_features=max_features
@@ -93,16 +93,16 @@ class TaylorWindowAttention(Mechanism):
         keep = None if mask.lengths is None else mask.keep(key.shape[2])
         counted, key = _counted(value, key, keep)
         key, counted = repeat_heads(key, heads), repeat_heads(counted, heads)
-        lined_up = functional.pad(query, (0, 0, key.shape[2] - query.shape[2], 0))
+        lined_up = pad(query, (0, 0, key.shape[2] - query.shape[2], 0))
         sums = chunked_scan(
             self._chunk_step,
             self._empty_sums(key, counted),
             (lined_up, key, counted),
             chunk_size=self.chunk_size,
         )[:, :, -rows:]
-        output = average(sums[..., :-1], sums[..., -1], signed=self.signed)
+        output = average(sums[..., :-1], sums[..., -1], floor=self._floor(query))
         # Queries that stand before the first key have read nothing.
-        return functional.pad(output, (0, 0, query.shape[2] - rows, 0))
+        return pad(output, (0, 0, query.shape[2] - rows, 0))
 
     def _empty_sums(self, key: Tensor, counted: Tensor) -> Tensors:
         batch_and_heads, features = key.shape[:2], self.kernel.num_features(key.shape[-1])
@@ -119,25 +119,47 @@ class TaylorWindowAttention(Mechanism):
         near_key = torch.cat([window_key, key], dim=2)
         near_value = torch.cat([window_value, value], dim=2)
         distance = self.radius + _distances(length, near_key.shape[2], query.device)
-        pairs, shrink = self._pairs(query, near_key, distance)
-        output = pairs @ near_value + shrink * (self.kernel.query_features(query) @ memory)
+        # The column of ones is zero where there is no token: before the first one, or padding.
+        real = (near_value[..., -1] > 0).unsqueeze(-2)
+        output = self._sums(query, near_key, near_value, memory, distance, real)
         left = self.kernel.key_features(near_key[:, :, :length])
         memory = memory + left.transpose(-2, -1) @ near_value[:, :, :length]
         return output, (memory, near_key[:, :, length:], near_value[:, :, length:])
 
-    def _pairs(self, query: Tensor, key: Tensor, distance: Tensor) -> tuple[Tensor, Tensor]:
-        """The kernel of every pair divided by e^m, and e^−m, where m is a row's best near score.
+    def _sums(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        memory: Tensor,
+        distance: Tensor,
+        real: Tensor,
+    ) -> Tensor:
+        """Numerators, and denominators in the last column, up to a factor a row."""
+        remote = self.kernel.query_features(query) @ memory
+        pairs, shrink = self._pairs(query, key, distance, real, remote[..., -1:])
+        return pairs @ value + shrink * remote
 
-        The factor cancels against the denominator and keeps exp from overflowing; bounding m from
-        below keeps e^−m from doing so.
+    def _pairs(
+        self, query: Tensor, key: Tensor, distance: Tensor, real: Tensor, remote: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The kernel of every pair divided by e^m, and e^−m; `remote` is the sum over other keys.
+
+        m is the best near score or the logarithm of the far sum, whichever is larger: the factor
+        cancels against the denominator, which is then at least about one and cannot overflow.
         """
         dots = query @ key.transpose(-2, -1)
-        near = (distance >= 0) & (distance <= self.radius)
+        near = real & (distance >= 0) & (distance <= self.radius)
         scores = (dots * self.scale).masked_fill(~near, float("-inf"))
-        # The added column is the bound, and stands alone where there are no keys.
-        best = functional.pad(scores.detach(), (0, 1), value=LEAST_SCORE).amax(dim=-1, keepdim=True)
-        shrink = (-best).exp()
-        far = self.kernel.curve(dots).masked_fill(distance <= self.radius, 0.0)
+        far = self.kernel.curve(dots).masked_fill(~real | (distance <= self.radius), 0.0)
+        with torch.no_grad():
+            far_sum = (far.sum(dim=-1, keepdim=True) + remote).abs()
+            # The added column stands alone where there are no keys.
+            best = pad(scores, (0, 1), value=float("-inf")).amax(dim=-1, keepdim=True)
+            best = torch.maximum(best, far_sum.log())
+            best = best.masked_fill(best.isneginf(), 0.0)
+            # Without anything far the factor could be infinite, and make a NaN of a zero.
+            shrink = (-best).exp().masked_fill(far_sum == 0, 0.0)
         return (scores - best).exp() + far * shrink, shrink
 
     def weights(
@@ -149,10 +171,17 @@ class TaylorWindowAttention(Mechanism):
         self.admit(query, key, None, mask)
         query_length, key_length = query.shape[2], key.shape[2]
         distance = key_length - query_length + _distances(query_length, key_length, query.device)
-        pairs, _ = self._pairs(query, repeat_heads(key, query.shape[1]), distance)
         allowed = mask.boolean(query_length, key_length, device=query.device)
-        pairs = pairs.masked_fill(~allowed, 0.0) if allowed is not None else pairs
-        return pairs * inverse(pairs.sum(dim=-1, keepdim=True), signed=self.signed)
+        assert allowed is not None  # admitted, so causal
+        none = query.new_zeros(())
+        key = repeat_heads(key, query.shape[1])
+        pairs, _ = self._pairs(query, key, distance, allowed, none)
+        return pairs * inverse(pairs.sum(dim=-1), floor=self._floor(query))[..., None]
+
+    def _floor(self, query: Tensor) -> Tensor:
+        # Sums are of the order of one, so noise is the rounding of one; none cancel if all are positive.
+        one = query.new_ones(1, 1, 1)
+        return noise_floor(one) if self.signed else one * least_floor(query.dtype)
 
     def start(
         self,
@@ -179,6 +208,7 @@ class TaylorWindowAttention(Mechanism):
         value: Float[Tensor, "batch kv_heads new_length value_dim"],
         mask: Mask = NO_MASK,
     ) -> TaylorWindowState:
+        refuse_misextended(key, value, mask)
         window = KeyValueState(*state[:-1]).append(key, value, mask)
         gone = window.real & (window.position[:, None] - 1 - window.key_positions > self.radius)
         counted, leaving = _counted(window.value, window.key, gone)
@@ -192,14 +222,17 @@ class TaylorWindowAttention(Mechanism):
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
         heads, window = query.shape[1], KeyValueState(*state[:-1])
         distance = window.position[:, None] - 1 - window.key_positions
-        # An empty slot counts as a key that is still to come.
-        distance = torch.where(window.real, distance, NO_TOKEN)[:, None, None, :]
-        pairs, shrink = self._pairs(query, repeat_heads(state.key, heads), distance)
+        distance = distance[:, None, None, :]
         counted, _ = _counted(state.value, state.key, None)
-        memory = repeat_heads(state.memory, heads)
-        sums = pairs @ repeat_heads(counted, heads)
-        sums = sums + shrink * (self.kernel.query_features(query) @ memory)
-        return average(sums[..., :-1], sums[..., -1], signed=self.signed)
+        sums = self._sums(
+            query,
+            repeat_heads(state.key, heads),
+            repeat_heads(counted, heads),
+            repeat_heads(state.memory, heads),
+            distance,
+            window.real[:, None, None, :],
+        )
+        return average(sums[..., :-1], sums[..., -1], floor=self._floor(query))
 
     def cost(self, shape: AttentionShape) -> Cost:
         features = self.kernel.num_features(shape.key_dim)
@@ -209,7 +242,7 @@ class TaylorWindowAttention(Mechanism):
             length = min(self.chunk_size, shape.key_length - start)
             pairs = length * (self.radius + length)
             products += 2 * pairs * (shape.key_dim + counted) + 4 * length * features * counted
-            functions += pairs + length
+            functions += pairs + 2 * length
         # The division is one reciprocal a query that has keys to read.
         functions += min(shape.query_length, shape.key_length)
         state = features * counted
@@ -235,7 +268,7 @@ def _distances(query_length: int, key_length: int, device: torch.device) -> Tens
 
 def _counted(value: Tensor, key: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor]:
     """The values with a column of ones to sum the denominator, and the keys; zero where not kept."""
-    counted = functional.pad(value, (0, 1), value=1.0)
+    counted = pad(value, (0, 1), value=1.0)
     if keep is None:
         return counted, key
     dropped = ~keep[:, None, :, None]

@@ -1,4 +1,8 @@
-"""The costs as a table: a body a length, of which one is shown; a click on a heading sorts them."""
+"""The costs as a table, of which one length is shown; a click on a heading sorts it.
+
+Every length has a body of rows for each width of heads. Rows are sorted within their body, so
+mechanisms of one width stay together whatever they are sorted by.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from regard.core.records import MechanismRecord, Survey
-from regard.views.growth import Priced, priced_lengths
+from regard.views.growth import Priced, head_widths, priced_lengths
 from regard.views.markup import Markup, element, joined
 from regard.views.numbers import factor_text, humanised, spaced
 
 FAVOURITE_LENGTH = 4096
+
+WIDTH_HEADING = "width"
+WIDTH_MEANING = "numbers in a query, a key and a value of one head; compare costs of one width only"
 
 
 class Column(NamedTuple):
@@ -71,17 +78,15 @@ def cost_table(survey: Survey) -> Markup:
     shown = FAVOURITE_LENGTH if FAVOURITE_LENGTH in lengths else lengths[-1]
     bodies = []
     for length in lengths:
-        here = [
-            (record, table[record.name][length])
-            for record in survey.mechanisms
-            if length in table[record.name]
-        ]
-        most = max(priced.cost.operations for _, priced in here)
-        rows = [
-            _row(record, priced, most=most, usual_width=survey.usual_width)
-            for record, priced in here
-        ]
-        bodies.append(element("tbody", *rows, data_length=length, hidden=length != shown))
+        for width in head_widths(survey):
+            here = [
+                (record, table[record.name][length])
+                for record in survey.mechanisms
+                if record.cost_width == width and length in table[record.name]
+            ]
+            most = max((priced.cost.operations for _, priced in here), default=0)
+            rows = [_row(record, priced, most=most) for record, priced in here]
+            bodies.append(element("tbody", *rows, data_length=length, hidden=length != shown))
     return joined(_choice(lengths, shown=shown), _framed(bodies, shown=shown))
 
 
@@ -107,19 +112,23 @@ def _framed(bodies: list[Markup], *, shown: int) -> Markup:
         for column in COLUMNS
     ]
     mechanism = element("th", element("button", "mechanism", type="button"), scope="col")
+    # Without a button: the rows are in the order of their widths already.
+    width = element("th", WIDTH_HEADING, title=WIDTH_MEANING, scope="col")
     caption = element(
         "caption",
         "At ",
         element("b", spaced(shown), id="shown-length"),
-        " tokens; the bars are logarithmic",
+        " tokens; the bars are logarithmic, on a scale of its own for each width of heads",
     )
+    explained = [(WIDTH_HEADING, WIDTH_MEANING)]
+    explained += [(column.heading, column.meaning) for column in COLUMNS]
     meanings = [
-        joined(element("dt", column.heading), element("dd", column.meaning)) for column in COLUMNS
+        joined(element("dt", heading), element("dd", meaning)) for heading, meaning in explained
     ]
     table = element(
         "table",
         caption,
-        element("thead", element("tr", mechanism, *headings)),
+        element("thead", element("tr", mechanism, width, *headings)),
         *bodies,
         id="costs-table",
     )
@@ -129,9 +138,8 @@ def _framed(bodies: list[Markup], *, shown: int) -> Markup:
     )
 
 
-def _row(record: MechanismRecord, priced: Priced, *, most: int, usual_width: int) -> Markup:
-    narrow = f"width {record.cost_width}" if record.cost_width < usual_width else None
-    tags = [tag for tag in (narrow, priced.form) if tag]
+def _row(record: MechanismRecord, priced: Priced, *, most: int) -> Markup:
+    tags = [priced.form] if priced.form else []
     name = element(
         "th",
         element("a", record.name, href=f"#mechanism-{record.name}"),
@@ -149,7 +157,8 @@ def _row(record: MechanismRecord, priced: Priced, *, most: int, usual_width: int
         )
         for column in COLUMNS
     ]
-    return element("tr", name, *cells)
+    width = element("td", str(record.cost_width), data_sort=record.cost_width)
+    return element("tr", name, width, *cells)
 
 
 def _bar(priced: Priced, *, most: int) -> str:

@@ -1,4 +1,7 @@
-"""Costs with their growth: the operations at twice the length over those at the length itself."""
+"""Costs with their growth: the operations at twice the length over those at the length itself.
+
+Only costs of heads of one width can be compared, so whoever shows them goes through the widths.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from regard.core.cost import Cost
-from regard.core.records import MechanismRecord
+from regard.core.records import MechanismRecord, Survey
 
 
 class Priced(NamedTuple):
@@ -16,6 +19,16 @@ class Priced(NamedTuple):
     cost: Cost
     form: str | None
     growth: float
+
+
+def head_widths(survey: Survey) -> list[int]:
+    """The widths of heads at which mechanisms were priced, the widest first."""
+    return sorted({record.cost_width for record in survey.mechanisms}, reverse=True)
+
+
+def width_title(width: int) -> str:
+    """What stands over costs of one width of heads."""
+    return f"heads of width {width}"
 
 
 def priced_lengths(record: MechanismRecord) -> list[Priced]:

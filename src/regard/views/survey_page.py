@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regard.core.records import Survey
 from regard.views.conformance_matrix import conformance_matrix
-from regard.views.cost_chart import cost_chart
+from regard.views.cost_chart import cost_charts
 from regard.views.cost_table import cost_table
 from regard.views.markup import Markup, element
 from regard.views.page import page
@@ -39,8 +39,8 @@ def _headline(survey: Survey) -> Markup:
         element("h1", "regard"),
         element(
             "p",
-            "A workbench for attention: build, train, compare, look into and price every attention "
-            "mechanism, on evidence.",
+            "A workbench for attention: build, check, price and look into attention mechanisms, on "
+            "evidence.",
             class_="lead",
         ),
         element("dl", *tiles, class_="totals"),
@@ -84,8 +84,9 @@ def _costs(survey: Survey) -> Markup:
     width_note = ""
     if narrow:
         width_note = (
-            f" Where features multiply with the width, heads are {narrow[0].cost_width} wide "
-            f"instead (dashed): {', '.join(record.name for record in narrow)}."
+            f" Where features multiply with the width, heads are narrower: "
+            f"{', '.join(record.name for record in narrow)}. A narrow head is cheaper whatever the "
+            "mechanism, so each width has a chart of its own; compare within one, not across."
         )
     return _section(
         "costs",
@@ -96,14 +97,7 @@ def _costs(survey: Survey) -> Markup:
             "the mechanisms declare; the checks below hold them to what a counter measures."
             f"{width_note}",
         ),
-        element(
-            "div",
-            cost_chart(survey),
-            class_="scroll",
-            tabindex="0",
-            role="region",
-            aria_label="Chart",
-        ),
+        cost_charts(survey),
         cost_table(survey),
     )
 

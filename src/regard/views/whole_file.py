@@ -3,44 +3,98 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
 from regard.core.errors import RegardError
 
+ANYONE_MAY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+NEW_FILE_MODE = 0o644
 
-def require_writable(path: Path) -> None:
-    """Refuse a path where no file can be written, so that it is known before the work is done."""
-    if path.is_dir():
-        example = path / "demo.html"
-        raise RegardError(f"'{path}' is a folder; give the path of a file, such as {example}.")
-    nearest = next(folder for folder in path.absolute().parents if folder.exists())
+
+def require_writable(path: Path) -> Path:
+    """The file that writing to `path` replaces, symbolic links followed, which need not exist yet.
+
+    A path where no file can be written is refused, so that it is known before the work is done;
+    so is one that leads to anything but a regular file, or to a read-only one. Nothing is left
+    behind: a temporary file is made, and removed, in the nearest folder that exists.
+    """
+    try:
+        target = path.resolve()
+        _require_replaceable(path, target)
+        nearest = next(folder for folder in target.parents if folder.exists())
+    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
+        raise _refusal(path, _reason(error)) from error
     if not nearest.is_dir():
         raise _refusal(path, f"'{nearest}' is not a folder")
-    if not os.access(nearest, os.W_OK):
-        raise _refusal(path, f"you may not write in '{nearest}'")
+    try:
+        # Permission bits say little: root passes them all, and some file systems take no files.
+        _temporary_file(nearest).unlink()
+    except OSError as error:
+        why = f"no file can be made in '{nearest}' ({_reason(error)})"
+        raise _refusal(path, why) from error
+    return target
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write `text` to `path`, whose folder is made if it is not there."""
-    require_writable(path)
+    """Write `text` to `path`, whose folder is made if it is not there.
+
+    What must not be replaced is refused as by `require_writable`; a replaced file keeps its mode.
+    """
+    target = require_writable(path)
     temporary: Path | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         # In the same folder, since a file can only be renamed within one file system.
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        temporary = Path(name)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        # mkstemp lets nobody else read; a page is for showing around.
-        temporary.chmod(0o644)
-        temporary.replace(path)
+        temporary = _temporary_file(target.parent)
+        temporary.write_text(text, encoding="utf-8")
+        # A temporary file lets nobody else read; a page is for showing around.
+        temporary.chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else NEW_FILE_MODE)
+        temporary.replace(target)
         temporary = None
     except OSError as error:
-        raise _refusal(path, error.strerror or str(error)) from error
+        raise _refusal(path, _reason(error)) from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def _require_replaceable(path: Path, target: Path) -> None:
+    try:
+        mode = target.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if stat.S_ISDIR(mode):
+        example = path / "demo.html"
+        raise RegardError(f"'{path}' is a folder; give the path of a file, such as {example}.")
+    if stat.S_ISLNK(mode):  # still one after resolving
+        raise _refusal(path, "its symbolic links lead in a circle")
+    if not stat.S_ISREG(mode):
+        raise _refusal(path, f"it is {_kind(mode)}, and only a regular file is replaced")
+    # Renaming over a file asks for no permission on the file itself, so it is asked for here; the
+    # bits are read as well, since to root every file seems writable.
+    if not (mode & ANYONE_MAY_WRITE and os.access(target, os.W_OK)):
+        raise _refusal(path, "the file there is read-only, and is kept")
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "a named pipe"
+    if stat.S_ISSOCK(mode):
+        return "a socket"
+    return "a device"
+
+
+def _temporary_file(folder: Path) -> Path:
+    """A new, empty file; its name is short, since that of the target may be as long as allowed."""
+    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".regard.")
+    os.close(descriptor)
+    return Path(name)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _refusal(path: Path, why: str) -> RegardError:

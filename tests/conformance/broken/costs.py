@@ -7,6 +7,7 @@ from dataclasses import replace
 from tests.conformance.broken.sound import Plain, Prefix
 
 from regard.core.cost import AttentionShape, Cost
+from regard.core.masks import Window
 
 
 class CountsMultipliesOnly(Plain):
@@ -58,3 +59,16 @@ class ClaimsALongPath(Plain):
 
     def cost(self, shape: AttentionShape) -> Cost:
         return replace(super().cost(shape), longest_path=shape.key_length)
+
+
+class ClaimsToBeReached(Plain):
+    """A query sees its own position only, so nothing is ever passed on; it claims one layer."""
+
+    sight = Window(0)
+
+
+class ClaimsToBeOutOfReach(Plain):
+    """Every position sees every other at once; it claims that none ever does."""
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        return replace(super().cost(shape), longest_path=0)

@@ -149,7 +149,8 @@ class Prefix(Mechanism):
             steps += 1
         return Cost(
             products=shape.rows * products,
-            functions=(shape.rows * shape.query_length + shape.kv_rows * keys) * shape.key_dim,
+            functions=(shape.rows * shape.query_length + shape.kv_rows * keys) * shape.key_dim
+            + shape.rows * shape.query_length * shape.value_dim,
             memory=shape.rows * (shape.query_length + keys) * (features + width),
             state=shape.kv_rows * shape.key_dim * (shape.value_dim + 1),
             sequential_steps=max(steps, 1),

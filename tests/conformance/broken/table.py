@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tests.conformance.broken import costs, declarations, gradients, leaks, numbers, states
+from tests.conformance.broken import (
+    costs,
+    declarations,
+    extremes,
+    gradients,
+    leaks,
+    numbers,
+    states,
+)
 
 from regard.core.mechanism import Mechanism
 
@@ -58,6 +66,8 @@ CAUGHT_BY: dict[type[Mechanism], str] = {
     costs.CountsTheStateForEveryHead: "declared_state",
     costs.ClaimsOneStep: "declared_sequential_steps",
     costs.ClaimsALongPath: "declared_longest_path",
+    costs.ClaimsToBeReached: "declared_longest_path",
+    costs.ClaimsToBeOutOfReach: "declared_longest_path",
     declarations.KnowsPositionsSecretly: "permutation_behaviour",
     declarations.ClaimsPositions: "permutation_behaviour",
     declarations.NamesAnUnknownMask: "capabilities_well_formed",
@@ -67,4 +77,13 @@ CAUGHT_BY: dict[type[Mechanism], str] = {
     declarations.FailsOnUnevenHeads: "refuses_uneven_heads",
     declarations.SwallowsKeywords: "refuses_unknown_keyword",
     declarations.Raises: "forward_equals_weights",
+    extremes.ScalesFarOutputs: "forward_when_long",
+    extremes.ForgetsFarTokens: "decoding_when_long",
+    extremes.TakesSlotsForPositions: "decoding_after_padding_with_bias",
+    extremes.DividesByItsDecay: "extras_at_their_extremes",
+    extremes.DividesByTheLengthOfAKey: "zero_and_repeated_inputs",
+    extremes.HalvesTheGradientOfALargeBatch: "gradients_in_a_larger_batch",
+    extremes.IgnoresPatternsOverKeys: "allowed_in_every_shape",
+    extremes.WidensLargeWindows: "window_radii",
+    extremes.LosesLowRows: "faces_agree_at_large_scores",
 }

@@ -49,7 +49,7 @@ for (const { svg, cells, text } of pictures) {
   });
 }
 
-// The table has a body for every length; one of them is shown.
+// The table has a body for every length and width of heads; those of one length are shown.
 const costs = document.getElementById("costs-table");
 for (const choice of document.querySelectorAll(".lengths input")) {
   const show = () => {
@@ -61,10 +61,10 @@ for (const choice of document.querySelectorAll(".lengths input")) {
   show(); // a browser may come back to the choice of the last visit
 }
 
-// Sorting orders the rows of every body, so that it outlasts a change of length.
+// Sorting orders the rows within every body: it outlasts a change of length, and keeps widths apart.
 const headings = costs ? [...costs.tHead.rows[0].cells] : [];
 headings.forEach((heading, column) => {
-  heading.querySelector("button").addEventListener("click", () => {
+  heading.querySelector("button")?.addEventListener("click", () => {
     const ascending = heading.getAttribute("aria-sort") !== "ascending";
     headings.forEach((other) => other.removeAttribute("aria-sort"));
     heading.setAttribute("aria-sort", ascending ? "ascending" : "descending");
