@@ -164,7 +164,7 @@ def test_the_verb_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[st
         str(page),
         "2 mechanisms read 6 words",
         "3 checks passed, 0 failed",
-        "1 do not apply, and the page says why",
+        "1 does not apply, and the page says why",
     ]
     assert [line.split()[1] for line in shown.err.splitlines()[-2:]] == list(TWO)
     html = page.read_text(encoding="utf-8")

@@ -143,7 +143,7 @@ def _module_at(place: str) -> ModuleType:
         return _module_in_file(Path(place)) if place.endswith(".py") else _import(place)
     except RegardError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise RegardError(
             f"'{place}' cannot be imported: {type(error).__name__}: {error}. "
             "Correct it so that Python can import it on its own."

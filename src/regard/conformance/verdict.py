@@ -25,7 +25,9 @@ class Worst:
     got: float
 
     def __str__(self) -> str:
-        return f"element {list(self.index)} should be {self.expected:.9g} and is {self.got:.9g}"
+        said = f"element {list(self.index)} should be {self.expected:.9g} and is {self.got:.9g}"
+        # Numbers that differ only beyond the digits shown would look equal.
+        return f"{said} ({abs(self.got - self.expected):.2g} away)"
 
 
 class CheckFailed(AssertionError):  # noqa: N818 (it reads as what happened)

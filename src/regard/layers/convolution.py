@@ -58,7 +58,7 @@ class Convolution(nn.Module):
         require_sequence("Convolution", x, width=self.linear.in_channels)
         refuse_all_but_padding("Convolution", mask)
         if mask.lengths is not None:
-            # Filled, not multiplied: what stands in a padded place may be infinite.
+            # Filled, not multiplied: a padded place may hold numbers of any size.
             x = x.masked_fill(~mask.keep(x.shape[1])[:, :, None], 0.0)
         output: Tensor = self.linear(F.pad(x.transpose(1, 2), (self.reach, self.ahead)))
         return output.transpose(1, 2)

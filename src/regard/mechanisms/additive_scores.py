@@ -20,7 +20,8 @@ from typing import Any, NamedTuple, cast
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from regard.core.first_order import first_order
 
 # Entries of the temporary in one step: 2 MB of float32, which the cache can hold.
 STEP_ENTRIES = 1 << 19
@@ -79,7 +80,7 @@ class _AdditiveScores(torch.autograd.Function):
         return scores
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         (grad_scores,) = gradients
         query, key, vector = ctx.saved_tensors

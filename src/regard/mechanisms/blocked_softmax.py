@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from regard.core.first_order import first_order
 from regard.core.mechanism import ScoreBias
 from regard.mechanisms.block_pattern import ROWS, Block, Pattern
 
@@ -100,7 +100,7 @@ class _BlockedSoftmax(torch.autograd.Function):
         return output
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, output, *others = ctx.saved_tensors
         learned, kept = others[: ctx.learned], others[ctx.learned :]

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from regard.core.first_order import first_order
 from regard.core.normalise import inverse, inverse_slope
 from regard.mechanisms.chunk_cuts import Cuts
 from regard.mechanisms.chunk_kernels import ChunkKernel
@@ -146,7 +146,7 @@ class _CausalKernelAverage(torch.autograd.Function):
         return output
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, weights, output, inverses, floor = ctx.saved_tensors
         kernel: ChunkKernel = ctx.kernel

@@ -10,7 +10,7 @@ from regard.mechanisms.fused import FusedMechanism
 
 
 class DotAttention(FusedMechanism):
-    """score = query · key   (Luong et al. 2015, eq. 8, "dot")."""
+    """score = query · key   (Luong et al. 2015, sec. 3.1, "dot")."""
 
     def scale(self, key_dim: int) -> float:
         del key_dim

@@ -77,7 +77,7 @@ class _EluChunks(DotProduct):
 
 
 class EluAttention(KernelMechanism):
-    """weight ∝ (elu(query) + 1) · (elu(key) + 1)   (Katharopoulos et al. 2020, eq. 7)."""
+    """weight ∝ (elu(query) + 1) · (elu(key) + 1)   (Katharopoulos et al. 2020, sec. 3.2)."""
 
     def __init__(self, *, form: str = "auto", chunk_size: int = 64) -> None:
         super().__init__(

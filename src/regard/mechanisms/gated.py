@@ -21,7 +21,7 @@ def _slow_decay(raw: Tensor) -> Tensor:
 
 
 class GatedAttention(DecayedMechanism):
-    """S_t = diag(exp(log_decay_t)) S_{t−1} + k_t v_tᵀ   (Yang et al. 2024, eq. 3)."""
+    """S_t = diag(exp(log_decay_t)) S_{t−1} + k_t v_tᵀ   (Yang et al. 2024, sec. 4)."""
 
     extras: ClassVar[tuple[Extra, ...]] = (Extra("log_decay", "key_dim", _slow_decay),)
 

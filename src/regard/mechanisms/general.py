@@ -14,7 +14,7 @@ from regard.mechanisms.fused import FusedMechanism
 
 
 class GeneralAttention(FusedMechanism):
-    """score = queryᵀ W key   (Luong et al. 2015, eq. 8, "general"); one W a head, or one for all."""
+    """score = queryᵀ W key   (Luong et al. 2015, sec. 3.1, "general"); one W a head, or one for all."""
 
     def __init__(self, *, query_dim: int, key_dim: int, num_heads: int = 1) -> None:
         super().__init__()

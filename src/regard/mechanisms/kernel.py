@@ -164,7 +164,7 @@ class KernelMechanism(Mechanism):
     def _by_chunks(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         keep = None if mask.lengths is None else mask.keep(key.shape[2])
         if keep is not None:
-            # What stands in a padded place may be anything, and its kernel with it.
+            # A padded key may be of any size, and its kernel overflow.
             key = key.masked_fill(~keep[:, None, :, None], 0.0)
             value = value.masked_fill(~keep[:, None, :, None], 0.0)
         floor = self._floor(query, key, mask)
@@ -175,7 +175,7 @@ class KernelMechanism(Mechanism):
     def _summed(self, key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
         key_features = self.kernel.key_features(key)
         if mask.lengths is not None:
-            # Filled, not multiplied: what stands in a padded place may be infinite.
+            # Filled, not multiplied: features of a padded key may have overflowed.
             padded = ~mask.keep(key.shape[2])[:, None, :, None]
             key_features = key_features.masked_fill(padded, 0.0)
             value = value.masked_fill(padded, 0.0)

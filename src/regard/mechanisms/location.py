@@ -14,7 +14,7 @@ from regard.mechanisms.positional_scores import KeylessMechanism, pick_columns
 
 
 class LocationAttention(KeylessMechanism):
-    """score of position j = (W query)_j   (Luong et al. 2015, eq. 8, "location")."""
+    """score of position j = (W query)_j   (Luong et al. 2015, sec. 3.1, "location")."""
 
     def __init__(self, *, query_dim: int, num_heads: int = 1, max_length: int = 512) -> None:
         super().__init__(max_length=max_length)

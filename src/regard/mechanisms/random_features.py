@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
+from regard.core.first_order import first_order
 from regard.mechanisms.feature_kernel import FeatureKernel
 from regard.mechanisms.kernel import KernelMechanism
 
@@ -82,7 +82,7 @@ class _PositiveFeatures(torch.autograd.Function):
         return features
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         inputs, directions, features = ctx.saved_tensors
         by_exponent = gradient * features

@@ -16,7 +16,7 @@ from regard.mechanisms.decay import DecayedMechanism
 
 
 class RetentionAttention(DecayedMechanism):
-    """weight of key j at query i = γ_h^(i−j) · query · key / √key_dim   (Sun et al. 2023, eq. 5)."""
+    """weight of key j at query i = γ_h^(i−j) · query · key / √key_dim   (Sun et al. 2023, sec. 2)."""
 
     def __init__(self, *, num_heads: int = 1, chunk_size: int = 64) -> None:
         super().__init__(chunk_size=chunk_size)

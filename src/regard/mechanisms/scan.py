@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.core.first_order import first_order
+
 Tensors = tuple[Tensor, ...]
 ChunkStep = Callable[[Tensors, Tensors], tuple[Tensor, Tensors]]
 
@@ -47,7 +49,7 @@ class _Scan(torch.autograd.Function):
         return torch.cat(outputs, dim=2)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         chunks = _chunks(ctx.saved_tensors, ctx.chunk_size)
         states = [ctx.state]

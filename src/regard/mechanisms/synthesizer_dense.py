@@ -15,7 +15,7 @@ from regard.mechanisms.positional_scores import KeylessMechanism, pick_columns
 
 
 class DenseSynthesizer(KeylessMechanism):
-    """score of position j = (W₂ relu(W₁ query + b₁) + b₂)_j   (Tay et al. 2021, eq. 2)."""
+    """score of position j = (W₂ relu(W₁ query + b₁) + b₂)_j   (Tay et al. 2021, sec. 3)."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from regard.mechanisms.positional_scores import KeylessMechanism
 
 
 class FactorisedSynthesizer(KeylessMechanism):
-    """score of (i, j) = R₁[i] · R₂[j]   (Tay et al. 2021, eq. 5, "factorized random")."""
+    """score of (i, j) = R₁[i] · R₂[j]   (Tay et al. 2021, sec. 3, "factorized random")."""
 
     def __init__(self, *, rank: int = 8, num_heads: int = 1, max_length: int = 512) -> None:
         super().__init__(max_length=max_length)

@@ -15,7 +15,7 @@ from regard.mechanisms.positional_scores import KeylessMechanism
 
 
 class RandomSynthesizer(KeylessMechanism):
-    """score of (i, j) = R[i, j], learned from a random start   (Tay et al. 2021, eq. 4)."""
+    """score of (i, j) = R[i, j], learned from a random start   (Tay et al. 2021, sec. 3)."""
 
     def __init__(self, *, num_heads: int = 1, max_length: int = 512) -> None:
         super().__init__(max_length=max_length)
