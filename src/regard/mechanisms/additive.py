@@ -27,6 +27,7 @@ class AdditiveAttention(ScoredMechanism):
         self, *, query_dim: int, key_dim: int, hidden_dim: int | None = None, num_heads: int = 1
     ) -> None:
         super().__init__()
+        self.num_heads = num_heads
         hidden_dim = key_dim if hidden_dim is None else hidden_dim
         if hidden_dim < 1:
             raise RegardError(f"{self.name} has hidden_dim={hidden_dim}; it must be 1 or more.")

@@ -18,6 +18,7 @@ class GeneralAttention(FusedMechanism):
 
     def __init__(self, *, query_dim: int, key_dim: int, num_heads: int = 1) -> None:
         super().__init__()
+        self.num_heads = num_heads
         self.bilinear = nn.Parameter(torch.empty(num_heads, query_dim, key_dim))
         # Unit-variance queries and keys then score with unit variance.
         nn.init.normal_(self.bilinear, std=(query_dim * key_dim) ** -0.5)

@@ -18,6 +18,7 @@ class LocationAttention(KeylessMechanism):
 
     def __init__(self, *, query_dim: int, num_heads: int = 1, max_length: int = 512) -> None:
         super().__init__(max_length=max_length)
+        self.num_heads = num_heads
         self.projection = nn.Parameter(torch.empty(num_heads, query_dim, max_length))
         nn.init.normal_(self.projection, std=query_dim**-0.5)
 

@@ -5,17 +5,22 @@ They weigh positions, not contents, so they are bounded by a maximum length and 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.core.cost import AttentionShape
 from regard.core.errors import RegardError
-from regard.core.mechanism import Capabilities
+from regard.core.mechanism import Capabilities, Role
 from regard.mechanisms.scored import ScoredMechanism
 
 
 class KeylessMechanism(ScoredMechanism):
     """A scored mechanism over at most `max_length` positions, whose keys are not used."""
+
+    # Scores of pairs of positions mean nothing between two sequences; a member may say "self" alone.
+    roles: ClassVar[frozenset[Role]] = frozenset({"self", "cross"})
 
     def __init__(self, *, max_length: int) -> None:
         super().__init__()
@@ -25,7 +30,9 @@ class KeylessMechanism(ScoredMechanism):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(score_bias=True, position_aware=True, max_length=self.max_length)
+        return Capabilities(
+            roles=self.roles, score_bias=True, position_aware=True, max_length=self.max_length
+        )
 
     def remember(
         self, key: Float[Tensor, "batch kv_heads key_length key_dim"]

@@ -20,6 +20,7 @@ class RetentionAttention(DecayedMechanism):
 
     def __init__(self, *, num_heads: int = 1, chunk_size: int = 64) -> None:
         super().__init__(chunk_size=chunk_size)
+        self.num_heads = num_heads
         self.decays = [1 - 2.0 ** (-5 - head) for head in range(num_heads)]
 
     def memory_heads(self, num_kv_heads: int) -> int:

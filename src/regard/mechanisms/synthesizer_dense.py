@@ -26,6 +26,7 @@ class DenseSynthesizer(KeylessMechanism):
         max_length: int = 512,
     ) -> None:
         super().__init__(max_length=max_length)
+        self.num_heads = num_heads
         hidden_dim = query_dim if hidden_dim is None else hidden_dim
         if hidden_dim < 1:
             raise RegardError(f"{self.name} has hidden_dim={hidden_dim}; it must be 1 or more.")

@@ -5,32 +5,28 @@ The random synthesizer with max_length·2·rank parameters a head instead of max
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
-from regard.core.mechanism import Capabilities
+from regard.core.mechanism import Role
 from regard.mechanisms.positional_scores import KeylessMechanism
 
 
 class FactorisedSynthesizer(KeylessMechanism):
     """score of (i, j) = R₁[i] · R₂[j]   (Tay et al. 2021, sec. 3, "factorized random")."""
 
+    roles: ClassVar[frozenset[Role]] = frozenset({"self"})
+
     def __init__(self, *, rank: int = 8, num_heads: int = 1, max_length: int = 512) -> None:
         super().__init__(max_length=max_length)
+        self.num_heads = num_heads
         # The product of two such numbers summed over the rank has unit variance, as in the full table.
         self.row_factors = nn.Parameter(torch.randn(num_heads, max_length, rank) * rank**-0.25)
         self.column_factors = nn.Parameter(torch.randn(num_heads, max_length, rank) * rank**-0.25)
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(
-            roles=frozenset({"self"}),
-            score_bias=True,
-            position_aware=True,
-            max_length=self.max_length,
-        )
 
     def scores(
         self,

@@ -5,30 +5,26 @@ Nothing of the input reaches the weights, neither query nor key; only the values
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
-from regard.core.mechanism import Capabilities
+from regard.core.mechanism import Role
 from regard.mechanisms.positional_scores import KeylessMechanism
 
 
 class RandomSynthesizer(KeylessMechanism):
     """score of (i, j) = R[i, j], learned from a random start   (Tay et al. 2021, sec. 3)."""
 
+    roles: ClassVar[frozenset[Role]] = frozenset({"self"})
+
     def __init__(self, *, num_heads: int = 1, max_length: int = 512) -> None:
         super().__init__(max_length=max_length)
+        self.num_heads = num_heads
         self.table = nn.Parameter(torch.randn(num_heads, max_length, max_length))
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(
-            roles=frozenset({"self"}),
-            score_bias=True,
-            position_aware=True,
-            max_length=self.max_length,
-        )
 
     def scores(
         self,
