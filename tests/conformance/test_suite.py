@@ -80,7 +80,7 @@ def test_close_names_the_worst_element() -> None:
     expected = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     with pytest.raises(CheckFailed) as failure:
         close(expected + torch.tensor([[0.0, 0.5], [0.1, 0.0]]), expected, "sums")
-    assert str(failure.value) == "sums: element [0, 1] should be 2 and is 2.5"
+    assert str(failure.value) == "sums: element [0, 1] should be 2 and is 2.5 (0.5 away)"
     with pytest.raises(CheckFailed, match=r"element \[1\] should be 0 and is nan"):
         close(torch.tensor([9.0, float("nan")]), torch.zeros(2), "sums")
     with pytest.raises(CheckFailed, match=r"shape should be \(2,\) and is \(3,\)"):
