@@ -54,7 +54,7 @@ MECHANISMS: dict[str, Entry] = {
         "window",
         "WindowAttention",
         "score",
-        "scaled dot over the nearest r keys, linear cost",
+        "scaled dot over keys at most r away, linear cost",
         "Beltagy et al. 2020",
     ),
     "synthesizer_dense": Entry(
