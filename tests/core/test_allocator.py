@@ -13,15 +13,17 @@ from regard.core.allocator import keep_freed_memory
 if sys.argv[1] == "keep" and not keep_freed_memory():
     print("unsupported")
     raise SystemExit
-start = torch.zeros(4_000_000)
-def work():
-    return [start + 1 for _ in range(6)]
+# Above 32 MiB glibc never keeps a block of its own accord.
+start = torch.zeros(12_000_000)
 for _ in range(20):
-    work()  # the heap settles
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(10):
-    work()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    start + 1  # the heap settles
+rounds = []
+for _ in range(11):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    start + 1
+    rounds.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+# The middle round: now and then the heap still grows by a tensor.
+print(sorted(rounds)[5])
 """
 
 
@@ -34,5 +36,6 @@ def test_kept_memory_is_not_faulted_in_again() -> None:
     kept = faults("keep")
     if kept == "unsupported":
         pytest.skip("this C library has no mallopt")
-    assert int(kept) < 1000
-    assert int(kept) < int(faults("give back")) / 5
+    assert int(kept) < 100
+    # Pages may be of any size, so the two are only compared.
+    assert int(faults("give back")) > 5 * max(int(kept), 1)

@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.core.cost import AttentionShape, Cost
-from regard.mechanisms.chunk_kernels import DotProduct
-from regard.mechanisms.chunked_kernel import causal_kernel_average
+from regard.mechanisms.chunk_kernels import ChunkKernel, DotProduct
 from regard.mechanisms.feature_kernel import FeatureKernel
 from regard.mechanisms.kernel import KernelMechanism
 
@@ -36,25 +35,8 @@ class EluKernel(FeatureKernel):
     def feature_cost(self, *, length: int, width: int) -> Cost:
         return Cost(functions=length * width, memory=length * width)
 
-    def causal_average(
-        self,
-        query: Float[Tensor, "batch heads query_length width"],
-        key: Float[Tensor, "batch heads key_length width"],
-        value: Float[Tensor, "batch heads key_length value_dim"],
-        *,
-        keep: Bool[Tensor, "batch key_length"] | None,
-        floor: Float[Tensor, "#batch #heads #query_length"],
-        chunk_size: int,
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
-        return causal_kernel_average(
-            query,
-            key,
-            value,
-            kernel=_EluChunks(),
-            keep=keep,
-            floor=floor,
-            chunk_size=chunk_size,
-        )
+    def chunked(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, ChunkKernel]:
+        return query, key, _EluChunks()
 
     def causal_cost(self, shape: AttentionShape, *, chunk_size: int) -> Cost:
         # Queries before the first key are left out.

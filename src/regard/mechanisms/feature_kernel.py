@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
 from regard.mechanisms.chunk_cuts import causal_average_cost
-from regard.mechanisms.chunk_kernels import DotProduct
-from regard.mechanisms.chunked_kernel import causal_kernel_average
+from regard.mechanisms.chunk_kernels import ChunkKernel, DotProduct
 
 
 class FeatureKernel(nn.Module, ABC):
@@ -57,29 +56,12 @@ class FeatureKernel(nn.Module, ABC):
         pairs = query_length * key_length
         return features + Cost(products=2 * pairs * self.num_features(width), memory=pairs)
 
-    def causal_average(
-        self,
-        query: Float[Tensor, "batch heads query_length width"],
-        key: Float[Tensor, "batch heads key_length width"],
-        value: Float[Tensor, "batch heads key_length value_dim"],
-        *,
-        keep: Bool[Tensor, "batch key_length"] | None,
-        floor: Float[Tensor, "#batch #heads #query_length"],
-        chunk_size: int,
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
-        """Kernel attention over each query's past."""
-        return causal_kernel_average(
-            self.query_features(query),
-            self.key_features(key),
-            value,
-            kernel=DotProduct(),
-            keep=keep,
-            floor=floor,
-            chunk_size=chunk_size,
-        )
+    def chunked(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, ChunkKernel]:
+        """What the causal scan is given: queries, keys, and the kernel between them."""
+        return self.query_features(query), self.key_features(key), DotProduct()
 
     def causal_cost(self, shape: AttentionShape, *, chunk_size: int) -> Cost:
-        """What `causal_average` takes for one head."""
+        """What the causal scan takes for one head, the features included."""
         length, features = shape.query_length + shape.key_length, self.num_features(shape.key_dim)
         return self.feature_cost(length=length, width=shape.key_dim) + causal_average_cost(
             query_length=shape.query_length,

@@ -28,6 +28,7 @@ from regard.core.mechanism import Capabilities, Mechanism, repeat_heads
 from regard.core.names import unknown_name
 from regard.core.normalise import average, inverse, least_floor, noise_floor
 from regard.core.state import select_rows
+from regard.mechanisms.chunked_kernel import causal_kernel_average
 from regard.mechanisms.feature_kernel import FeatureKernel
 
 Form = Literal["quadratic", "linear", "chunked"]
@@ -168,8 +169,9 @@ class KernelMechanism(Mechanism):
             key = key.masked_fill(~keep[:, None, :, None], 0.0)
             value = value.masked_fill(~keep[:, None, :, None], 0.0)
         floor = self._floor(query, key, mask)
-        return self.kernel.causal_average(
-            query, key, value, keep=keep, floor=floor, chunk_size=self.chunk_size
+        query, key, kernel = self.kernel.chunked(query, key)
+        return causal_kernel_average(
+            query, key, value, kernel=kernel, keep=keep, floor=floor, chunk_size=self.chunk_size
         )
 
     def _summed(self, key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
 from regard.mechanisms.chunk_cuts import causal_average_cost
-from regard.mechanisms.chunked_kernel import causal_kernel_average
+from regard.mechanisms.chunk_kernels import ChunkKernel
 from regard.mechanisms.feature_kernel import FeatureKernel
 from regard.mechanisms.monomials import monomial_features, monomial_gradient, num_monomials
 
@@ -97,19 +97,8 @@ class SeriesKernel(FeatureKernel):
         pairs = query_length * key_length
         return Cost(products=2 * pairs * width, memory=2 * pairs)
 
-    def causal_average(
-        self,
-        query: Float[Tensor, "batch heads query_length width"],
-        key: Float[Tensor, "batch heads key_length width"],
-        value: Float[Tensor, "batch heads key_length value_dim"],
-        *,
-        keep: Bool[Tensor, "batch key_length"] | None,
-        floor: Float[Tensor, "#batch #heads #query_length"],
-        chunk_size: int,
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
-        return causal_kernel_average(
-            query, key, value, kernel=self, keep=keep, floor=floor, chunk_size=chunk_size
-        )
+    def chunked(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, ChunkKernel]:
+        return query, key, self
 
     def causal_cost(self, shape: AttentionShape, *, chunk_size: int) -> Cost:
         return causal_average_cost(
