@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard.core.cost import Cost
 from regard.core.names import look_up
 from regard.layers.activations import ACTIVATIONS
+from regard.layers.dropout import Dropout
 from regard.layers.layer_cost import SequenceShape, cost_of, require_shape
 from regard.layers.sequence_input import require_sequence
 from regard.layers.size_rules import require_dropout, require_positive
@@ -39,7 +40,7 @@ class FeedForward(nn.Module):
         require_dropout("FeedForward", dropout)
         self.widen = nn.Linear(model_dim, hidden_dim, bias=bias)
         self.narrow = nn.Linear(hidden_dim, model_dim, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "batch length model_dim"]

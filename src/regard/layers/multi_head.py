@@ -19,6 +19,7 @@ from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import Mechanism, Role, ScoreBias
 from regard.core.state import State, Step
+from regard.layers.dropout import Dropout
 from regard.layers.extra_projections import ExtraProjections
 from regard.layers.given_mechanism import given_mechanism
 from regard.layers.given_position import given_position
@@ -98,7 +99,7 @@ class MultiHead(nn.Module):
         )
         self.output = nn.Linear(num_heads * self.sizes.value_dim, model_dim, bias=bias)
         reset(self.output, (model_dim,))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,

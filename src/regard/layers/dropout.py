@@ -1,0 +1,48 @@
+"""Dropout from random bytes: each feature is zeroed with probability p, the rest scaled to make up.
+
+    x · keep / (1 − p)     (Srivastava et al. 2014)
+
+On a CPU `nn.Dropout` draws one random number for each feature, which takes longer than the matrix
+product before it. Here one draw of 64 bits decides eight features, so p is rounded to a 256th (and
+the scale is that of the rounded p).
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.layers.size_rules import require_dropout
+
+LEVELS = 256
+BYTES_OF_A_DRAW = 8
+LEAST_64_BITS = -(2**63)
+
+
+class Dropout(nn.Module):
+    """As `nn.Dropout`, and several times faster on a CPU; it does nothing in evaluation mode."""
+
+    def __init__(self, p: float = 0.0) -> None:
+        super().__init__()
+        require_dropout("Dropout", p)
+        self.p = p
+        # A wish for a little is not rounded to nothing.
+        self.zeroed_levels = 0 if p == 0 else min(max(1, round(p * LEVELS)), LEVELS - 1)
+
+    def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        if not self.training or self.zeroed_levels == 0:
+            return x
+        return x * self.mask(x)
+
+    def mask(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """What a tensor like `x` is multiplied by: zeros, and the scale that makes up for them."""
+        count = x.numel()
+        draws = torch.empty(-(-count // BYTES_OF_A_DRAW), dtype=torch.int64, device=x.device)
+        levels = draws.random_(LEAST_64_BITS, None).view(torch.uint8)[:count]
+        keep = torch.empty(count, dtype=x.dtype, device=x.device)
+        torch.ge(levels, self.zeroed_levels, out=keep)
+        return keep.mul_(LEVELS / (LEVELS - self.zeroed_levels)).view(x.shape)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
