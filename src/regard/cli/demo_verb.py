@@ -39,7 +39,7 @@ def run(
     ] = False,
 ) -> None:
     """Show what every mechanism reads in a sentence, what it costs and which checks it passes."""
-    from regard.views.whole_file import require_writable, write_whole
+    from regard.core.whole_file import require_writable, write_whole
 
     path = out if as_json else out or DEFAULT_OUT
     # What cannot be done is said before the work, not after it.

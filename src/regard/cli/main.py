@@ -31,6 +31,21 @@ VERBS: dict[str, Verb] = {
         help="Write one page that shows every mechanism: what it reads, costs and fulfils.",
         example='regard demo --sentence "a rose is a rose is a rose"',
     ),
+    "train": Verb(
+        module="regard.cli.train_verb",
+        help="Train a model on a task, or go on with a run that was stopped.",
+        example="regard train pronounce --recipe pronounce-quick --out runs/quick",
+    ),
+    "predict": Verb(
+        module="regard.cli.predict_verb",
+        help="Use a trained model: on texts, on a file, or to score it.",
+        example='regard predict runs/quick "attention" --attention attention.svg',
+    ),
+    "data": Verb(
+        module="regard.cli.data_verb",
+        help="Describe a file of pairs: rows, lengths, vocabulary, what is wrong with it.",
+        example="regard data describe my.tsv",
+    ),
     "check": Verb(
         module="regard.cli.check_verb",
         help="Hold a mechanism, ours or yours, to the contract.",

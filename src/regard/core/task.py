@@ -6,13 +6,15 @@ The task owns its data and its loss, so that the loop has nothing to know about 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
 
 
-class Loss(NamedTuple):
+@dataclass(frozen=True)
+class Loss:
     """A loss summed over `count` predictions; the mean is what is reported and followed."""
 
     total: Float[Tensor, ""]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from regard.core.errors import RegardError
 
@@ -39,10 +42,18 @@ def require_writable(path: Path) -> Path:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write text or bytes to `path`, whose folder is made if it is not there.
+    """Write text or bytes to `path`, as `writing_whole` does."""
+    with writing_whole(path) as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
-    The content is on the disk before it takes the place of the old one, so that a power cut leaves
-    one of the two. What must not be replaced is refused as by `require_writable`; a replaced file keeps its mode.
+
+@contextmanager
+def writing_whole(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of `path` at the end; after an error nothing does.
+
+    The folder of `path` is made if it is not there. The content is on the disk before it takes the
+    place of the old one, so that a power cut leaves one of the two. What must not be replaced is
+    refused as by `require_writable`; a replaced file keeps its mode.
     """
     target = require_writable(path)
     temporary: Path | None = None
@@ -51,7 +62,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
         # In the same folder, since a file can only be renamed within one file system.
         temporary = _temporary_file(target.parent)
         with temporary.open("wb") as file:
-            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         # A temporary file lets nobody else read; a page is for showing around.
@@ -121,4 +132,4 @@ def _reason(error: Exception) -> str:
 
 
 def _refusal(path: Path, why: str) -> RegardError:
-    return RegardError(f"'{path}' cannot be written: {why}. Choose another place with --out.")
+    return RegardError(f"'{path}' cannot be written: {why}. Choose another place.")

@@ -20,6 +20,7 @@ from regard.layers.block_parts import require_attention, require_feed_forward, r
 from regard.layers.feed_forward import FeedForward
 from regard.layers.layer_cost import SequenceShape, require_shape
 from regard.layers.multi_head import MultiHead
+from regard.layers.reading import Reading
 from regard.layers.residual import Residual
 from regard.layers.sequence_input import require_sequence
 
@@ -127,14 +128,28 @@ class DecoderBlock(nn.Module):
             context=self.cross_attention.extend(empty, context, context_mask),
         )
 
-    def step(self, state: DecoderState, x: Float[Tensor, "batch new_length model_dim"]) -> Step:
-        """The rows that `forward` would give the new tokens."""
+    def step(
+        self,
+        state: DecoderState,
+        x: Float[Tensor, "batch new_length model_dim"],
+        reading: Reading | None = None,
+    ) -> Step:
+        """The rows that `forward` would give the new tokens.
+
+        With `reading`, one new token a row, and row r reads row reading.reader[r] of the context.
+        """
         self._require(x)
         require_decoder_state(state)
         attended = self.self_attention.step(state.own, self.around_self_attention.enter(x))
         x = self.around_self_attention.join(x, attended.output)
         around = self.around_cross_attention
-        x = around.join(x, self.cross_attention.read(state.context, around.enter(x)))
+        query = around.enter(x)
+        if reading is None:
+            change = self.cross_attention.read(state.context, query)
+        else:
+            gathered = self.cross_attention.read(state.context, reading.gather(query))
+            change = reading.scatter(gathered)
+        x = around.join(x, change)
         return Step(self._fed_forward(x), state._replace(own=attended.state))
 
     def _require(self, x: Tensor) -> None:

@@ -17,4 +17,10 @@ def token_positions(
             [4, 5, 6]])
     """
     steps = torch.arange(length, device=device)
-    return steps + start if isinstance(start, int) else steps + start[:, None]
+    if isinstance(start, int):
+        return steps + start
+    if start.numel():
+        first, last = start.aminmax()
+        if torch.equal(first, last):
+            return steps + first
+    return steps + start[:, None]

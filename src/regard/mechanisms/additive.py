@@ -14,6 +14,7 @@ from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
 from regard.core.mechanism import repeat_heads
 from regard.mechanisms.additive_scores import STEP_ENTRIES, additive_scores
+from regard.mechanisms.head_product import head_product
 from regard.mechanisms.scored import ScoredMechanism
 
 
@@ -43,7 +44,7 @@ class AdditiveAttention(ScoredMechanism):
     ) -> Float[Tensor, "batch kept_heads key_length hidden_dim"]:
         # Heads with weights of their own project a shared key differently, so it is repeated first.
         heads = max(len(self.key_weight), key.shape[1])
-        return repeat_heads(key, heads) @ self.key_weight
+        return head_product(repeat_heads(key, heads), self.key_weight)
 
     def scores(
         self,
@@ -54,7 +55,8 @@ class AdditiveAttention(ScoredMechanism):
         key_positions: Int[Tensor, "_rows key_length"],
     ) -> Float[Tensor, "batch heads query_length key_length"]:
         del query_positions, key_positions
-        return additive_scores(query @ self.query_weight, remembered, self.score_vector)
+        projected = head_product(query, self.query_weight)
+        return additive_scores(projected, remembered, self.score_vector)
 
     def remembered_numbers(self, shape: AttentionShape) -> int:
         return self._kept_rows(shape) * shape.key_length * self.score_vector.shape[1]

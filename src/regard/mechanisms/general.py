@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
 from regard.mechanisms.fused import FusedMechanism
+from regard.mechanisms.head_product import head_product
 
 
 class GeneralAttention(FusedMechanism):
@@ -26,7 +27,7 @@ class GeneralAttention(FusedMechanism):
     def prepare(
         self, query: Float[Tensor, "batch heads query_length query_dim"]
     ) -> Float[Tensor, "batch heads query_length key_dim"]:
-        return query @ self.bilinear
+        return head_product(query, self.bilinear)
 
     def scale(self, key_dim: int) -> float:
         del key_dim

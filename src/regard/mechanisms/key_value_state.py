@@ -36,6 +36,12 @@ class KeyValueState(NamedTuple):
         """Which slots hold a token."""
         return self.key_positions != NO_TOKEN
 
+    @property
+    def is_full(self) -> bool:
+        """Whether every slot of every row holds a token: there is one at least, and no padding."""
+        slots = self.key.shape[2]
+        return slots > 0 and self.position.numel() > 0 and int(self.position.min()) >= slots
+
     def select(self, index: Int[Tensor, " rows"]) -> Self:
         """The state whose row r is this state's row index[r]."""
         return select_rows(self, index)

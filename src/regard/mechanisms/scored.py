@@ -150,9 +150,8 @@ class ScoredMechanism(Mechanism):
         )
         if bias is not None:
             scores = scores + bias.values(query_positions, state.key_positions)
-        return softmax_over_keys(scores, state.real[:, None, None, :]) @ repeat_heads(
-            state.value, heads
-        )
+        allowed = None if state.is_full else state.real[:, None, None, :]
+        return softmax_over_keys(scores, allowed) @ repeat_heads(state.value, heads)
 
     @abstractmethod
     def score_cost(self, shape: AttentionShape) -> Cost:

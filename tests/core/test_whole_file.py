@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from regard.core.errors import RegardError
-from regard.views.whole_file import require_writable, write_whole
+from regard.core.whole_file import remove_remains, require_writable, write_whole
 
 
 def test_the_folder_is_made_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -120,3 +120,41 @@ def test_a_folder_that_takes_no_files_is_known_beforehand(
 def test_asking_leaves_nothing_behind(tmp_path: Path) -> None:
     assert require_writable(tmp_path / "a" / "page.html") == tmp_path / "a" / "page.html"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_bytes_are_written_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    write_whole(path, b"\xff\r\n\x00")
+    assert path.read_bytes() == b"\xff\r\n\x00"
+
+
+def test_text_is_written_with_the_line_ends_it_has(tmp_path: Path) -> None:
+    write_whole(tmp_path / "page.html", "a\r\nb\n")
+    assert (tmp_path / "page.html").read_bytes() == b"a\r\nb\n"
+
+
+def test_the_content_is_on_the_disk_before_it_replaces_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    sync, replace = os.fsync, Path.replace
+
+    def noted_sync(descriptor: int) -> None:
+        happened.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        sync(descriptor)
+
+    def noted_replace(self: Path, target: Path) -> Path:
+        happened.append("replace")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(Path, "replace", noted_replace)
+    write_whole(tmp_path / "page.html", "text")
+    assert happened == ["file", "replace", "folder"]
+
+
+def test_remains_of_a_killed_writer_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / ".regard.abc").write_text("half")
+    (tmp_path / "page.html").write_text("whole")
+    remove_remains(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

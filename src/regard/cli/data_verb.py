@@ -1,0 +1,64 @@
+"""`regard data`: what is in a file of pairs?"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from regard.core.names import look_up
+
+
+def run(
+    action: Annotated[str, typer.Argument(metavar="ACTION", help="What to do: describe.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A file of pairs, gzipped or not; or two parallel files as FIRST,SECOND.",
+        ),
+    ],
+    *,
+    format: Annotated[  # noqa: A002  (the word users type)
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="tsv, csv, jsonl, dictionary or lines. By the file's extension unless given.",
+        ),
+    ] = None,
+    source_column: Annotated[
+        str,
+        typer.Option(
+            metavar="COLUMN", help="Of the source: a number from 0, a header's name, a JSON key."
+        ),
+    ] = "0",
+    target_column: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Of the target, in the same way.")
+    ] = "1",
+    header: Annotated[
+        bool, typer.Option("--header", help="The first row names the columns and is no pair.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Describe a file of pairs: rows, lengths, vocabulary, repetitions, bad rows, histograms.
+
+    Rows that cannot be used are counted and listed with line and reason; they do not stop the reading.
+    """
+    from regard.data.description import describe_pairs
+    from regard.data.pair_rows import PairSource
+
+    describe = look_up("action", action, {"describe": describe_pairs})
+    source = PairSource.from_text(
+        file,
+        format=format,
+        source_column=source_column,
+        target_column=target_column,
+        header=header,
+    )
+    description = describe(source)
+    if as_json:
+        print(json.dumps(description.as_json(), indent=2, ensure_ascii=False))
+    else:
+        print(description.as_text())

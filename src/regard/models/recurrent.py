@@ -1,0 +1,220 @@
+"""Recurrent encoder–decoder, with attention in two wirings, or without (the baseline).
+
+    memory_1 … memory_n = encoder(source)        LSTM or GRU layers, one way or both
+    first state         = tanh(W · the encoder's last states)
+    features_t          = decoder(features so far, memory)      see recurrent_decoder.py for the wirings
+    logits_t            = E W features_t + b     E the target embedding (tie="target"),
+                        = W features_t + b       or a matrix of its own (tie="none")
+
+The keys and values that the decoder reads are both the encoder's memory, `hidden_dim` wide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.core.cost import Cost, linear_cost
+from regard.core.masks import Padding
+from regard.core.special_tokens import PAD
+from regard.core.state import Step
+from regard.layers.layer_cost import SequenceShape, cost_of
+from regard.layers.size_rules import require_dropout, require_positive
+from regard.models.recurrent_choices import require_choices, source_mechanism
+from regard.models.recurrent_decoder import Decoded, RecurrentDecoder, RecurrentDecoderState
+from regard.models.recurrent_encoder import Encoded, RecurrentEncoder
+
+# Small enough that logits from a tied embedding start near one another.
+EMBEDDING_STD = 0.1
+
+
+class RecurrentEncoderDecoder(nn.Module):
+    """A sequence-to-sequence model; `core/sequence_model.py` says what its faces answer.
+
+    `mechanism` is a score (dot, scaled_dot, general, additive, location) or "none"; `max_length` bounds
+    the source of a location score alone. `hidden_dim` is the width of the decoder and of
+    the encoder, both directions together. `num_decoder_layers` is `num_layers` unless given.
+    """
+
+    def __init__(
+        self,
+        *,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        embedding_dim: int = 256,
+        hidden_dim: int = 512,
+        num_layers: int = 1,
+        num_decoder_layers: int | None = None,
+        cell: str = "lstm",
+        bidirectional: bool = True,
+        wiring: str = "before",
+        mechanism: str | None = "additive",
+        mechanism_options: dict[str, Any] | None = None,
+        input_feeding: bool = False,
+        dropout: float = 0.2,
+        tie: str = "target",
+        max_length: int = 256,
+    ) -> None:
+        super().__init__()
+        num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
+        require_positive(
+            "RecurrentEncoderDecoder",
+            source_vocabulary=source_vocabulary,
+            target_vocabulary=target_vocabulary,
+            embedding_dim=embedding_dim,
+            hidden_dim=hidden_dim,
+            num_layers=num_layers,
+            num_decoder_layers=num_decoder_layers,
+            max_length=max_length,
+        )
+        require_dropout("RecurrentEncoderDecoder", dropout)
+        require_choices(
+            cell=cell, wiring=wiring, mechanism=mechanism, input_feeding=input_feeding, tie=tie
+        )
+        built = source_mechanism(
+            mechanism, width=hidden_dim, max_length=max_length, options=mechanism_options or {}
+        )
+        self.source_embedding = nn.Embedding(source_vocabulary, embedding_dim, padding_idx=PAD)
+        self.target_embedding = nn.Embedding(target_vocabulary, embedding_dim, padding_idx=PAD)
+        self.encoder = RecurrentEncoder(
+            embedding_dim=embedding_dim,
+            hidden_dim=hidden_dim,
+            num_layers=num_layers,
+            cell=cell,
+            bidirectional=bidirectional,
+            dropout=dropout,
+        )
+        first_dim = num_decoder_layers * hidden_dim
+        self.first_hidden = nn.Linear(hidden_dim, first_dim)
+        self.first_memory = nn.Linear(hidden_dim, first_dim) if cell == "lstm" else None
+        self.decoder = RecurrentDecoder(
+            embedding_dim=embedding_dim,
+            hidden_dim=hidden_dim,
+            num_layers=num_decoder_layers,
+            cell=cell,
+            mechanism=built,
+            attends_before=wiring == "before",
+            input_feeding=input_feeding,
+            dropout=dropout,
+        )
+        tied = tie == "target"
+        self.narrow = nn.Linear(hidden_dim, embedding_dim, bias=False) if tied else None
+        # Tied, the matrix is the embedding's, and not registered a second time.
+        self.output_weight = (
+            None if tied else nn.Parameter(torch.empty(target_vocabulary, hidden_dim))
+        )
+        self.output_bias = nn.Parameter(torch.zeros(target_vocabulary))
+        self.dropout = nn.Dropout(dropout)
+        for embedding in (self.source_embedding, self.target_embedding):
+            nn.init.normal_(embedding.weight, std=EMBEDDING_STD)
+            nn.init.zeros_(embedding.weight[PAD])
+        if self.output_weight is not None:
+            nn.init.normal_(self.output_weight, std=hidden_dim**-0.5)
+
+    def forward(
+        self,
+        source: Int[Tensor, "batch source_length"],
+        source_lengths: Int[Tensor, " batch"],
+        given: Int[Tensor, "batch target_length"],
+    ) -> Float[Tensor, "batch target_length target_vocabulary"]:
+        return self.logits(self.hidden(source, source_lengths, given))
+
+    def hidden(
+        self,
+        source: Int[Tensor, "batch source_length"],
+        source_lengths: Int[Tensor, " batch"],
+        given: Int[Tensor, "batch target_length"],
+    ) -> Float[Tensor, "batch target_length output_dim"]:
+        """The features from which the token after each place of `given` is predicted."""
+        encoded = self._encode(source, source_lengths)
+        state = self._first_state(encoded, source_lengths)
+        return self._to_output(self._decode(state, given).features)
+
+    def logits(
+        self, hidden: Float[Tensor, "*places output_dim"]
+    ) -> Float[Tensor, "*places target_vocabulary"]:
+        """Scores of every token of the target vocabulary."""
+        tied = self.output_weight is None
+        weight = self.target_embedding.weight if tied else self.output_weight
+        return F.linear(hidden, weight, self.output_bias)
+
+    def start(
+        self, source: Int[Tensor, "batch source_length"], source_lengths: Int[Tensor, " batch"]
+    ) -> RecurrentDecoderState:
+        """The state before any target token, the source read and its keys prepared."""
+        return self._first_state(self._encode(source, source_lengths), source_lengths)
+
+    def step(self, state: RecurrentDecoderState, token: Int[Tensor, " batch"]) -> Step:
+        """The logits after one more token, and the new state."""
+        decoded = self._decode(state, token[:, None])
+        return Step(self.logits(self._to_output(decoded.features[:, 0])), decoded.state)
+
+    def weights(
+        self,
+        source: Int[Tensor, "batch source_length"],
+        source_lengths: Int[Tensor, " batch"],
+        given: Int[Tensor, "batch target_length"],
+    ) -> dict[str, Float[Tensor, "batch heads reading read"]]:
+        """How much of each source position every step reads: one attention, or none at all."""
+        mechanism = self.decoder.mechanism
+        if mechanism is None:
+            return {}
+        encoded = self._encode(source, source_lengths)
+        decoded = self._decode(self._first_state(encoded, source_lengths), given)
+        query, key = decoded.queries[:, None], encoded.memory[:, None]
+        return {"cross/0": mechanism.weights(query, key, Padding(source_lengths))}
+
+    def _encode(self, source: Tensor, source_lengths: Tensor) -> Encoded:
+        embedded = self.dropout(self.source_embedding(source))
+        return self.encoder(embedded, Padding(source_lengths))
+
+    def _first_state(self, encoded: Encoded, source_lengths: Tensor) -> RecurrentDecoderState:
+        batch_size = len(source_lengths)
+        layers = (batch_size, len(self.decoder.layers), -1)
+        hidden = torch.tanh(self.first_hidden(encoded.last_hidden)).view(layers)
+        if self.first_memory is None:
+            memory = hidden[..., :0]
+        else:
+            memory = torch.tanh(self.first_memory(encoded.last_memory)).view(layers)
+        return RecurrentDecoderState(
+            hidden=hidden,
+            memory=memory,
+            fed=hidden.new_zeros(batch_size, hidden.shape[2] * self.decoder.input_feeding),
+            source=self.decoder.taken_in(encoded.memory, Padding(source_lengths)),
+            position=torch.zeros_like(source_lengths),
+        )
+
+    def _decode(self, state: RecurrentDecoderState, given: Tensor) -> Decoded:
+        return self.decoder(self.dropout(self.target_embedding(given)), state)
+
+    def _to_output(self, features: Tensor) -> Tensor:
+        dropped = self.dropout(features)
+        return dropped if self.narrow is None else self.narrow(dropped)
+
+    def cost(self, *, batch_size: int, source_length: int, target_length: int) -> Cost:
+        """What `logits(hidden(...))` takes, forward."""
+        source = SequenceShape(batch_size=batch_size, length=source_length)
+        target = SequenceShape(
+            batch_size=batch_size, length=target_length, context_length=source_length
+        )
+        total = Cost(parameters=self.source_embedding.weight.numel())
+        total += Cost(parameters=self.target_embedding.weight.numel())
+        total += self.encoder.cost(source)
+        for first in filter(None, (self.first_hidden, self.first_memory)):
+            numbers = batch_size * first.out_features
+            tanh = Cost(functions=numbers, memory=numbers, sequential_steps=1)
+            total += cost_of(first, rows=batch_size) + tanh
+        total += self.decoder.cost(target)
+        if self.narrow is not None:
+            total += cost_of(self.narrow, rows=target.rows)
+        vocabulary, width = self.target_embedding.weight.shape
+        if self.output_weight is not None:
+            width = self.output_weight.shape[1]
+            total += Cost(parameters=self.output_weight.numel())
+        logits = linear_cost(rows=target.rows, in_features=width, out_features=vocabulary)
+        return total + replace(logits, parameters=vocabulary)

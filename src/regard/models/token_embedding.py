@@ -1,0 +1,60 @@
+"""Token embedding: a learned vector for every token, which may also score the tokens to come.
+
+    embed    √model_dim · E[token]
+    logits   hidden · Eᵀ                 (Press and Wolf 2017; Vaswani et al. 2017, section 3.4)
+
+Vectors start with length about 1, so that logits do too, and are scaled up where they are read.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.core.cost import Cost, linear_cost
+from regard.core.errors import RegardError
+from regard.layers.size_rules import require_positive
+
+
+class TokenEmbedding(nn.Module):
+    """One table; a model that ties embeddings uses it in several places."""
+
+    def __init__(self, *, vocabulary: int, model_dim: int) -> None:
+        super().__init__()
+        require_positive("TokenEmbedding", vocabulary=vocabulary, model_dim=model_dim)
+        self.table = nn.Embedding(vocabulary, model_dim)
+        nn.init.normal_(self.table.weight, std=model_dim**-0.5)
+        self.scale = math.sqrt(model_dim)
+
+    def forward(
+        self, tokens: Int[Tensor, "batch length"]
+    ) -> Float[Tensor, "batch length model_dim"]:
+        try:
+            return F.embedding(tokens, self.table.weight) * self.scale
+        except IndexError:
+            raise RegardError(
+                f"Tokens from {int(tokens.min())} to {int(tokens.max())} were given to an embedding "
+                f"of {self.table.num_embeddings}: they must be from 0 to below that. Build the model "
+                "with the size of the vocabulary that numbered the tokens."
+            ) from None
+
+    def logits(
+        self, hidden: Float[Tensor, "*places model_dim"]
+    ) -> Float[Tensor, "*places vocabulary"]:
+        """How well each token's vector fits the hidden features."""
+        return F.linear(hidden, self.table.weight)
+
+    def cost(self, *, rows: int) -> Cost:
+        """Looking up so many tokens: no product."""
+        return Cost(
+            memory=2 * rows * self.table.embedding_dim, parameters=self.table.weight.numel()
+        )
+
+    def logits_cost(self, *, rows: int) -> Cost:
+        """What `logits` takes, the parameters not counted again."""
+        width, vocabulary = self.table.embedding_dim, self.table.num_embeddings
+        product = linear_cost(rows=rows, in_features=width, out_features=vocabulary)
+        return Cost(products=product.products, memory=product.memory, sequential_steps=1)

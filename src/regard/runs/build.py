@@ -1,0 +1,60 @@
+"""A spec becomes objects: the one place where a task and a model are built and put together."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.core.pair_batch import PairBatch
+from regard.core.sequence_model import Decode
+from regard.models import build_model
+from regard.models.decoding import decode
+from regard.runs.spec import RunSpec
+from regard.tasks import task_class
+from regard.tasks.pair_task import PairTask
+from regard.tasks.pair_vocabularies import PairVocabularies
+
+# A backward pass takes two products for each one of the forward pass.
+FORWARD_AND_BACKWARD = 3
+
+
+def build_task(spec: RunSpec, *, vocabularies: PairVocabularies | None = None) -> PairTask:
+    """The task, its files read; while training it is evaluated with the quickest decoding."""
+    return task_class(spec.task).from_options(
+        spec.task_options,
+        seed=spec.seed,
+        decode=partial(decode, beam_size=1),
+        vocabularies=vocabularies,
+    )
+
+
+def best_decoding(spec: RunSpec) -> Decode:
+    """The decoding that the final scores are made with."""
+    options = spec.task_options
+    return partial(decode, beam_size=options.beam_size, length_penalty=options.length_penalty)
+
+
+def build_spec_model(spec: RunSpec, vocabularies: PairVocabularies) -> nn.Module:
+    """The model, its weights drawn from the spec's seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(spec.seed)
+        return build_model(
+            spec.model,
+            source_vocabulary=vocabularies.source.size,
+            target_vocabulary=vocabularies.target.size,
+            **spec.model_options,
+        )
+
+
+def operations_of(model: Any, batch: PairBatch) -> int:
+    """What one training step on this batch takes, padded places included."""
+    cost = model.cost(
+        batch_size=batch.source.shape[0],
+        source_length=batch.source.shape[1],
+        target_length=batch.given.shape[1],
+    )
+    operations: int = FORWARD_AND_BACKWARD * cost.operations
+    return operations

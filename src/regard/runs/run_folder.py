@@ -1,0 +1,91 @@
+"""What lies in a run's folder.
+
+spec.json               what was asked for, in full
+vocabulary.json         text to token numbers and back
+metrics.jsonl           loss, learning rate and dev scores, step by step; the same bits every time
+timing.jsonl            how long it took, which is never the same
+checkpoint.safetensors  where to go on from
+model.safetensors       the weights that were kept
+record.json             what came of it: scores, counts, versions
+bad_rows.txt            rows left out of the data, if there were any
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from regard.core.errors import RegardError
+from regard.core.whole_file import require_writable, write_whole
+
+
+class RunFolder:
+    """The files of one run, by name."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.spec = path / "spec.json"
+        self.vocabulary = path / "vocabulary.json"
+        self.metrics = path / "metrics.jsonl"
+        self.checkpoint = path / "checkpoint.safetensors"
+        self.model = path / "model.safetensors"
+        self.record = path / "record.json"
+        self.bad_rows = path / "bad_rows.txt"
+
+    @classmethod
+    def existing(cls, path: Path) -> RunFolder:
+        """The folder of a run that was begun before."""
+        folder = cls(path)
+        if not folder.spec.is_file():
+            raise RegardError(
+                f"'{path}' is not a run: it has no spec.json. Give the folder that `regard train` named, "
+                "such as runs/pronounce-1."
+            )
+        return folder
+
+    @classmethod
+    def next_free(cls, name: str, *, parent: Path = Path("runs")) -> RunFolder:
+        """`runs/NAME-1`, or the first number that is free."""
+        number = 1
+        while (parent / f"{name}-{number}").exists():
+            number += 1
+        return cls(parent / f"{name}-{number}")
+
+    def require_new(self) -> None:
+        """Refuse a folder that holds a run already, or that cannot be one."""
+        if self.spec.exists():
+            raise RegardError(
+                f"'{self.path}' already holds a run. Go on with it (regard train --resume {self.path}), "
+                "or choose another folder with --out."
+            )
+        if self.path.exists() and not self.path.is_dir():
+            raise RegardError(f"'{self.path}' is a file. Choose a folder with --out.")
+        require_writable(self.spec)
+
+    def make(self) -> None:
+        """Make the folder, if it is not there."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RegardError(
+                f"The folder '{self.path}' cannot be made ({error.strerror}). Choose another with --out."
+            ) from error
+
+    def write_json(self, path: Path, value: Any) -> None:
+        """Write JSON so that a reader finds the old file or the new one."""
+        write_whole(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+    def read_json(self, path: Path) -> Any:
+        """Read JSON back."""
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise RegardError(
+                f"'{path}' cannot be read ({error.strerror}). The run was perhaps stopped before it was "
+                f"written: regard train --resume {self.path}"
+            ) from error
+        except ValueError as error:
+            raise RegardError(
+                f"'{path}' is not JSON ({error}). Restore it, or train the run anew."
+            ) from error

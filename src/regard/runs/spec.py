@@ -1,0 +1,143 @@
+"""What a run is, in full: the task, the model, the training, the seed.
+
+A spec is written as sections, in a recipe (TOML), in a run folder (JSON) or in Python alike:
+
+    {"task": {"name": "pronounce", ...}, "model": {"name": "transformer", ...},
+     "training": {"steps": 5000, ...}, "seed": 0}
+
+Every key is checked against the signature of what it is for.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from regard.core.errors import RegardError
+from regard.core.names import unknown_name
+from regard.models import model_class
+from regard.runs.typed_options import typed_options
+from regard.tasks import task_class
+from regard.tasks.pair_options import PairOptions
+from regard.training.options import TrainingOptions
+
+SECTIONS = ("task", "model", "training")
+VOCABULARY_SIZES = ("source_vocabulary", "target_vocabulary")  # the data decides these
+
+Sections = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """A checked spec."""
+
+    task: str
+    task_options: PairOptions
+    model: str
+    model_options: dict[str, Any]
+    training: TrainingOptions
+    seed: int = 0
+
+    @classmethod
+    def from_sections(cls, sections: Mapping[str, Any]) -> Self:
+        """The spec that these sections describe."""
+        for name in sections:
+            if name not in (*SECTIONS, "seed"):
+                raise unknown_name("section", name, (*SECTIONS, "seed"))
+        task, task_options = _named(sections, "task")
+        model, model_options = _named(sections, "model")
+        options_class = task_class(task).options_class
+        seed = sections.get("seed", 0)
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+            raise RegardError(f"seed={seed!r}: it must be a whole number from 0 to 2**63 - 1.")
+        return cls(
+            task=task,
+            task_options=options_class(
+                **typed_options(options_class, task_options, section="task")
+            ),
+            model=model,
+            model_options=typed_options(
+                model_class(model),
+                model_options,
+                section="model",
+                given_elsewhere=VOCABULARY_SIZES,
+            ),
+            training=TrainingOptions(
+                **typed_options(TrainingOptions, sections.get("training", {}), section="training")
+            ),
+            seed=seed,
+        )
+
+    def as_sections(self) -> Sections:
+        """The sections, every option of the task and the training written out."""
+        return {
+            "task": {"name": self.task, **asdict(self.task_options)},
+            "model": {"name": self.model, **self.model_options},
+            "training": self.training.as_dict(),
+            "seed": self.seed,
+        }
+
+
+def _named(sections: Mapping[str, Any], section: str) -> tuple[str, dict[str, Any]]:
+    options = sections.get(section)
+    if not isinstance(options, Mapping) or not isinstance(options.get("name"), str):
+        raise RegardError(
+            f"The section '{section}' has no name. Write one, such as "
+            f'{section}.name="{"pronounce" if section == "task" else "transformer"}".'
+        )
+    return options["name"], {key: value for key, value in options.items() if key != "name"}
+
+
+def merged(sections: Sections, changes: Mapping[str, Any]) -> Sections:
+    """Sections with some keys replaced; of a section, the keys not named in `changes` stay.
+
+    Another model or task than before keeps none of the options of the one it replaces.
+    """
+    result: Sections = {**sections}
+    for name, change in changes.items():
+        before = result.get(name)
+        if isinstance(change, Mapping) and isinstance(before, Mapping):
+            replaced = "name" in change and change["name"] != before.get("name")
+            result[name] = {**({} if replaced else before), **change}
+        else:
+            result[name] = change
+    return result
+
+
+def settings_as_sections(settings: Iterable[str]) -> Sections:
+    """Words such as `model.num_layers=3` as sections; what is no Python literal is a text.
+
+    >>> settings_as_sections(["model.num_layers=3", "model.mechanism=additive", "seed=1"])
+    {'model': {'num_layers': 3, 'mechanism': 'additive'}, 'seed': 1}
+    """
+    sections: Sections = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        section, dot, key = name.strip().partition(".")
+        if not equals or not section or bool(dot) != bool(key):
+            raise RegardError(
+                f"--set {setting}: write it as SECTION.OPTION=VALUE, such as --set model.num_layers=3."
+            )
+        value = _value(text.strip())
+        if key:
+            inner = sections.setdefault(section, {})
+            if not isinstance(inner, dict):
+                raise RegardError(
+                    f"--set {setting}: '{section}' was given a value of its own before."
+                )
+            inner[key] = value
+        else:
+            sections[section] = value
+    return sections
+
+
+def _value(text: str) -> Any:
+    words: dict[str, Any] = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

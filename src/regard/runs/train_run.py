@@ -1,0 +1,152 @@
+"""A spec becomes a run folder: the data is read, the model trained, the kept weights scored."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.core.errors import RegardError
+from regard.core.whole_file import write_whole
+from regard.runs.build import best_decoding, build_spec_model, build_task, operations_of
+from regard.runs.run_folder import RunFolder
+from regard.runs.spec import RunSpec, Sections
+from regard.runs.weights_file import load_weights
+from regard.tasks.pair_task import PairTask
+from regard.tasks.pair_vocabularies import PairVocabularies
+from regard.training.loop import train
+from regard.training.outcome import Outcome
+from regard.training.watchers import Watcher
+
+Record = dict[str, Any]
+
+
+def spec_of(folder: RunFolder) -> RunSpec:
+    """The spec of a run that was begun before."""
+    sections: Sections = folder.read_json(folder.spec)
+    return RunSpec.from_sections(sections)
+
+
+def begin_run(
+    spec: RunSpec,
+    folder: RunFolder,
+    *,
+    watchers: Sequence[Watcher] = (),
+    tell: Callable[[str], None] = lambda _: None,
+) -> Record | None:
+    """Train a new run to its end; the record, or None if interrupted. `tell` as for `resume_run`.
+
+    Its folder is written only once the data was read and the model built, so that a mistake in
+    what was asked leaves nothing behind.
+    """
+    folder.require_new()
+    tell("reading the data")
+    task = build_task(spec)
+    model = build_spec_model(spec, task.corpus.vocabularies)
+    folder.make()
+    folder.write_json(folder.vocabulary, task.corpus.vocabularies.as_json())
+    folder.write_json(folder.spec, spec.as_sections())
+    return _trained(spec, task, model, folder, watchers=watchers, tell=tell)
+
+
+def resume_run(
+    folder: RunFolder,
+    *,
+    watchers: Sequence[Watcher] = (),
+    tell: Callable[[str], None] = lambda _: None,
+) -> Record | None:
+    """Train a run to its end from where it stopped; the record, or None if interrupted.
+
+    `tell` is given a line of text about each stage.
+    """
+    if folder.record.is_file():
+        raise RegardError(
+            f"The run '{folder.path}' is finished: its scores are in {folder.record}. To train longer, "
+            "begin a run with a larger budget."
+        )
+    spec = spec_of(folder)
+    tell("reading the data")
+    vocabularies = PairVocabularies.from_json(folder.read_json(folder.vocabulary))
+    task = build_task(spec, vocabularies=vocabularies)
+    model = build_spec_model(spec, vocabularies)
+    return _trained(spec, task, model, folder, watchers=watchers, tell=tell)
+
+
+def _trained(
+    spec: RunSpec,
+    task: PairTask,
+    model: nn.Module,
+    folder: RunFolder,
+    *,
+    watchers: Sequence[Watcher] = (),
+    tell: Callable[[str], None] = lambda _: None,
+) -> Record | None:
+    if task.corpus.bad.count:
+        write_whole(folder.bad_rows, "\n".join(map(str, task.corpus.bad.rows)) + "\n")
+        tell(f"{task.corpus.bad.summary()}\n  listed in {folder.bad_rows}")
+    tell(_description(spec, task, model))
+    needs_operations = spec.training.operations is not None
+    outcome = train(
+        model=model,
+        task=task,
+        options=spec.training,
+        folder=folder.path,
+        seed=spec.seed,
+        operations=partial(operations_of, model) if needs_operations else None,
+        watchers=watchers,
+        resume=folder.checkpoint.is_file(),
+    )
+    if outcome.stopped == "interrupted":
+        return None
+    tell("scoring the kept weights")
+    record = _record(spec, task, model, outcome, folder)
+    folder.write_json(folder.record, record)
+    return record
+
+
+def _description(spec: RunSpec, task: PairTask, model: nn.Module) -> str:
+    corpus = task.corpus
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    return (
+        f"{len(corpus.train):,} pairs to learn from, {len(corpus.dev):,} to develop on, "
+        f"{len(corpus.test):,} to test on; vocabularies of {corpus.vocabularies.source.size:,} and "
+        f"{corpus.vocabularies.target.size:,}; {spec.model} with {parameters:,} parameters"
+    )
+
+
+def _record(
+    spec: RunSpec, task: PairTask, model: nn.Module, outcome: Outcome, folder: RunFolder
+) -> Record:
+    """Scores of the kept weights, decoded as well as the task's options ask, and how they came about."""
+    from regard import __version__
+
+    load_weights(model, folder.model)
+    model.eval()
+    task.decode = best_decoding(spec)
+    scores = {}
+    with torch.inference_mode():
+        for part in ("dev", "test"):
+            held_out = getattr(task.corpus, part)
+            if len(held_out):
+                scores[part] = task.evaluate_on(model, held_out)
+    return {
+        "spec": spec.as_sections(),
+        "scores": scores,
+        "outcome": asdict(outcome),
+        "data": {
+            "train_pairs": len(task.corpus.train),
+            "train_fingerprint": task.corpus.train.fingerprint(),
+            "bad_rows": task.corpus.bad.count,
+        },
+        "versions": {
+            "regard": __version__,
+            "torch": str(torch.__version__),
+            "python": platform.python_version(),
+        },
+        "threads": torch.get_num_threads(),
+    }

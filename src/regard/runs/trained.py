@@ -1,0 +1,147 @@
+"""A run folder becomes a model again: `load(RUN)` to predict, to look, to score."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.alignment_record import AlignmentRecord
+from regard.core.errors import RegardError
+from regard.core.sequence_model import Decode
+from regard.core.special_tokens import END, START
+from regard.models.decoding import decode
+from regard.runs.build import build_spec_model
+from regard.runs.run_folder import RunFolder
+from regard.runs.spec import RunSpec
+from regard.runs.train_run import spec_of
+from regard.runs.weights_file import load_weights
+from regard.tasks import task_class
+from regard.tasks.pair_task import predict
+from regard.tasks.pair_vocabularies import PairVocabularies
+
+TEXTS_AT_A_TIME = 512
+
+
+class TrainedRun:
+    """A trained model with its vocabularies; made by `load`."""
+
+    def __init__(
+        self, *, folder: RunFolder, spec: RunSpec, model: nn.Module, vocabularies: PairVocabularies
+    ) -> None:
+        self.folder = folder
+        self.spec = spec
+        self.model = model
+        self.vocabularies = vocabularies
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Scores and counts, once the run is finished."""
+        record: dict[str, Any] = self.folder.read_json(self.folder.record)
+        return record
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The rows of metrics.jsonl."""
+        lines = self.folder.metrics.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    def predict(
+        self,
+        texts: Iterable[str],
+        *,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+    ) -> list[str]:
+        """What the model writes for each text; decoded as the spec says unless told otherwise."""
+        return list(self.predict_each(texts, beam_size=beam_size, length_penalty=length_penalty))
+
+    def predict_each(
+        self,
+        texts: Iterable[str],
+        *,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+    ) -> Iterator[str]:
+        """As `predict`, a block of texts at a time, in order; an empty text gives an empty text."""
+        decoding = self._decoding(beam_size, length_penalty)
+        stream = iter(texts)
+        while block := [text.strip() for text in islice(stream, TEXTS_AT_A_TIME)]:
+            filled = [text for text in block if text]
+            written = iter(predict(self.model, filled, self.vocabularies, decoding))
+            for text in block:
+                yield next(written) if text else ""
+
+    def score(
+        self,
+        pairs: str | PathLike[str],
+        *,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+    ) -> dict[str, float]:
+        """The task's metrics on a file of pairs."""
+        task = task_class(self.spec.task)
+        part = task.held_out(str(pairs), self.spec.task_options)
+        if not len(part):
+            raise RegardError(f"'{pairs}' has no pairs to score.")
+        predicted = self.predict(part.sources, beam_size=beam_size, length_penalty=length_penalty)
+        return task.scores(predicted, part.answers)
+
+    def alignment(self, text: str, *, beam_size: int | None = None) -> AlignmentRecord:
+        """Who read whom while the model wrote its output for one text."""
+        if not text.strip():
+            raise RegardError(
+                "There is nothing to look at: the text is empty. Give a word or more."
+            )
+        source = torch.tensor([[*self.vocabularies.source.encode(text.strip()), END]])
+        lengths = torch.tensor([source.shape[1]])
+        hypothesis = self._decoding(beam_size, None)(self.model, source, lengths)[0]
+        given = torch.tensor([[START, *hypothesis.tokens]])
+        with torch.inference_mode():
+            weights: dict[str, Tensor] = self.model.weights(source, lengths, given)  # type: ignore[operator]
+        cross = {name: values[0] for name, values in weights.items() if name.startswith("cross")}
+        if not cross:
+            raise RegardError(
+                f"The model of '{self.folder.path}' has no attention over its source, so there is nothing "
+                "to look at. Train one with a mechanism: --set model.mechanism=additive."
+            )
+        return AlignmentRecord(
+            title=f"{text.strip()} → {self.vocabularies.target.decode(hypothesis.tokens)}",
+            source_tokens=tuple(self.vocabularies.source.tokens_of(source[0].tolist())),
+            output_tokens=tuple(self.vocabularies.target.tokens_of([*hypothesis.tokens, END])),
+            maps={
+                name: tuple(tuple(tuple(row) for row in head) for head in values.tolist())
+                for name, values in cross.items()
+            },
+        )
+
+    def unknown_characters(self, texts: Sequence[str]) -> int:
+        """How many tokens of these texts the model has never seen."""
+        from regard.core.special_tokens import UNKNOWN
+
+        return sum(ids.count(UNKNOWN) for ids in self.vocabularies.source.encode_all(texts))
+
+    def _decoding(self, beam_size: int | None, length_penalty: float | None) -> Decode:
+        options = self.spec.task_options
+        return partial(
+            decode,
+            beam_size=options.beam_size if beam_size is None else beam_size,
+            length_penalty=options.length_penalty if length_penalty is None else length_penalty,
+        )
+
+
+def load(run: str | PathLike[str]) -> TrainedRun:
+    """The trained model of a run folder, ready to use."""
+    folder = RunFolder.existing(Path(run))
+    spec = spec_of(folder)
+    vocabularies = PairVocabularies.from_json(folder.read_json(folder.vocabulary))
+    model = build_spec_model(spec, vocabularies)
+    load_weights(model, folder.model)
+    return TrainedRun(folder=folder, spec=spec, model=model.eval(), vocabularies=vocabularies)

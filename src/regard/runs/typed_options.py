@@ -1,0 +1,50 @@
+"""Options checked against a signature: the signature of what they are for is their schema."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, ValidationError, create_model
+
+from regard.core.construction import known_options
+from regard.core.errors import RegardError
+from regard.core.names import unknown_name
+
+
+def typed_options(
+    kind: Callable[..., object],
+    options: Mapping[str, Any],
+    *,
+    section: str,
+    given_elsewhere: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """The options, each turned into the type that `kind` asks for.
+
+    An option that `kind` does not have is refused, and the known ones are listed; those of
+    `given_elsewhere` are not the user's to give. `section` is what errors call the place: "model".
+    """
+    known = [name for name in known_options(kind) if name not in given_elsewhere]
+    for name in options:
+        if name not in known:
+            raise unknown_name("option", f"{section}.{name}", [f"{section}.{key}" for key in known])
+    function = kind.__init__ if inspect.isclass(kind) else kind
+    hints = get_type_hints(function)
+    fields: dict[str, Any] = {name: (hints.get(name, Any), ...) for name in options}
+    schema = create_model(
+        "Options",
+        __config__=ConfigDict(
+            extra="forbid", protected_namespaces=(), arbitrary_types_allowed=True
+        ),
+        **fields,
+    )
+    try:
+        checked = schema(**options)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = str(fault["loc"][0])
+        # pydantic's messages read "Input should be a valid integer, …".
+        rule = fault["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+        raise RegardError(f"{section}.{name}={options[name]!r}: it must be {rule}.") from error
+    return {name: getattr(checked, name) for name in options}

@@ -1,0 +1,154 @@
+"""A task on pairs of texts: read one, write the other. What differs between such tasks is the score.
+
+The loss is the cross-entropy of every next token, with label smoothing. Decoding is handed in, since a
+task knows no model.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch.nn import functional as F
+
+from regard.core.errors import RegardError
+from regard.core.names import look_up
+from regard.core.pair_batch import PairBatch
+from regard.core.sequence_model import Decode
+from regard.core.task import Loss
+from regard.data.bad_rows import BadRows
+from regard.data.batching import Batches, evaluation_batches, token_batches
+from regard.data.pair_rows import PairSource
+from regard.data.token_store import TokenStore
+from regard.tasks.pair_corpus import HeldOut, PairCorpus, source_of
+from regard.tasks.pair_options import PairOptions
+from regard.tasks.pair_vocabularies import PairVocabularies
+
+PLACES_AT_A_TIME = 8192  # decoding keeps no gradients, so its batches may be larger
+
+
+class PairTask(ABC):
+    """Given its corpus; made from options by `from_options`."""
+
+    options_class: ClassVar[type[PairOptions]]
+    # name of a score → whether a smaller one is better
+    metrics: ClassVar[dict[str, bool]]
+    # whether rows with one source are several right answers to it
+    groups_answers: ClassVar[bool]
+    default_format: ClassVar[str | None] = None
+
+    def __init__(
+        self, *, corpus: PairCorpus, options: PairOptions, seed: int, decode: Decode
+    ) -> None:
+        self.corpus = corpus
+        self.options = options
+        self.seed = seed
+        self.decode = decode
+        self.metric = options.metric or next(iter(self.metrics))
+        self.lower_is_better = look_up("metric", self.metric, self.metrics)
+        if not len(corpus.dev):
+            raise RegardError(
+                "There is nothing held out to evaluate on. Give a file with --dev, or raise "
+                f"task.dev_share={options.dev_share}."
+            )
+
+    @classmethod
+    def from_options(
+        cls,
+        options: PairOptions,
+        *,
+        seed: int,
+        decode: Decode,
+        vocabularies: PairVocabularies | None = None,
+    ) -> PairTask:
+        """Read the files the options name."""
+        corpus = PairCorpus.read(
+            options,
+            pairs=cls.training_pairs(options),
+            group=cls.groups_answers,
+            vocabularies=vocabularies,
+        )
+        return cls(corpus=corpus, options=options, seed=seed, decode=decode)
+
+    @classmethod
+    @abstractmethod
+    def training_pairs(cls, options: PairOptions) -> PairSource:
+        """What is learned from."""
+
+    @classmethod
+    @abstractmethod
+    def scores(cls, predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
+        """Every metric of these predictions."""
+
+    @classmethod
+    def held_out(cls, text: str, options: PairOptions) -> HeldOut:
+        """A file of pairs to score a model on, other than those of the options."""
+        source = source_of(options, text, default_format=cls.default_format)
+        rows = source.rows(bad=BadRows(skip=options.skip_bad_rows))
+        return HeldOut.of(((row.source, row.target) for row in rows), group=cls.groups_answers)
+
+    def epoch(self, number: int) -> Batches:
+        """The batches of one pass, filled by tokens, pairs of like length together."""
+        return token_batches(
+            self.corpus.train,
+            max_tokens=self.options.batch_tokens,
+            seed=self.seed,
+            epoch=number,
+        )
+
+    def loss(self, model: Any, batch: PairBatch) -> Loss:
+        """Cross-entropy summed over the predicted tokens; padded places are not even projected."""
+        hidden = model.hidden(batch.source, batch.source_lengths, batch.given)
+        predicted = batch.predicted
+        total = F.cross_entropy(
+            model.logits(hidden[predicted]),
+            batch.wanted[predicted],
+            label_smoothing=self.options.label_smoothing if model.training else 0.0,
+            reduction="sum",
+        )
+        return Loss(total, batch.num_predictions)
+
+    def evaluate(self, model: Any) -> dict[str, float]:
+        """Scores on the part held out for development, and the loss without smoothing."""
+        return self.evaluate_on(model, self.corpus.dev)
+
+    def evaluate_on(self, model: Any, part: HeldOut) -> dict[str, float]:
+        """Scores on any part."""
+        store = self._store(part)
+        total, count = 0.0, 0
+        for batch in evaluation_batches(store, max_tokens=_places(store)):
+            loss = self.loss(model, batch)
+            total, count = total + loss.total.item(), count + loss.count
+        predicted = predict(model, part.sources, self.corpus.vocabularies, self.decode)
+        return {"loss": total / count, **self.scores(predicted, part.answers)}
+
+    def _store(self, part: HeldOut) -> TokenStore:
+        vocabularies = self.corpus.vocabularies
+        sources = vocabularies.source.encode_all(part.sources)
+        first = vocabularies.target.encode_all(answers[0] for answers in part.answers)
+        return TokenStore.build(zip(sources, first, strict=True))
+
+
+def predict(
+    model: Any, sources: Sequence[str], vocabularies: PairVocabularies, decode: Decode
+) -> list[str]:
+    """What the model writes for each text, in their order."""
+    store = TokenStore.build((ids, ()) for ids in vocabularies.source.encode_all(sources))
+    outputs = [""] * len(sources)
+    batches = evaluation_batches(store, max_tokens=_places(store))
+    with torch.inference_mode():
+        for index in range(len(batches)):
+            batch = batches[index]
+            hypotheses = decode(model, batch.source, batch.source_lengths)
+            for row, hypothesis in zip(batches.indices(index), hypotheses, strict=True):
+                outputs[row] = vocabularies.target.decode(hypothesis.tokens)
+    return outputs
+
+
+def _places(store: TokenStore) -> int:
+    """A batch size that takes the longest item too."""
+    if not len(store):
+        return PLACES_AT_A_TIME
+    return max(PLACES_AT_A_TIME, int((store.source_lengths + store.target_lengths).max()) + 3)

@@ -1,0 +1,45 @@
+"""The table of models: listed without torch, built by name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from regard.core.errors import RegardError
+from regard.models import MODELS, build_model, model_class
+from regard.models.recurrent import RecurrentEncoderDecoder
+
+
+def test_listing_does_not_import_torch() -> None:
+    program = (
+        "import sys, regard.models; assert 'torch' not in sys.modules; print(*regard.models.MODELS)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.split() == list(MODELS) == ["transformer", "recurrent"]
+
+
+def test_every_entry_says_what_it_is() -> None:
+    for entry in MODELS.values():
+        assert entry.summary
+        assert entry.reference
+
+
+def test_a_model_is_built_by_name() -> None:
+    assert model_class("recurrent") is RecurrentEncoderDecoder
+    model = build_model("recurrent", source_vocabulary=9, target_vocabulary=11, hidden_dim=4)
+    assert isinstance(model, RecurrentEncoderDecoder)
+    assert model.source_embedding.num_embeddings == 9
+    assert model.target_embedding.num_embeddings == 11
+
+
+def test_unknown_names_and_options_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(RegardError, match=r"Unknown model 'recurent'. Did you mean 'recurrent'\?"):
+        build_model("recurent", source_vocabulary=9, target_vocabulary=9)
+    with pytest.raises(
+        RegardError, match=r"Unknown option of model 'recurrent' 'depth'.*hidden_dim"
+    ):
+        build_model("recurrent", source_vocabulary=9, target_vocabulary=9, depth=2)
