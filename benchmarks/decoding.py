@@ -1,10 +1,10 @@
 """The bars of decoding: 64 German sentences, 3 + 3 layers of width 256, two threads, float32.
 
-The rivals are Hugging Face's Marian (`generate`) and CTranslate2, and all three hold the same weights
-and are given the same numbers. The weights are random, and the vectors of PAD, START and END are zero: their logit
-is then 0, below the best of 8,000, so nothing ends early and everyone takes exactly as many
-steps as the limit says, for every sentence: the mean length of the English side. That greedy search then
-says the same in all three is checked too.
+The rivals are Hugging Face's Marian (`generate`) and CTranslate2. All three hold the same weights and
+are given the same sentences. The weights are random, and the vectors of PAD, START and END are zero:
+their logit is then 0, below the best of 8,000, so that nothing ends early and everyone takes as many
+steps as the limit says, for every sentence: the mean length of the English side. That all three say
+the same is checked too.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import tempfile
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,7 @@ def sentences() -> tuple[Tensor, Tensor, int]:
     numbers = {word: number for number, word in enumerate(kept, start=len(SPECIAL_TOKENS))}
     german = lines(corpus / "test_2016_flickr.de.gz")[:SENTENCES]
     english = lines(corpus / "test_2016_flickr.en.gz")[:SENTENCES]
-    rows = [
-        torch.tensor([*(numbers.get(word, UNKNOWN) for word in line), END]) for line in german
-    ]
+    rows = [torch.tensor([*(numbers.get(word, UNKNOWN) for word in line), END]) for line in german]
     lengths = torch.tensor([len(row) for row in rows])
     steps = round(sum(len(line) + 1 for line in english) / SENTENCES)
     return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD), lengths, steps
@@ -101,7 +100,8 @@ def marian(ours: Transformer) -> Any:
         forced_eos_token_id=None,
         decoder_start_token_id=START,
     )
-    theirs = MarianMTModel(config).eval()
+    theirs: Any = MarianMTModel(config)
+    theirs.eval()
     state = {
         "final_logits_bias": torch.zeros(1, VOCABULARY),
         "model.shared.weight": ours.output.table.weight,
@@ -148,8 +148,10 @@ def block_names(block: Any, *, prefix: str) -> dict[str, Tensor]:
 @contextmanager
 def ctranslate(theirs: Any) -> Iterator[Any]:
     """CTranslate2's translator of the Marian model, in single precision."""
-    import ctranslate2
-    from ctranslate2.converters.transformers import BartLoader
+    import ctranslate2  # type: ignore[import-untyped]
+    from ctranslate2.converters.transformers import (  # type: ignore[import-untyped]
+        BartLoader,
+    )
 
     theirs.config.normalize_before = False
     theirs.config.normalize_embedding = False
@@ -183,9 +185,7 @@ def decoding() -> Iterator[Finding]:
     attended = (source != PAD).long()
 
     def we(beam_size: int, *, cached: bool = True) -> list[list[int]]:
-        found = decode(
-            ours, source, lengths, beam_size=beam_size, max_length=steps, cached=cached
-        )
+        found = decode(ours, source, lengths, beam_size=beam_size, max_length=steps, cached=cached)
         return [list(hypothesis.tokens) for hypothesis in found]
 
     def hugging_face(beam_size: int) -> list[list[int]]:
@@ -209,7 +209,9 @@ def decoding() -> Iterator[Finding]:
         for name, beam_size in (("greedy", 1), ("beam 4", 4)):
             rivals: list[Callable[[int], list[list[int]]]] = [we, hugging_face, ctranslate2]
             said = [rival(beam_size) for rival in rivals]
-            for rival, one, other in zip(rivals[1:], *zip(*pairwise(said), strict=True), strict=True):
+            for rival, one, other in zip(
+                rivals[1:], *zip(*pairwise(said), strict=True), strict=True
+            ):
                 same = sum(a == b for a, b in zip(one, other, strict=True)) / SENTENCES
                 yield Finding(
                     f"{name}: share of sentences that {rival.__name__} says alike",
@@ -218,9 +220,12 @@ def decoding() -> Iterator[Finding]:
             uncached = we(beam_size, cached=False)
             same = sum(a == b for a, b in zip(said[0], uncached, strict=True)) / SENTENCES
             yield Finding(
-                f"{name}: share of sentences equal without a cache", same, 1.0, larger_is_better=True
+                f"{name}: share of sentences equal without a cache",
+                same,
+                1.0,
+                larger_is_better=True,
             )
-            calls = [lambda r=rival: r(beam_size) for rival in rivals]  # type: ignore[misc]
+            calls = [partial(rival, beam_size) for rival in rivals]
             mine, face, fast = median_seconds(calls, repeats=9)
             detail = f"({mine * 1e3:.0f} ms; {face * 1e3:.0f}; {fast * 1e3:.0f}; {steps} steps)"
             yield Finding(

@@ -81,11 +81,12 @@ def run_killed(
         running = launch(number > 0)
         while running.poll() is None and _listing(folder) == before:
             time.sleep(0.0005)
-        moment = time.monotonic() + chance.uniform(0.0, 0.8 * seconds / kills)
+        moment = time.monotonic() + chance.uniform(0.0, 0.6 * seconds / kills)
         in_writing = chance.random() < 0.4
         while running.poll() is None and time.monotonic() < moment:
             time.sleep(0.0005)
-        while running.poll() is None and in_writing and not _remains(folder):
+        latest = moment + (0.2 * seconds / kills if in_writing else 0.0)
+        while running.poll() is None and time.monotonic() < latest and not _remains(folder):
             pass  # a small file is written within a millisecond: no time to sleep
         running.kill()
         if running.wait() != -signal.SIGKILL:

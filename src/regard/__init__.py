@@ -1,4 +1,4 @@
-"""Build, check, price and look into attention mechanisms, on evidence.
+"""Build, train, check, price and look into attention mechanisms, on evidence.
 
     from regard import MultiHead, build_mechanism
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from regard.layers.context_pooling import ContextPooling
     from regard.layers.convolution import Convolution
     from regard.layers.decoder_block import DecoderBlock
+    from regard.layers.dropout import Dropout
     from regard.layers.encoder_block import EncoderBlock
     from regard.layers.feed_forward import FeedForward
     from regard.layers.layer_cost import SequenceShape
@@ -35,11 +36,18 @@ if TYPE_CHECKING:
     from regard.layers.sinusoidal import SinusoidalPositions
     from regard.layers.structured_pooling import StructuredPooling
     from regard.mechanisms import MECHANISMS, build_mechanism
+    from regard.models import MODELS, build_model
+    from regard.models.decoding import decode
+    from regard.models.recurrent import RecurrentEncoderDecoder
+    from regard.models.transformer import Transformer
+    from regard.runs.spec import RunSpec
+    from regard.runs.trained import load
 
 __version__ = "0.1.0"
 
 __all__ = [
     "MECHANISMS",
+    "MODELS",
     "Alibi",
     "Allowed",
     "AttentionShape",
@@ -49,6 +57,7 @@ __all__ = [
     "Cost",
     "Counter",
     "DecoderBlock",
+    "Dropout",
     "EncoderBlock",
     "FeedForward",
     "LearnedPositions",
@@ -57,17 +66,23 @@ __all__ = [
     "MultiHead",
     "Padding",
     "Recurrent",
+    "RecurrentEncoderDecoder",
     "RegardError",
     "Rotary",
+    "RunSpec",
     "SequenceShape",
     "SinusoidalPositions",
     "StructuredPooling",
+    "Transformer",
     "Window",
     "build_mechanism",
+    "build_model",
     "build_position",
     "check_mechanism",
+    "decode",
     "frobenius_penalty",
     "keep_freed_memory",
+    "load",
     "pairwise_kl_penalty",
 ]
 
@@ -81,26 +96,34 @@ _MODULE_OF = {
     "Cost": "regard.core.cost",
     "Counter": "regard.core.counter",
     "DecoderBlock": "regard.layers.decoder_block",
+    "Dropout": "regard.layers.dropout",
     "EncoderBlock": "regard.layers.encoder_block",
     "FeedForward": "regard.layers.feed_forward",
     "LearnedPositions": "regard.layers.learned",
     "MECHANISMS": "regard.mechanisms",
+    "MODELS": "regard.models",
     "Mask": "regard.core.masks",
     "Mechanism": "regard.core.mechanism",
     "MultiHead": "regard.layers.multi_head",
     "Padding": "regard.core.masks",
     "Recurrent": "regard.layers.recurrent",
+    "RecurrentEncoderDecoder": "regard.models.recurrent",
     "RegardError": "regard.core.errors",
     "Rotary": "regard.layers.rotary",
+    "RunSpec": "regard.runs.spec",
     "SequenceShape": "regard.layers.layer_cost",
     "SinusoidalPositions": "regard.layers.sinusoidal",
     "StructuredPooling": "regard.layers.structured_pooling",
+    "Transformer": "regard.models.transformer",
     "Window": "regard.core.masks",
     "build_mechanism": "regard.mechanisms",
+    "build_model": "regard.models",
     "build_position": "regard.layers.positions",
     "check_mechanism": "regard.conformance",
+    "decode": "regard.models.decoding",
     "frobenius_penalty": "regard.layers.penalties",
     "keep_freed_memory": "regard.core.allocator",
+    "load": "regard.runs.trained",
     "pairwise_kl_penalty": "regard.layers.penalties",
 }
 

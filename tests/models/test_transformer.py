@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import regard.models.transformer
 from regard.core.counter import Counter
 from regard.core.errors import RegardError
 from regard.core.sequence_model import SequenceModel
@@ -99,6 +100,11 @@ def test_steps_with_every_position(position: str, norm_first: bool) -> None:
     assert_steps_are_the_forward(
         transformer(position=position, norm_first=norm_first, model_dim=36, num_kv_heads=1)
     )
+
+
+def test_the_source_may_be_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regard.models.transformer, "ROWS_ENCODED_TOGETHER", 2)
+    assert_steps_are_the_forward(transformer())
 
 
 def test_states_branch_and_merge() -> None:

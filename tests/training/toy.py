@@ -120,7 +120,7 @@ class ToyTask:
 
 
 # Each mixes an optimiser with an averaging, so that all are killed.
-MIXTURES = [
+MIXTURES: list[dict[str, Any]] = [
     {"optimizer": "adamw", "averaging": "exponential"},
     {"optimizer": "adamw", "averaging": "last", "average_last": 3, "accumulate": 2},
     {"optimizer": "muon", "averaging": "none"},
@@ -138,7 +138,7 @@ def main(words: list[str] | None = None) -> None:
     given = parser.parse_args(words)
     torch.set_num_threads(1)
     given.folder.mkdir(parents=True, exist_ok=True)
-    options: dict[str, Any] = MIXTURES[given.seed % len(MIXTURES)]
+    options = MIXTURES[given.seed % len(MIXTURES)]
     train(
         model=ToyModel(seed=given.seed, width=64),
         task=ToyTask(batches=17, notes=given.folder / "order.txt", pause=0.002),

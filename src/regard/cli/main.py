@@ -65,7 +65,7 @@ def overview() -> str:
     lines = [
         "Usage: regard VERB [OPTIONS]",
         "",
-        "Build, check, price and look into attention mechanisms, on evidence.",
+        "Build, train, check, price and look into attention mechanisms, on evidence.",
         "",
         "Verbs:",
         *(f"  {name:<{width}}  {verb.help}" for name, verb in VERBS.items()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,6 +27,13 @@ def run(
     score: Annotated[
         str | None, typer.Option(metavar="PAIRS", help="Score the model on this file of pairs.")
     ] = None,
+    format: Annotated[  # noqa: A002 — the word users know
+        str | None,
+        typer.Option(help="Of the pairs: tsv, csv, jsonl, dictionary or lines."),
+    ] = None,
+    skip_bad_rows: Annotated[
+        bool, typer.Option("--skip-bad-rows", help="Leave bad pairs out and list them.")
+    ] = False,
     attention: Annotated[
         Path | None,
         typer.Option(metavar="PICTURE", help="Draw what was read for one TEXT: .svg or .png."),
@@ -39,6 +46,7 @@ def run(
 ) -> None:
     """Predict for texts, for the lines of a file, or score a file of pairs. Order is kept."""
     from regard.core.whole_file import require_writable
+    from regard.data.bad_rows import BadRows
     from regard.runs.trained import load
 
     asked = [texts is not None and bool(texts), file is not None, score is not None]
@@ -47,44 +55,74 @@ def run(
             "Give one of three: texts, --file with a text a line, or --score with pairs. "
             f'For example: regard predict {run_folder} "some text"'
         )
-    if attention is not None and (texts is None or len(texts) != 1):
-        raise RegardError(f"--attention {attention} draws one input: give exactly one text.")
+    if score is None and (format is not None or skip_bad_rows):
+        raise RegardError("--format and --skip-bad-rows are about pairs: give them with --score.")
+    if attention is not None:
+        from regard.views.figure_file import require_figure_suffix
+
+        if texts is None or len(texts) != 1:
+            raise RegardError(f"--attention {attention} draws one input: give exactly one text.")
+        require_figure_suffix(attention)
+    for text in texts or []:
+        _require_decoded(text)
     for target in (out, attention):
         if target is not None:
             require_writable(target)
     trained = load(run_folder)
+    decoding: dict[str, Any] = {"beam_size": beam, "length_penalty": length_penalty}
+    written: Iterator[str]
     if score is not None:
-        _print_scores(
-            trained.score(score, beam_size=beam, length_penalty=length_penalty), as_json=as_json
-        )
-        return
-    lines = iter(texts) if texts else _lines_of(file)
-    outputs = trained.predict_each(lines, beam_size=beam, length_penalty=length_penalty)
-    written = (_as_json(output) if as_json else output for output in outputs)
-    if out is None:
-        for output in written:
-            typer.echo(output)
+        bad = BadRows(skip=skip_bad_rows)
+        scores = trained.score(score, format=format, bad=bad, **decoding)
+        if bad.count:
+            typer.echo(bad.summary(), err=True)
+        written = _score_lines(scores, as_json=as_json)
     else:
-        _write_lines(out, written)
+        outputs = trained.predict_each(iter(texts) if texts else _lines_of(file), **decoding)
+        written = (_output_line(output, as_json=as_json) for output in outputs)
     if attention is not None and texts:
         from regard.views.alignment import draw_alignment
 
-        draw_alignment(trained.alignment(texts[0], beam_size=beam), path=attention)
+        draw_alignment(trained.alignment(texts[0], **decoding), path=attention)
         typer.echo(f"wrote {attention}", err=True)
+    if out is None:
+        for line in written:
+            typer.echo(line)
+    else:
+        _write_lines(out, written)
+
+
+def _require_decoded(text: str) -> None:
+    """Refuse a text whose bytes were not text in the encoding of the terminal."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        shown = text.encode(errors="backslashreplace").decode()
+        raise RegardError(
+            f"The text '{shown}' has bytes at letter {error.start + 1} that are not text in the "
+            "encoding of this terminal. Type it anew, in UTF-8."
+        ) from error
 
 
 def _lines_of(file: Path | None) -> Iterator[str]:
     """The lines of a file, or of standard input, one at a time."""
     if file is None or str(file) == "-":
-        for line in sys.stdin:
-            yield line.rstrip("\r\n")
+        for number, raw in enumerate(sys.stdin.buffer, start=1):
+            try:
+                yield raw.decode("utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise RegardError(
+                    f"Line {number} of the input is not UTF-8. Convert it."
+                ) from error
         return
     from regard.data.bad_rows import BadRows
     from regard.data.text_lines import TextFile
 
-    text_file = TextFile(path=file, max_line_bytes=MAX_LINE_BYTES)
-    for line in text_file.lines(bad=BadRows(skip=False)):
-        yield line.text or ""
+    bad = BadRows(skip=True)
+    for line in TextFile(path=file, max_line_bytes=MAX_LINE_BYTES).lines(bad=bad):
+        if line.text is None:
+            raise RegardError(f"{bad.rows[0]}. Every line gets an output, so fix the line.")
+        yield line.text
 
 
 def _write_lines(path: Path, lines: Iterator[str]) -> None:
@@ -96,17 +134,19 @@ def _write_lines(path: Path, lines: Iterator[str]) -> None:
             target.write(f"{line}\n".encode())
 
 
-def _as_json(output: str) -> str:
-    import json
-
-    return json.dumps({"output": output}, ensure_ascii=False)
-
-
-def _print_scores(scores: dict[str, float], *, as_json: bool) -> None:
+def _output_line(output: str, *, as_json: bool) -> str:
     import json
 
     if as_json:
-        typer.echo(json.dumps(scores))
+        return json.dumps({"output": output}, ensure_ascii=False)
+    return output.replace("\n", " ")  # a line an output, whatever the model has learned to write
+
+
+def _score_lines(scores: dict[str, float], *, as_json: bool) -> Iterator[str]:
+    import json
+
+    if as_json:
+        yield json.dumps(scores)
         return
     for name, value in scores.items():
-        typer.echo(f"{name:>9}  {value:.4f}")
+        yield f"{name:>9}  {value:.4f}"

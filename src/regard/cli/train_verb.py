@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from regard.runs.run_folder import RunFolder
 
 FILE_OPTIONS = ("pairs", "dev", "test")
+MOST_THREADS = 1024  # torch ends without a word where the system has no room for its threads
 
 
 def run(
@@ -71,8 +72,8 @@ def run(
     from regard.runs.train_run import begin_run, resume_run
 
     if threads is not None:
-        if threads < 1:
-            raise RegardError(f"--threads {threads}: use 1 or more.")
+        if not 1 <= threads <= MOST_THREADS:
+            raise RegardError(f"--threads {threads}: use 1 or more, up to {MOST_THREADS}.")
         torch.set_num_threads(threads)
     keep_freed_memory()
     folder: RunFolder
@@ -120,7 +121,7 @@ def asked_sections(
     """The recipe with everything that was asked for put over it; files by their full paths."""
     from regard.core.names import look_up
     from regard.runs.recipe_files import read_recipe
-    from regard.runs.spec import merged
+    from regard.runs.spec import merged, require_sections
     from regard.tasks import TASKS
 
     if task is None and recipe is None:
@@ -130,13 +131,15 @@ def asked_sections(
     if task is not None:
         look_up("task", task, TASKS)
     sections = read_recipe(recipe or str(task))
+    require_sections(sections)
     named = sections.get("task", {}).get("name")
     if task is not None and named != task:
         raise RegardError(
             f"The recipe '{recipe}' is for the task '{named}', not '{task}'. Choose another recipe."
         )
-    sections = merged(sections, {"task": task_options})
+    # Another task by --set begins without options, so those of the command line come after it.
     sections = merged(sections, changes)
+    sections = merged(sections, {"task": task_options})
     given_budget = {key: value for key, value in budget.items() if value is not None}
     if given_budget:
         # A budget on the command line replaces that of the recipe, whatever it counts.
@@ -152,7 +155,9 @@ def asked_sections(
 
 def full_paths(files: str) -> str:
     """The same file or two files, so that a run can be resumed from anywhere."""
-    if Path(files).exists() or "," not in files:
+    from regard.data.text_lines import is_there
+
+    if "," not in files or is_there(Path(files)):
         return str(Path(files).absolute())
     return ",".join(str(Path(file.strip()).absolute()) for file in files.split(","))
 
@@ -164,7 +169,7 @@ def _watchers(folder: RunFolder, tensorboard: bool) -> list[Any]:
     if tensorboard:
         from regard.training.tensorboard import TensorBoard
 
-        watchers.append(TensorBoard(folder.path / "tensorboard"))
+        watchers.append(TensorBoard(folder.tensorboard))
     return watchers
 
 

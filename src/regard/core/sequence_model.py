@@ -75,6 +75,7 @@ class Hypothesis(NamedTuple):
     score: float
 
 
+@runtime_checkable
 class Decode(Protocol):
     """Decoding with everything but the source settled, handed to those who may not know how."""
 

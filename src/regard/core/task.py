@@ -6,19 +6,17 @@ The task owns its data and its loss, so that the loop has nothing to know about 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
 
 
-@dataclass(frozen=True)
-class Loss:
-    """A loss summed over `count` predictions; the mean is what is reported and followed."""
+class Loss(NamedTuple):
+    """A loss summed over `num_predictions`; the mean is what is reported and followed."""
 
     total: Float[Tensor, ""]
-    count: int
+    num_predictions: int
 
 
 class Batch(Protocol):

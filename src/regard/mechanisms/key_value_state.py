@@ -37,6 +37,11 @@ class KeyValueState(NamedTuple):
         return self.key_positions != NO_TOKEN
 
     @property
+    def is_begun(self) -> bool:
+        """Whether every row has taken in a token."""
+        return self.position.numel() > 0 and int(self.position.min()) > 0
+
+    @property
     def is_full(self) -> bool:
         """Whether every slot of every row holds a token: there is one at least, and no padding."""
         slots = self.key.shape[2]

@@ -17,6 +17,7 @@ from regard.core.cost import AttentionShape, Cost
 from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import Capabilities, Mechanism, ScoreBias, repeat_heads
 from regard.core.normalise import softmax_over_keys
+from regard.core.state import Step
 from regard.mechanisms.key_value_state import KeyValueState
 
 
@@ -126,7 +127,26 @@ class ScoredMechanism(Mechanism):
         mask: Mask = NO_MASK,
     ) -> KeyValueState:
         refuse_misextended(key, value, mask)
-        extended = state.append(self.remember(key), value, mask)
+        return self._bounded(state.append(self.remember(key), value, mask))
+
+    def step(
+        self,
+        state: KeyValueState,
+        query: Float[Tensor, "batch heads new_length query_dim"],
+        key: Float[Tensor, "batch kv_heads new_length key_dim"],
+        value: Float[Tensor, "batch kv_heads new_length value_dim"],
+        *,
+        bias: ScoreBias | None = None,
+        **extras: Tensor,
+    ) -> Step:
+        if query.shape[2] != 1:
+            return super().step(state, query, key, value, bias=bias, **extras)
+        # One token, as decoding has it: what `extend` would check was just made by a layer.
+        state = self._bounded(state.append(self.remember(key), value, NO_MASK))
+        return Step(self.read(state, query, bias=bias), state)
+
+    def _bounded(self, extended: KeyValueState) -> KeyValueState:
+        """The state within what the mechanism sees."""
         if self.sight.radius is not None:
             return extended.latest(self.sight.radius + 1)
         if self.capabilities.max_length is not None:

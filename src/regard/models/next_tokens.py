@@ -25,8 +25,8 @@ class Candidates(NamedTuple):
 def likeliest(logits: Float[Tensor, "rows vocabulary"], *, count: int) -> Candidates:
     """The `count` best tokens of each row, or all there are; PAD and START are never said."""
     log_probabilities = torch.log_softmax(logits, dim=-1)
-    for token in NEVER_SAID:
-        log_probabilities[:, token] = float("-inf")
+    for never in NEVER_SAID:
+        log_probabilities[:, never] = float("-inf")
     count = min(count, logits.shape[1])
     pieces = logits.shape[1] // PIECE
     if pieces < 2 * count:

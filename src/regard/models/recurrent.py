@@ -26,8 +26,9 @@ from regard.core.state import Step
 from regard.layers.layer_cost import SequenceShape, cost_of
 from regard.layers.size_rules import require_dropout, require_positive
 from regard.models.recurrent_choices import require_choices, source_mechanism
-from regard.models.recurrent_decoder import Decoded, RecurrentDecoder, RecurrentDecoderState
+from regard.models.recurrent_decoder import RecurrentDecoder
 from regard.models.recurrent_encoder import Encoded, RecurrentEncoder
+from regard.models.recurrent_state import Decoded, RecurrentDecoderState
 
 # Small enough that logits from a tied embedding start near one another.
 EMBEDDING_STD = 0.1
@@ -116,6 +117,11 @@ class RecurrentEncoderDecoder(nn.Module):
         if self.output_weight is not None:
             nn.init.normal_(self.output_weight, std=hidden_dim**-0.5)
 
+    @property
+    def output_matrix(self) -> Float[Tensor, "target_vocabulary output_dim"]:
+        """What turns features into logits."""
+        return self.target_embedding.weight if self.output_weight is None else self.output_weight
+
     def forward(
         self,
         source: Int[Tensor, "batch source_length"],
@@ -139,9 +145,7 @@ class RecurrentEncoderDecoder(nn.Module):
         self, hidden: Float[Tensor, "*places output_dim"]
     ) -> Float[Tensor, "*places target_vocabulary"]:
         """Scores of every token of the target vocabulary."""
-        tied = self.output_weight is None
-        weight = self.target_embedding.weight if tied else self.output_weight
-        return F.linear(hidden, weight, self.output_bias)
+        return F.linear(hidden, self.output_matrix, self.output_bias)
 
     def start(
         self, source: Int[Tensor, "batch source_length"], source_lengths: Int[Tensor, " batch"]
@@ -212,9 +216,8 @@ class RecurrentEncoderDecoder(nn.Module):
         total += self.decoder.cost(target)
         if self.narrow is not None:
             total += cost_of(self.narrow, rows=target.rows)
-        vocabulary, width = self.target_embedding.weight.shape
         if self.output_weight is not None:
-            width = self.output_weight.shape[1]
             total += Cost(parameters=self.output_weight.numel())
+        vocabulary, width = self.output_matrix.shape
         logits = linear_cost(rows=target.rows, in_features=width, out_features=vocabulary)
-        return total + replace(logits, parameters=vocabulary)
+        return total + replace(logits, parameters=self.output_bias.numel())

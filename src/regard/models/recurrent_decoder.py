@@ -14,10 +14,9 @@ A decoding step is the same call for one token.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple, Self
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
@@ -27,35 +26,8 @@ from regard.core.state import State
 from regard.layers.layer_cost import SequenceShape, cost_of
 from regard.layers.recurrent import Recurrent, RecurrentState
 from regard.models.recurrent_cell import CELL_STEPS, Carried, SteppedCell
+from regard.models.recurrent_state import Decoded, RecurrentDecoderState
 from regard.models.step_products import StepProducts
-
-
-class RecurrentDecoderState(NamedTuple):
-    """Where the decoder stands: its layers, the features fed back, and the source it reads."""
-
-    hidden: Float[Tensor, "batch layers hidden_dim"]
-    memory: Float[Tensor, "batch layers memory_dim"]
-    fed: Float[Tensor, "batch fed_dim"]
-    source: State | None
-    position: Int[Tensor, " batch"]
-
-    def select(self, index: Int[Tensor, " rows"]) -> Self:
-        """The state whose row r is this state's row index[r]."""
-        return self._replace(
-            hidden=self.hidden.index_select(0, index),
-            memory=self.memory.index_select(0, index),
-            fed=self.fed.index_select(0, index),
-            source=None if self.source is None else self.source.select(index),
-            position=self.position.index_select(0, index),
-        )
-
-
-class Decoded(NamedTuple):
-    """The features of every new place, what asked the source for them, and the state reached."""
-
-    features: Float[Tensor, "batch length hidden_dim"]
-    queries: Float[Tensor, "batch length hidden_dim"]
-    state: RecurrentDecoderState
 
 
 class RecurrentDecoder(nn.Module):

@@ -2,17 +2,21 @@
 
 spec.json               what was asked for, in full
 vocabulary.json         text to token numbers and back
+data.json               how much data there is, with fingerprints that show any later change
 metrics.jsonl           loss, learning rate and dev scores, step by step; the same bits every time
 timing.jsonl            how long it took, which is never the same
 checkpoint.safetensors  where to go on from
 model.safetensors       the weights that were kept
 record.json             what came of it: scores, counts, versions
 bad_rows.txt            rows left out of the data, if there were any
+tensorboard             a folder of events, if they were asked for
 """
 
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +31,14 @@ class RunFolder:
         self.path = path
         self.spec = path / "spec.json"
         self.vocabulary = path / "vocabulary.json"
+        self.data = path / "data.json"
         self.metrics = path / "metrics.jsonl"
+        self.timing = path / "timing.jsonl"
         self.checkpoint = path / "checkpoint.safetensors"
         self.model = path / "model.safetensors"
         self.record = path / "record.json"
         self.bad_rows = path / "bad_rows.txt"
+        self.tensorboard = path / "tensorboard"
 
     @classmethod
     def existing(cls, path: Path) -> RunFolder:
@@ -72,14 +79,30 @@ class RunFolder:
                 f"The folder '{self.path}' cannot be made ({error.strerror}). Choose another with --out."
             ) from error
 
+    def clear(self) -> None:
+        """Remove what a run wrote that never got under way; files that are not its own stay."""
+        own = (self.spec, self.vocabulary, self.data, self.metrics, self.timing, self.bad_rows)
+        for file in own:
+            file.unlink(missing_ok=True)
+        shutil.rmtree(self.tensorboard, ignore_errors=True)
+        if not any(self.path.iterdir()):
+            self.path.rmdir()
+
     def write_json(self, path: Path, value: Any) -> None:
         """Write JSON so that a reader finds the old file or the new one."""
         write_whole(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
     def read_json(self, path: Path) -> Any:
         """Read JSON back."""
+        return self._parsed(path, json.loads)
+
+    def read_rows(self, path: Path) -> Any:
+        """Read a file with a JSON value on every line."""
+        return self._parsed(path, lambda text: [json.loads(line) for line in text.splitlines()])
+
+    def _parsed(self, path: Path, parse: Callable[[str], Any]) -> Any:
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
+            return parse(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise RegardError(
                 f"'{path}' cannot be read ({error.strerror}). The run was perhaps stopped before it was "

@@ -24,6 +24,12 @@ from regard.tasks.pair_options import PairOptions
 from regard.training.options import TrainingOptions
 
 SECTIONS = ("task", "model", "training")
+# section → an option of it, as an error shows it
+EXAMPLES = {
+    "task": 'task.name="pronounce"',
+    "model": 'model.name="transformer"',
+    "training": "training.steps=1000",
+}
 VOCABULARY_SIZES = ("source_vocabulary", "target_vocabulary")  # the data decides these
 
 Sections = dict[str, Any]
@@ -43,9 +49,7 @@ class RunSpec:
     @classmethod
     def from_sections(cls, sections: Mapping[str, Any]) -> Self:
         """The spec that these sections describe."""
-        for name in sections:
-            if name not in (*SECTIONS, "seed"):
-                raise unknown_name("section", name, (*SECTIONS, "seed"))
+        require_sections(sections)
         task, task_options = _named(sections, "task")
         model, model_options = _named(sections, "model")
         options_class = task_class(task).options_class
@@ -80,12 +84,27 @@ class RunSpec:
         }
 
 
-def _named(sections: Mapping[str, Any], section: str) -> tuple[str, dict[str, Any]]:
-    options = sections.get(section)
-    if not isinstance(options, Mapping) or not isinstance(options.get("name"), str):
+def require_sections(sections: object) -> None:
+    """Refuse what is not a table of known sections, each a table of options."""
+    if not isinstance(sections, Mapping):
         raise RegardError(
-            f"The section '{section}' has no name. Write one, such as "
-            f'{section}.name="{"pronounce" if section == "task" else "transformer"}".'
+            f"A spec is a table of the sections {', '.join(SECTIONS)}, but this is {sections!r}."
+        )
+    for name, options in sections.items():
+        if name not in (*SECTIONS, "seed"):
+            raise unknown_name("section", name, (*SECTIONS, "seed"))
+        if name in SECTIONS and not isinstance(options, Mapping):
+            raise RegardError(
+                f"The section '{name}' is {options!r}, but it must be a table of options. Set one "
+                f"option at a time, such as {EXAMPLES[name]}."
+            )
+
+
+def _named(sections: Mapping[str, Any], section: str) -> tuple[str, dict[str, Any]]:
+    options = sections.get(section, {})
+    if not isinstance(options.get("name"), str):
+        raise RegardError(
+            f"The section '{section}' has no name. Write one, such as {EXAMPLES[section]}."
         )
     return options["name"], {key: value for key, value in options.items() if key != "name"}
 
@@ -116,7 +135,8 @@ def settings_as_sections(settings: Iterable[str]) -> Sections:
     for setting in settings:
         name, equals, text = setting.partition("=")
         section, dot, key = name.strip().partition(".")
-        if not equals or not section or bool(dot) != bool(key):
+        whole_section = section in SECTIONS and not key
+        if not equals or not section or bool(dot) != bool(key) or whole_section:
             raise RegardError(
                 f"--set {setting}: write it as SECTION.OPTION=VALUE, such as --set model.num_layers=3."
             )
@@ -134,7 +154,7 @@ def settings_as_sections(settings: Iterable[str]) -> Sections:
 
 
 def _value(text: str) -> Any:
-    words: dict[str, Any] = {"true": True, "false": False, "none": None}
+    words = {"true": True, "false": False}
     if text.lower() in words:
         return words[text.lower()]
     try:

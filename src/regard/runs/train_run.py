@@ -19,6 +19,7 @@ from regard.runs.spec import RunSpec, Sections
 from regard.runs.weights_file import load_weights
 from regard.tasks.pair_task import PairTask
 from regard.tasks.pair_vocabularies import PairVocabularies
+from regard.training.folder_lock import folder_locked
 from regard.training.loop import train
 from regard.training.outcome import Outcome
 from regard.training.watchers import Watcher
@@ -41,17 +42,26 @@ def begin_run(
 ) -> Record | None:
     """Train a new run to its end; the record, or None if interrupted. `tell` as for `resume_run`.
 
-    Its folder is written only once the data was read and the model built, so that a mistake in
-    what was asked leaves nothing behind.
+    Its folder is written only once the data was read and the model built, and removed if there is
+    an error before the first checkpoint, so that a mistake in what was asked leaves nothing behind.
     """
     folder.require_new()
     tell("reading the data")
     task = build_task(spec)
     model = build_spec_model(spec, task.corpus.vocabularies)
+    folder.require_new()  # again: another run may have begun there meanwhile
     folder.make()
     folder.write_json(folder.vocabulary, task.corpus.vocabularies.as_json())
+    folder.write_json(folder.data, task.corpus.facts())
     folder.write_json(folder.spec, spec.as_sections())
-    return _trained(spec, task, model, folder, watchers=watchers, tell=tell)
+    try:
+        return _trained(spec, task, model, folder, watchers=watchers, tell=tell)
+    except RegardError:
+        # Some mistakes show at the first batch only, such as texts longer than the model takes.
+        if not folder.checkpoint.exists():
+            with folder_locked(folder.path):  # not from under another process
+                folder.clear()
+        raise
 
 
 def resume_run(
@@ -73,8 +83,24 @@ def resume_run(
     tell("reading the data")
     vocabularies = PairVocabularies.from_json(folder.read_json(folder.vocabulary))
     task = build_task(spec, vocabularies=vocabularies)
+    _require_same_data(task, folder)
     model = build_spec_model(spec, vocabularies)
     return _trained(spec, task, model, folder, watchers=watchers, tell=tell)
+
+
+def _require_same_data(task: PairTask, folder: RunFolder) -> None:
+    """Refuse to go on with other data: the run would end as neither of the two."""
+    if not folder.data.is_file():
+        return
+    before, now = folder.read_json(folder.data), task.corpus.facts()
+    if before != now:
+        changed = [
+            key for key in now if not isinstance(before, dict) or before.get(key) != now[key]
+        ]
+        raise RegardError(
+            f"The data changed since the run '{folder.path}' began ({', '.join(changed)}; see "
+            f"{folder.data}). Restore the files as they were, or begin a new run."
+        )
 
 
 def _trained(
@@ -87,7 +113,9 @@ def _trained(
     tell: Callable[[str], None] = lambda _: None,
 ) -> Record | None:
     if task.corpus.bad.count:
-        write_whole(folder.bad_rows, "\n".join(map(str, task.corpus.bad.rows)) + "\n")
+        # In the order of the files, whichever pass over them found a row bad.
+        rows = sorted(task.corpus.bad.rows)
+        write_whole(folder.bad_rows, "\n".join(map(str, rows)) + "\n")
         tell(f"{task.corpus.bad.summary()}\n  listed in {folder.bad_rows}")
     tell(_description(spec, task, model))
     needs_operations = spec.training.operations is not None
@@ -138,11 +166,7 @@ def _record(
         "spec": spec.as_sections(),
         "scores": scores,
         "outcome": asdict(outcome),
-        "data": {
-            "train_pairs": len(task.corpus.train),
-            "train_fingerprint": task.corpus.train.fingerprint(),
-            "bad_rows": task.corpus.bad.count,
-        },
+        "data": task.corpus.facts(),
         "versions": {
             "regard": __version__,
             "torch": str(torch.__version__),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from os import PathLike
@@ -17,6 +17,7 @@ from regard.core.alignment_record import AlignmentRecord
 from regard.core.errors import RegardError
 from regard.core.sequence_model import Decode
 from regard.core.special_tokens import END, START
+from regard.data.bad_rows import BadRows
 from regard.models.decoding import decode
 from regard.runs.build import build_spec_model
 from regard.runs.run_folder import RunFolder
@@ -50,8 +51,8 @@ class TrainedRun:
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """The rows of metrics.jsonl."""
-        lines = self.folder.metrics.read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines]
+        rows: list[dict[str, Any]] = self.folder.read_rows(self.folder.metrics)
+        return rows
 
     def predict(
         self,
@@ -85,24 +86,34 @@ class TrainedRun:
         *,
         beam_size: int | None = None,
         length_penalty: float | None = None,
+        format: str | None = None,  # noqa: A002 — the word users know
+        bad: BadRows | None = None,
     ) -> dict[str, float]:
-        """The task's metrics on a file of pairs."""
+        """The task's metrics on a file of pairs; bad rows are an error, unless `bad` takes them in.
+
+        The `format` is that of the run's own files, or follows from the name, unless it is given.
+        """
         task = task_class(self.spec.task)
-        part = task.held_out(str(pairs), self.spec.task_options)
-        if not len(part):
-            raise RegardError(f"'{pairs}' has no pairs to score.")
+        options = self.spec.task_options
+        part = task.held_out(
+            str(pairs),
+            replace(options, format=format) if format else options,
+            bad=BadRows() if bad is None else bad,
+        )
         predicted = self.predict(part.sources, beam_size=beam_size, length_penalty=length_penalty)
         return task.scores(predicted, part.answers)
 
-    def alignment(self, text: str, *, beam_size: int | None = None) -> AlignmentRecord:
-        """Who read whom while the model wrote its output for one text."""
+    def alignment(
+        self, text: str, *, beam_size: int | None = None, length_penalty: float | None = None
+    ) -> AlignmentRecord:
+        """Who read whom while the model wrote its output for one text, decoded as by `predict`."""
         if not text.strip():
             raise RegardError(
                 "There is nothing to look at: the text is empty. Give a word or more."
             )
         source = torch.tensor([[*self.vocabularies.source.encode(text.strip()), END]])
         lengths = torch.tensor([source.shape[1]])
-        hypothesis = self._decoding(beam_size, None)(self.model, source, lengths)[0]
+        hypothesis = self._decoding(beam_size, length_penalty)(self.model, source, lengths)[0]
         given = torch.tensor([[START, *hypothesis.tokens]])
         with torch.inference_mode():
             weights: dict[str, Tensor] = self.model.weights(source, lengths, given)  # type: ignore[operator]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from pydantic import ConfigDict, ValidationError, create_model
 
@@ -32,6 +32,12 @@ def typed_options(
     function = kind.__init__ if inspect.isclass(kind) else kind
     hints = get_type_hints(function)
     fields: dict[str, Any] = {name: (hints.get(name, Any), ...) for name in options}
+    for name, value in options.items():
+        hint = hints.get(name, Any)
+        # A number is asked for, and pydantic would take true for 1.
+        if isinstance(value, bool) and not {bool, Any} & {hint, *get_args(hint)}:
+            raise RegardError(f"{section}.{name}={value}: it must not be true or false.")
+    options = {name: _nothing(value, hints.get(name, Any)) for name, value in options.items()}
     schema = create_model(
         "Options",
         __config__=ConfigDict(
@@ -48,3 +54,12 @@ def typed_options(
         rule = fault["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
         raise RegardError(f"{section}.{name}={options[name]!r}: it must be {rule}.") from error
     return {name: getattr(checked, name) for name in options}
+
+
+def _nothing(value: Any, hint: Any) -> Any:
+    """None for the word "none", which neither TOML nor a command line can else say.
+
+    Where a text is allowed, "none" may be a choice like any other, and stays.
+    """
+    kinds = get_args(hint)
+    return None if value == "none" and type(None) in kinds and str not in kinds else value

@@ -6,14 +6,19 @@ tokens are kept, in a compact store. Held-out texts are kept as texts, since the
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
 from regard.core.errors import RegardError
 from regard.data.bad_rows import BadRows
+from regard.data.normal_text import normal_text
 from regard.data.pair_rows import PairRow, PairSource
+from regard.data.row_formats import EXTENSIONS
 from regard.data.split import part_of
 from regard.data.token_store import TokenStore
 from regard.tasks.pair_options import PairOptions
@@ -30,16 +35,20 @@ class HeldOut:
     answers: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[str, str]], *, group: bool) -> Self:
-        """Rows of (source, answer); with `group`, rows of one source are one item."""
+    def of(cls, rows: Iterable[tuple[str, str]], *, group: bool, lowercase: bool = False) -> Self:
+        """Rows of (source, answer); with `group`, rows of one source are one item.
+
+        With `lowercase`, sources that differ in capitals only are one source, spelled as the first.
+        """
         items: list[tuple[str, tuple[str, ...]]]
         if not group:
             items = [(source, (answer,)) for source, answer in rows]
         else:
-            grouped: dict[str, dict[str, None]] = {}
+            grouped: dict[str, tuple[str, dict[str, None]]] = {}
             for source, answer in rows:
-                grouped.setdefault(source, {})[answer] = None
-            items = [(source, tuple(answers)) for source, answers in grouped.items()]
+                key = normal_text(source, lowercase=lowercase)
+                grouped.setdefault(key, (source, {}))[1][answer] = None
+            items = [(source, tuple(answers)) for source, answers in grouped.values()]
         return cls(
             sources=tuple(source for source, _ in items),
             answers=tuple(answers for _, answers in items),
@@ -47,6 +56,11 @@ class HeldOut:
 
     def __len__(self) -> int:
         return len(self.sources)
+
+    def fingerprint(self) -> str:
+        """A hash of all texts in their order."""
+        text = json.dumps([self.sources, self.answers])
+        return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +80,13 @@ class PairCorpus:
         *,
         pairs: PairSource,
         group: bool,
+        default_format: str | None = None,
         vocabularies: PairVocabularies | None = None,
     ) -> Self:
-        """Read the files; known `vocabularies` are used again, as when a run is resumed."""
+        """Read the files; known `vocabularies` are used again, as when a run is resumed.
+
+        `group` as for `HeldOut.of`; `default_format` as for `source_of`.
+        """
         bad = BadRows(skip=options.skip_bad_rows)
         unheard = BadRows(skip=True)  # every later pass meets the same bad rows again
         if vocabularies is None:
@@ -89,20 +107,39 @@ class PairCorpus:
         return cls(
             vocabularies=vocabularies,
             train=train,
-            dev=_held_out(options, pairs, "dev", bad, group=group),
-            test=_held_out(options, pairs, "test", bad, group=group),
+            dev=_held_out(options, pairs, "dev", bad, group=group, default_format=default_format),
+            test=_held_out(options, pairs, "test", bad, group=group, default_format=default_format),
             bad=bad,
         )
 
+    def facts(self) -> dict[str, Any]:
+        """How much there is of each part, and a fingerprint that shows any later change."""
+        return {
+            "train_pairs": len(self.train),
+            "train_fingerprint": self.train.fingerprint(),
+            "dev_items": len(self.dev),
+            "dev_fingerprint": self.dev.fingerprint(),
+            "test_items": len(self.test),
+            "test_fingerprint": self.test.fingerprint(),
+            "bad_rows": self.bad.count,
+        }
+
 
 def source_of(options: PairOptions, text: str, *, default_format: str | None = None) -> PairSource:
-    """The file or files that an option names, with the columns of the task."""
-    return PairSource.from_text(
+    """The file or files that an option names, with the columns of the task.
+
+    `default_format` is that of one file whose name does not say its format.
+    """
+    source = PairSource.from_text(
         text,
-        format=options.format or default_format,
+        format=options.format,
         source_column=options.source_column,
         target_column=options.target_column,
     )
+    suffix = Path(source.path.name.lower().removesuffix(".gz")).suffix
+    if source.format is None and source.target_path is None and suffix not in EXTENSIONS:
+        return replace(source, format=default_format)
+    return source
 
 
 def _part(options: PairOptions, pairs: PairSource, part: str, bad: BadRows) -> Iterator[PairRow]:
@@ -114,21 +151,33 @@ def _part(options: PairOptions, pairs: PairSource, part: str, bad: BadRows) -> I
         if part == "train":
             yield from pairs.rows(bad=bad)
         return
+    lowercase = options.lowercase != "no"
     for row in pairs.rows(bad=bad):
-        if part_of(row.source, dev=dev, test=test) == part:
+        # As the model reads it: "Cat" and "cat" must not stand on both sides if they are one to it.
+        source = normal_text(row.source, lowercase=lowercase)
+        if part_of(source, dev=dev, test=test) == part:
             yield row
 
 
 def _held_out(
-    options: PairOptions, pairs: PairSource, part: str, bad: BadRows, *, group: bool
+    options: PairOptions,
+    pairs: PairSource,
+    part: str,
+    bad: BadRows,
+    *,
+    group: bool,
+    default_format: str | None,
 ) -> HeldOut:
     own: str | None = getattr(options, part)
     if own:
-        given = source_of(options, own, default_format=pairs.format)
-        rows = given.rows(bad=bad)
+        rows = source_of(options, own, default_format=default_format).rows(bad=bad)
     else:
         rows = _part(options, pairs, part, BadRows(skip=True))
-    return HeldOut.of(((row.source, row.target) for row in rows), group=group)
+    return HeldOut.of(
+        ((row.source, row.target) for row in rows),
+        group=group,
+        lowercase=options.lowercase != "no",
+    )
 
 
 def _encoded(

@@ -61,6 +61,8 @@ class PairOptions:
             raise RegardError(
                 f"task.label_smoothing={self.label_smoothing}: it must be from 0 to below 1."
             )
+        if not 0 <= self.length_penalty < float("inf"):
+            raise RegardError(f"task.length_penalty={self.length_penalty}: it must be 0 or more.")
         look_up("choice for task.lowercase", self.lowercase, dict.fromkeys(LOWERCASE))
         if self.shared_vocabulary and self.lowercase == "source":
             raise RegardError(

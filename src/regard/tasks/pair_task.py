@@ -68,6 +68,7 @@ class PairTask(ABC):
             options,
             pairs=cls.training_pairs(options),
             group=cls.groups_answers,
+            default_format=cls.default_format,
             vocabularies=vocabularies,
         )
         return cls(corpus=corpus, options=options, seed=seed, decode=decode)
@@ -83,11 +84,14 @@ class PairTask(ABC):
         """Every metric of these predictions."""
 
     @classmethod
-    def held_out(cls, text: str, options: PairOptions) -> HeldOut:
+    def held_out(cls, text: str, options: PairOptions, *, bad: BadRows) -> HeldOut:
         """A file of pairs to score a model on, other than those of the options."""
-        source = source_of(options, text, default_format=cls.default_format)
-        rows = source.rows(bad=BadRows(skip=options.skip_bad_rows))
-        return HeldOut.of(((row.source, row.target) for row in rows), group=cls.groups_answers)
+        rows = source_of(options, text, default_format=cls.default_format).rows(bad=bad)
+        return HeldOut.of(
+            ((row.source, row.target) for row in rows),
+            group=cls.groups_answers,
+            lowercase=options.lowercase != "no",
+        )
 
     def epoch(self, number: int) -> Batches:
         """The batches of one pass, filled by tokens, pairs of like length together."""
@@ -120,7 +124,7 @@ class PairTask(ABC):
         total, count = 0.0, 0
         for batch in evaluation_batches(store, max_tokens=_places(store)):
             loss = self.loss(model, batch)
-            total, count = total + loss.total.item(), count + loss.count
+            total, count = total + loss.total.item(), count + loss.num_predictions
         predicted = predict(model, part.sources, self.corpus.vocabularies, self.decode)
         return {"loss": total / count, **self.scores(predicted, part.answers)}
 

@@ -9,7 +9,7 @@ last          the mean of the weights at the last k evaluations
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from regard.core.names import look_up
 from regard.training.options import TrainingOptions
 
 
+@runtime_checkable
 class Averaging(Protocol):
     """An average that is kept up to date, and can be saved and loaded."""
 

@@ -62,8 +62,9 @@ def train(
 
     `operations` says what the forward pass of a batch takes. With `resume`, a run goes on from its
     checkpoint if there is one; one that is finished already is not trained, and its outcome comes
-    back again, so that whoever was killed after the end can do what was left. Afterwards the model holds its last weights, not averaged; the kept
-    ones are in the file. Ctrl-C and SIGTERM end the run with a checkpoint, a second one at once.
+    back again, so that whoever was killed after the end can do what was left. Afterwards the model
+    holds its last weights, not averaged; the kept ones are in the file. Ctrl-C and SIGTERM end the
+    run with a checkpoint, a second one at once.
     """
     if options.operations is not None and operations is None:
         raise RegardError(

@@ -97,10 +97,10 @@ class Stepper:
 
 def _fabric(device: str) -> Any:
     """Fabric for one device, without its remarks on what else it could have used."""
-    logging.getLogger("lightning.fabric").setLevel(logging.ERROR)
+    logging.getLogger("lightning_fabric").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from lightning.fabric import Fabric
+        from lightning_fabric import Fabric
 
         try:
             return Fabric(accelerator=device, devices=1)

@@ -97,15 +97,15 @@ def _require(name: str, value: Any, kind: type, holds: Callable[[Any], bool], ru
         raise RegardError(f"{name} is {value!r}; it must be {rule}.{way_out}")
 
 
-def _positive(value: float) -> bool:
+def _positive(value: int | float) -> bool:
     return value > 0
 
 
-def _not_negative(value: float) -> bool:
+def _not_negative(value: int | float) -> bool:
     return value >= 0
 
 
-def _share(value: float) -> bool:
+def _share(value: int | float) -> bool:
     return 0 <= value < 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from regard.training.options import TrainingOptions
 from regard.training.outcome import Outcome
@@ -53,6 +53,7 @@ class Evaluation(NamedTuple):
     best: float | None
 
 
+@runtime_checkable
 class Watcher(Protocol):
     """Told of everything as it happens; must not disturb the model or torch's random numbers."""
 

@@ -1,0 +1,331 @@
+"""What the loop does with batches, budgets and scores."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.training.toy import ToyBatch, ToyModel, ToyTask
+from torch import nn
+
+from regard.core.errors import RegardError
+from regard.core.task import Loss
+from regard.training.loop import CHECKPOINT, METRICS, MODEL, TIMING, train
+from regard.training.options import TrainingOptions
+from regard.training.outcome import Outcome
+from regard.training.weights import load_weights, weights_step
+
+
+def toy_options(**options: Any) -> TrainingOptions:
+    return TrainingOptions(**{"learning_rate": 0.01, "warmup_steps": 5, **options})
+
+
+def run(
+    folder: Path, *, model: nn.Module | None = None, task: ToyTask | None = None, **options: Any
+) -> Outcome:
+    return train(
+        model=model or ToyModel(),
+        task=task or ToyTask(),
+        options=toy_options(**options),
+        folder=folder,
+        seed=1,
+    )
+
+
+def rows(folder: Path, name: str = METRICS) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / name).read_text().splitlines()]
+
+
+class Scored(ToyTask):
+    """Gets the scores it is given, one an evaluation."""
+
+    metric = "points"
+    lower_is_better = False
+
+    def __init__(self, *points: float) -> None:
+        super().__init__()
+        self.points = list(points)
+
+    def evaluate(self, model: Any) -> dict[str, float]:
+        return {"points": self.points.pop(0)}
+
+
+def test_it_learns(tmp_path: Path) -> None:
+    outcome = run(tmp_path, steps=300, evaluate_every=150)
+    assert outcome.best["right"] == 1.0
+    assert outcome.stopped == "budget"
+    assert outcome.parameters == sum(one.numel() for one in ToyModel().parameters())
+
+
+def test_files_and_rows(tmp_path: Path) -> None:
+    outcome = run(
+        tmp_path, steps=10, evaluate_every=4, log_every=3, schedule="constant", clip_norm=None
+    )
+    assert {path.name for path in tmp_path.iterdir()} == {METRICS, TIMING, CHECKPOINT, MODEL}
+    found = rows(tmp_path)
+    assert [(row["step"], "dev" in row) for row in found] == [
+        (3, False),
+        (4, False),
+        (4, True),
+        (6, False),
+        (8, False),
+        (8, True),
+        (9, False),
+        (10, False),
+        (10, True),
+    ]
+    assert list(found[0]) == [
+        "step",
+        "epoch",
+        "tokens",
+        "operations",
+        "loss",
+        "learning_rate",
+        "gradient_norm",
+    ]
+    # Batches of 4, 5, 6, 4, 5 letters; what is read and what is predicted both count.
+    assert [row["tokens"] for row in found if "tokens" in row] == [30, 38, 56, 78, 86, 96]
+    assert [row["epoch"] for row in found if "epoch" in row] == [0, 0, 1, 1, 1, 1]
+    assert found[0]["learning_rate"] == pytest.approx(0.01 * 3 / 5)
+    assert found[2]["dev"].keys() == {"error", "right"}
+    assert found[-1]["dev"] == outcome.last
+    assert (outcome.steps, outcome.tokens, outcome.epochs) == (10, 96, 2.0)
+    assert [list(row) for row in rows(tmp_path, TIMING)] == [
+        ["step", "seconds", "tokens_per_second"]
+    ] * 6
+
+
+def test_a_row_tells_the_mean_loss_of_its_steps(tmp_path: Path) -> None:
+    """With a rate of almost nothing the losses are those of the first weights."""
+    model, task = ToyModel(dropout=0.0), ToyTask()
+    batches = [task.epoch(0)[index] for index in range(3)]
+    total = sum(task.loss(model, batch).total.item() for batch in batches)
+    run(tmp_path, model=ToyModel(dropout=0.0), steps=3, log_every=3, learning_rate=1e-30)
+    mean = total / sum(batch.num_predictions for batch in batches)
+    assert rows(tmp_path)[0]["loss"] == pytest.approx(mean)
+
+
+def test_the_same_seed_gives_the_same_bits(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        run(tmp_path / name, steps=20, evaluate_every=7)
+    one, other = tmp_path / "one", tmp_path / "other"
+    assert (one / METRICS).read_bytes() == (other / METRICS).read_bytes()
+    assert (one / MODEL).read_bytes() == (other / MODEL).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("budget", "steps"),
+    [
+        ({"steps": 7}, 7),
+        ({"tokens": 50}, 6),  # 8 + 10 + 12 + 8 + 10 + 8
+        ({"tokens": 48}, 5),
+        ({"operations": 350.0}, 4),
+        ({"steps": 7, "tokens": 50, "operations": 350.0}, 4),
+    ],
+)
+def test_budgets(tmp_path: Path, budget: dict[str, Any], steps: int) -> None:
+    outcome = train(
+        model=ToyModel(),
+        task=ToyTask(),
+        options=toy_options(**budget),
+        folder=tmp_path,
+        seed=1,
+        operations=lambda _: 100,
+    )
+    assert outcome.steps == steps
+    assert outcome.operations == 100 * steps
+    assert rows(tmp_path)[-1]["dev"] == outcome.last
+
+
+def test_a_budget_of_seconds(tmp_path: Path) -> None:
+    outcome = run(tmp_path, task=ToyTask(pause=0.01), seconds=0.3, schedule="linear")
+    assert 0.3 <= outcome.seconds < 5
+    assert 1 <= outcome.steps <= 30
+    assert outcome.stopped == "budget"
+
+
+def test_a_budget_of_operations_needs_to_know_them(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=r"operations=1e\+06 needs to know what a batch takes"):
+        run(tmp_path, operations=1e6)
+
+
+def test_two_halves_accumulated_are_one_whole(tmp_path: Path) -> None:
+    class Joined(ToyTask):
+        """Two batches of the toy, of different sizes, as one."""
+
+        def epoch(self, number: int) -> Any:
+            halves = super().epoch(number)
+            return [
+                ToyBatch(
+                    0,
+                    torch.cat([halves[index].given, halves[index + 1].given]),
+                    torch.cat([halves[index].wanted, halves[index + 1].wanted]),
+                )
+                for index in range(0, len(halves), 2)
+            ]
+
+    whole, halves = ToyModel(dropout=0.0), ToyModel(dropout=0.0)
+    run(tmp_path / "whole", model=whole, task=Joined(batches=4), steps=6, evaluate_every=2)
+    task = ToyTask(batches=4)
+    run(tmp_path / "halves", model=halves, task=task, steps=6, accumulate=2, evaluate_every=2)
+    assert task.seen == [0, 1, 2, 3, 1000, 1001, 1002, 1003, 2000, 2001, 2002, 2003]
+    for one, other in zip(whole.parameters(), halves.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+    for row, same in zip(rows(tmp_path / "whole"), rows(tmp_path / "halves"), strict=True):
+        assert row.get("loss") == pytest.approx(same.get("loss"))
+        assert row.get("tokens") == same.get("tokens")
+
+
+def test_the_best_weights_are_kept(tmp_path: Path) -> None:
+    outcome = run(tmp_path, task=Scored(1.0, 3.0, 2.0, 3.0), steps=8, evaluate_every=2)
+    assert weights_step(tmp_path / MODEL) == 4
+    assert (outcome.best, outcome.last) == ({"points": 3.0}, {"points": 3.0})
+
+
+def test_the_last_weights_are_kept_if_asked(tmp_path: Path) -> None:
+    model, other = ToyModel(), ToyModel()
+    run(tmp_path, model=model, task=Scored(3.0, 2.0), steps=4, evaluate_every=2, keep="last")
+    assert weights_step(tmp_path / MODEL) == 4
+    load_weights(other, tmp_path / MODEL)
+    for one, two in zip(model.parameters(), other.parameters(), strict=True):
+        assert torch.equal(one, two)
+
+
+def test_scores_that_are_no_numbers_are_never_the_best(tmp_path: Path) -> None:
+    outcome = run(tmp_path, task=Scored(math.nan, 0.5, math.nan), steps=6, evaluate_every=2)
+    assert outcome.best == {"points": 0.5}
+    assert weights_step(tmp_path / MODEL) == 4
+    run(tmp_path / "never", task=Scored(math.nan), steps=2)
+    assert weights_step(tmp_path / "never" / MODEL) == 2
+    assert rows(tmp_path / "never")[-1] == {"step": 2, "dev": {"points": None}}
+
+
+def test_patience(tmp_path: Path) -> None:
+    task = Scored(1.0, 2.0, 2.0, 1.5, 9.0)
+    outcome = run(tmp_path, task=task, steps=100, evaluate_every=3, patience=2)
+    assert outcome.stopped == "patience"
+    assert outcome.steps == 12
+    assert outcome.best == {"points": 2.0}
+    assert task.points == [9.0]
+
+
+def test_averaged_weights_are_evaluated_and_kept(tmp_path: Path) -> None:
+    class Looking(ToyTask):
+        seen_bias = torch.zeros(0)
+
+        def evaluate(self, model: Any) -> dict[str, float]:
+            self.seen_bias = model.hidden.bias.clone()
+            return super().evaluate(model)
+
+    model, task, kept = ToyModel(), Looking(), ToyModel()
+    run(tmp_path, model=model, task=task, steps=30, averaging="exponential", average_decay=0.9)
+    load_weights(kept, tmp_path / MODEL)
+    assert torch.equal(kept.hidden.bias, task.seen_bias)
+    assert not torch.equal(model.hidden.bias, task.seen_bias)
+
+
+def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_checkpoint(tmp_path: Path) -> None:
+    class Breaking(ToyTask):
+        def loss(self, model: Any, batch: ToyBatch) -> Loss:
+            loss = super().loss(model, batch)
+            broken = Loss(loss.total * math.nan, batch.num_predictions)
+            return broken if len(self.seen) == 6 else loss
+
+    model = ToyModel()
+    message = (
+        r"Training broke down at step 6: the loss is nan, the norm of the gradient nan, the "
+        r"learning rate 0\.01\. The last checkpoint is kept\. Try a lower learning_rate"
+    )
+    with pytest.raises(RegardError, match=message):
+        run(
+            tmp_path,
+            model=model,
+            task=Breaking(),
+            steps=9,
+            checkpoint_every=5,
+            schedule="constant",
+        )
+    assert all(torch.isfinite(one).all() for one in model.parameters())
+    outcome = train(
+        model=model,
+        task=ToyTask(),
+        options=toy_options(steps=9, checkpoint_every=5, schedule="constant"),
+        folder=tmp_path,
+        seed=1,
+        resume=True,
+    )
+    assert outcome.steps == 9
+
+
+def test_batches_with_nothing_to_predict_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match="Step 1 has nothing to predict"):
+        run(tmp_path, task=ToyTask(rows=0), steps=1)
+
+
+def test_a_model_without_parameters_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match="no parameter that can be trained"):
+        run(tmp_path, model=ToyModel().requires_grad_(False), steps=1)
+
+
+def test_a_device_that_is_not_there_is_named(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("it is there")
+    with pytest.raises(RegardError, match=r"The device 'cuda' cannot be used: .*such as cpu"):
+        run(tmp_path, steps=1, device="cuda")
+
+
+def test_it_also_trains_outside_the_main_thread(tmp_path: Path) -> None:
+    outcomes: list[Outcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(run(tmp_path, steps=3)))
+    thread.start()
+    thread.join()
+    assert outcomes[0].steps == 3
+
+
+def test_watchers_are_told_in_order(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    class Noting:
+        def started(self, info: Any) -> None:
+            told.append(f"started after {info.step}")
+
+        def stepped(self, info: Any) -> None:
+            told.append(f"step {info.step} share {info.share}")
+
+        def evaluated(self, scores: Any) -> None:
+            told.append(f"scored at {scores.step}, improved {scores.improved}")
+
+        def saved(self, path: Path) -> None:
+            told.append(path.name)
+
+        def ended(self, outcome: Outcome | None) -> None:
+            told.append("failed" if outcome is None else outcome.stopped)
+
+    options = toy_options(steps=2)
+    arguments: dict[str, Any] = {"model": ToyModel(), "options": options, "watchers": [Noting()]}
+    train(task=ToyTask(), folder=tmp_path / "one", seed=1, **arguments)
+    assert told == [
+        "started after 0",
+        "step 1 share 0.5",
+        "step 2 share 1.0",
+        CHECKPOINT,
+        MODEL,
+        "scored at 2, improved True",
+        CHECKPOINT,
+        "budget",
+    ]
+    with pytest.raises(RegardError):
+        train(task=ToyTask(rows=0), folder=tmp_path / "two", seed=1, **arguments)
+    assert told[-1] == "failed"
+
+
+def test_nothing_in_the_room_can_write_what_can_be_run() -> None:
+    room = Path(__file__).parents[2] / "src" / "regard" / "training"
+    for path in room.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert not [word for word in ("torch.save", "torch.load", "import pickle") if word in text]

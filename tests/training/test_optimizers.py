@@ -1,0 +1,124 @@
+"""Which parameter goes to which optimiser, and which of them decay."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.training.toy import ToyModel
+from torch import nn
+
+from regard.training.optimizers import (
+    build_optimizers,
+    kinds,
+    load_state_tensors,
+    set_rates,
+    state_tensors,
+)
+from regard.training.options import TrainingOptions
+
+
+class Mixed(nn.Module):
+    """One of each kind; the output is tied to the embedding if asked."""
+
+    def __init__(self, *, tied: bool) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(13, 5)
+        self.recurrent = nn.LSTM(5, 5)
+        self.convolution = nn.Conv1d(5, 5, 3)
+        self.norm = nn.LayerNorm(5)
+        self.scale = nn.Parameter(torch.ones(5, 5))
+        self.frozen = nn.Linear(5, 5).requires_grad_(False)
+        self.output = nn.Linear(5, 13)
+        if tied:
+            self.output.weight = self.embedding.weight
+
+
+def test_kinds() -> None:
+    found = kinds(Mixed(tied=False))
+    assert list(found.hidden) == ["recurrent.weight_ih_l0", "recurrent.weight_hh_l0"]
+    assert list(found.decaying) == ["convolution.weight", "output.weight"]
+    assert list(found.plain) == [
+        "scale",
+        "embedding.weight",
+        "recurrent.bias_ih_l0",
+        "recurrent.bias_hh_l0",
+        "convolution.bias",
+        "norm.weight",
+        "norm.bias",
+        "output.bias",
+    ]
+
+
+def test_a_tied_output_does_not_decay() -> None:
+    found = kinds(Mixed(tied=True))
+    assert "embedding.weight" in found.plain
+    assert "output.weight" not in {**found.hidden, **found.decaying, **found.plain}
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_weight_decay_moves_what_decays_and_nothing_else(name: str) -> None:
+    """With gradients of zero, only the decay moves anything."""
+    model = Mixed(tied=False)
+    options = TrainingOptions(
+        steps=1, optimizer=name, learning_rate=0.1, muon_learning_rate=0.2, weight_decay=0.5
+    )
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
+    for optimizer in build_optimizers(model, options):
+        optimizer.step()
+    found = kinds(model)
+    hidden_factor = 1 - 0.5 * (0.2 if name == "muon" else 0.1)
+    for key, value in model.named_parameters():
+        factor = hidden_factor if key in found.hidden else 0.95 if key in found.decaying else 1.0
+        torch.testing.assert_close(value, before[key] * factor, msg=key)
+
+
+def test_every_trained_parameter_is_moved_by_one_optimiser() -> None:
+    model = Mixed(tied=True)
+    optimizers = build_optimizers(model, TrainingOptions(steps=1, optimizer="muon"))
+    moved = [
+        id(parameter)
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    ]
+    assert sorted(moved) == sorted(id(one) for one in model.parameters() if one.requires_grad)
+
+
+def test_rates_are_factors_of_their_peaks() -> None:
+    options = TrainingOptions(steps=1, optimizer="muon", learning_rate=0.1, muon_learning_rate=0.4)
+    optimizers = build_optimizers(ToyModel(), options)
+    set_rates(optimizers, 0.5)
+    set_rates(optimizers, 0.25)
+    assert [[group["lr"] for group in one.param_groups] for one in optimizers] == [
+        [0.1],
+        [0.025, 0.025],
+    ]
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_state_goes_out_and_in_by_name(name: str) -> None:
+    options = TrainingOptions(steps=1, optimizer=name)
+    first, second = ToyModel(), ToyModel()
+    ours, theirs = build_optimizers(first, options), build_optimizers(second, options)
+    for _ in range(2):
+        first(torch.arange(5)).square().sum().backward()
+        for optimizer in ours:
+            optimizer.step()
+    saved = state_tensors(ours, first)
+    assert ("hidden.weight.exp_avg" in saved) == (name == "adamw")
+    assert ("hidden.weight.momentum_buffer" in saved) == (name == "muon")
+    strange = load_state_tensors(theirs, second, {**saved, "nobody.exp_avg": torch.ones(1)})
+    assert strange == ["nobody.exp_avg"]
+    given = state_tensors(theirs, second)
+    assert given.keys() == saved.keys()
+    assert all(torch.equal(given[key], saved[key]) for key in saved)
+    assert all(given[key].data_ptr() != saved[key].data_ptr() for key in saved)
+
+
+def test_a_state_of_another_shape_is_not_taken() -> None:
+    model = ToyModel()
+    optimizers = build_optimizers(model, TrainingOptions(steps=1))
+    strange = load_state_tensors(optimizers, model, {"hidden.weight.exp_avg": torch.ones(2, 3)})
+    assert strange == ["hidden.weight.exp_avg"]
