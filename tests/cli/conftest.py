@@ -10,7 +10,6 @@ from tests.runs.toy_words import trained_folder, write_words
 from regard.runs.run_folder import RunFolder
 
 
-
 @pytest.fixture(scope="session")
 def recurrent_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return trained_folder("recurrent", tmp_path_factory.mktemp("learned"))

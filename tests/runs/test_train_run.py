@@ -13,6 +13,7 @@ import pytest
 from tests.runs.toy_words import TINY, spoken, tiny_sections, write_words
 
 from regard.core.errors import RegardError
+from regard.runs.build import build_task
 from regard.runs.run_folder import RunFolder
 from regard.runs.spec import RunSpec
 from regard.runs.train_run import begin_run, resume_run
@@ -65,17 +66,13 @@ def test_the_record_says_how_it_came_about(learned: RunFolder) -> None:
 
 def test_predictions_of_the_loaded_run_are_those_that_were_scored(learned: RunFolder) -> None:
     run = load(learned.path)
-    dev = run.spec.task_options
-    from regard.runs.build import build_task
-
     part = build_task(run.spec, vocabularies=run.vocabularies).corpus.dev
-    assert dev.beam_size == 2
     predicted = run.predict(part.sources)
     wrong = sum(
         guess not in answers for guess, answers in zip(predicted, part.answers, strict=True)
     )
     assert run.record["scores"]["dev"]["wer"] == pytest.approx(100 * wrong / len(part))
-    assert predicted.count(spoken(part.sources[0])) <= 1
+    assert wrong <= 1
 
 
 def compare(folder: RunFolder, other: RunFolder) -> None:
@@ -252,17 +249,14 @@ def test_a_mistake_leaves_the_users_own_files(words: Path, tmp_path: Path) -> No
 def test_a_run_that_began_meanwhile_is_not_overwritten(
     words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from regard.runs import train_run
-
     folder = RunFolder(tmp_path / "run")
-    build = train_run.build_task
 
     def build_slowly(spec: RunSpec) -> Any:
         folder.make()
         folder.spec.write_text("another")
-        return build(spec)
+        return build_task(spec)
 
-    monkeypatch.setattr(train_run, "build_task", build_slowly)
+    monkeypatch.setattr("regard.runs.train_run.build_task", build_slowly)
     with pytest.raises(RegardError, match="already holds a run"):
         begin_run(RunSpec.from_sections(tiny_sections(words)), folder)
     assert folder.spec.read_text() == "another"

@@ -51,7 +51,7 @@ def write_words(path: Path, *, count: int = 300) -> Path:
     return path
 
 
-def toy_sections(pairs: Path, *, model: str = "recurrent", **changes: Any) -> dict[str, Any]:
+def toy_sections(pairs: Path, *, kind: str = "recurrent", **changes: Any) -> dict[str, Any]:
     """A spec that learns the language in a few seconds; `changes` are put over its sections."""
     sections: dict[str, Any] = {
         "task": {
@@ -63,10 +63,10 @@ def toy_sections(pairs: Path, *, model: str = "recurrent", **changes: Any) -> di
             "label_smoothing": 0.0,
             "beam_size": 2,
         },
-        "model": MODELS[model],
+        "model": MODELS[kind],
         "training": {
-            "steps": STEPS[model],
-            "learning_rate": RATES[model],
+            "steps": STEPS[kind],
+            "learning_rate": RATES[kind],
             "warmup_steps": 20,
             "evaluate_every": 75,
         },
@@ -79,8 +79,11 @@ TINY = {"name": "recurrent", "embedding_dim": 4, "hidden_dim": 8, "mechanism": "
 
 def tiny_sections(pairs: Path, **changes: Any) -> dict[str, Any]:
     """A spec of a few quick steps, for whatever does not depend on what is learned."""
-    quick = {"model": TINY, "training": {"steps": 6, "evaluate_every": 3, "log_every": 2}}
-    return merged(toy_sections(pairs, **quick), changes)
+    quick: dict[str, Any] = {
+        "model": TINY,
+        "training": {"steps": 6, "evaluate_every": 3, "log_every": 2},
+    }
+    return merged(merged({**toy_sections(pairs), "model": {}}, quick), changes)
 
 
 _TRAINED: dict[str, RunFolder] = {}
@@ -91,6 +94,6 @@ def trained_folder(model: str, parent: Path) -> RunFolder:
     if model not in _TRAINED:
         pairs = write_words(parent / f"{model}.dict")
         folder = RunFolder(parent / model)
-        begin_run(RunSpec.from_sections(toy_sections(pairs, model=model)), folder)
+        begin_run(RunSpec.from_sections(toy_sections(pairs, kind=model)), folder)
         _TRAINED[model] = folder
     return _TRAINED[model]

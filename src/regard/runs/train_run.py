@@ -15,7 +15,7 @@ from regard.core.errors import RegardError
 from regard.core.whole_file import write_whole
 from regard.runs.build import best_decoding, build_spec_model, build_task, operations_of
 from regard.runs.run_folder import RunFolder
-from regard.runs.spec import RunSpec, Sections
+from regard.runs.spec import RunSpec, Sections, require_sections
 from regard.runs.weights_file import load_weights
 from regard.tasks.pair_task import PairTask
 from regard.tasks.pair_vocabularies import PairVocabularies
@@ -30,6 +30,7 @@ Record = dict[str, Any]
 def spec_of(folder: RunFolder) -> RunSpec:
     """The spec of a run that was begun before."""
     sections: Sections = folder.read_json(folder.spec)
+    require_sections(sections)
     return RunSpec.from_sections(sections)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -132,12 +132,6 @@ class TrainedRun:
                 for name, values in cross.items()
             },
         )
-
-    def unknown_characters(self, texts: Sequence[str]) -> int:
-        """How many tokens of these texts the model has never seen."""
-        from regard.core.special_tokens import UNKNOWN
-
-        return sum(ids.count(UNKNOWN) for ids in self.vocabularies.source.encode_all(texts))
 
     def _decoding(self, beam_size: int | None, length_penalty: float | None) -> Decode:
         options = self.spec.task_options

@@ -60,7 +60,7 @@ def train(
 ) -> Outcome:
     """Train a model in place; what was found, and the weights that were kept, are in `folder`.
 
-    `operations` says what the forward pass of a batch takes. With `resume`, a run goes on from its
+    `operations` says what a step on a batch takes. With `resume`, a run goes on from its
     checkpoint if there is one; one that is finished already is not trained, and its outcome comes
     back again, so that whoever was killed after the end can do what was left. Afterwards the model
     holds its last weights, not averaged; the kept ones are in the file. Ctrl-C and SIGTERM end the

@@ -1,8 +1,8 @@
 """Everything about a training run that is not the model or the task.
 
 A run ends when the first of its budgets is used up: `steps` of the optimiser, `tokens` read or predicted,
-`seconds` on the clock (evaluations counted), `operations` of the forward passes. Runs with a budget
-of seconds are not reproducible bit by bit, since the learning rate then follows the clock.
+`seconds` on the clock (evaluations counted), `operations` of the steps, forward and backward. Runs
+with a budget of seconds are not reproducible bit by bit, since the learning rate follows the clock.
 """
 
 from __future__ import annotations
