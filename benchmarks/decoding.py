@@ -8,8 +8,8 @@ rivals in turn; the figures are ratios of medians.
 
 Greedy search is the same thing everywhere. Beam search is not: ours closes a place of the beam with
 every hypothesis that ends, and stops when nothing unfinished can win; CTranslate2 keeps the places
-open until as many hypotheses as places have ended; Hugging Face stops when the best unfinished one, were it to end
-now, would not win. So a part of the sentences may be said otherwise, and how many are not is stated.
+open until as many hypotheses as places have ended; Hugging Face stops when the best unfinished one,
+were it to end now, would not win. So some sentences may be said otherwise; how many are not is stated.
 """
 
 from __future__ import annotations

@@ -7,27 +7,22 @@ batches, with the same loss, dropout and optimiser. A step is forward, backward 
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.decoding import VOCABULARY, marian, our_model
+from benchmarks.decoding import marian, our_model
 from benchmarks.measuring import Finding
-from regard.core.errors import RegardError
+from benchmarks.multi30k import multi30k
 from regard.core.pair_batch import PairBatch
 from regard.core.special_tokens import PAD
-from regard.data.bad_rows import BadRows
 from regard.data.batching import fixed_batches, token_batches
-from regard.data.pair_rows import PairSource
 from regard.data.token_store import TokenStore
-from regard.data.vocabulary import build_vocabulary
 
 THREADS = 2
 PLACES = 4096
@@ -37,24 +32,6 @@ STEPS = 24
 ROUNDS = 3
 
 Step = Callable[[PairBatch], None]
-
-
-def corpus() -> TokenStore:
-    """Multi30k in subwords, one vocabulary for both languages."""
-    folder = os.environ.get("REGARD_DATA")
-    if not folder:
-        raise RegardError(
-            "The benchmark 'training' reads multi30k/, and REGARD_DATA names no folder. Set it to the "
-            "folder of corpora, or name the other benchmarks."
-        )
-    files = Path(folder) / "multi30k"
-    source = PairSource(path=files / "train.de.gz", target_path=files / "train.en.gz")
-    rows = list(source.rows(bad=BadRows()))
-    texts = [text for row in rows for text in (row.source, row.target)]
-    vocabulary = build_vocabulary("subwords", texts, size=VOCABULARY, lowercase=True)
-    sources = vocabulary.encode_all(row.source for row in rows)
-    targets = vocabulary.encode_all(row.target for row in rows)
-    return TokenStore.build(zip(sources, targets, strict=True))
 
 
 def update(model: nn.Module, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
@@ -124,7 +101,7 @@ def training() -> Iterator[Finding]:
     threads = torch.get_num_threads()
     torch.set_num_threads(THREADS)
     try:
-        yield from _findings(corpus())
+        yield from _findings(multi30k().train)
     finally:
         torch.set_num_threads(threads)
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.seed_option import Seed
 from regard.core.errors import RegardError
+
+if TYPE_CHECKING:
+    from regard.runs.trained import Assessment, Example
 
 MAX_LINE_BYTES = 100_000
 
@@ -34,6 +38,10 @@ def run(
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Leave bad pairs out and list them.")
     ] = False,
+    examples: Annotated[
+        int, typer.Option(help="With --score: show so many texts, drawn by --seed.")
+    ] = 0,
+    seed: Seed = 0,
     attention: Annotated[
         Path | None,
         typer.Option(metavar="PICTURE", help="Draw what was read for one TEXT: .svg or .png."),
@@ -57,6 +65,10 @@ def run(
         )
     if score is None and (format is not None or skip_bad_rows):
         raise RegardError("--format and --skip-bad-rows are about pairs: give them with --score.")
+    if examples < 0 or (examples and score is None):
+        raise RegardError(
+            f"--examples {examples}: it is how many scored texts to show, 0 or more, with --score."
+        )
     if attention is not None:
         from regard.views.figure_file import require_figure_suffix
 
@@ -73,10 +85,11 @@ def run(
     written: Iterator[str]
     if score is not None:
         bad = BadRows(skip=skip_bad_rows)
-        scores = trained.score(score, format=format, bad=bad, **decoding)
+        assessment = trained.assess(score, format=format, bad=bad, **decoding)
         if bad.count:
             typer.echo(bad.summary(), err=True)
-        written = _score_lines(scores, as_json=as_json)
+        shown = assessment.examples(examples, seed=seed)
+        written = _score_lines(assessment, shown, as_json=as_json)
     else:
         outputs = trained.predict_each(iter(texts) if texts else _lines_of(file), **decoding)
         written = (_output_line(output, as_json=as_json) for output in outputs)
@@ -142,11 +155,22 @@ def _output_line(output: str, *, as_json: bool) -> str:
     return output.replace("\n", " ")  # a line an output, whatever the model has learned to write
 
 
-def _score_lines(scores: dict[str, float], *, as_json: bool) -> Iterator[str]:
+def _score_lines(
+    assessment: Assessment, examples: list[Example], *, as_json: bool
+) -> Iterator[str]:
     import json
 
     if as_json:
-        yield json.dumps(scores)
+        record: dict[str, Any] = {**assessment.scores, "signatures": assessment.signatures}
+        if examples:
+            record["examples"] = [example._asdict() for example in examples]
+        yield json.dumps(record, ensure_ascii=False)
         return
-    for name, value in scores.items():
-        yield f"{name:>9}  {value:.4f}"
+    for name, value in assessment.scores.items():
+        signature = assessment.signatures.get(name, "")
+        yield f"{name:>9}  {value:.4f}  {signature}".rstrip()
+    for example in examples:
+        yield ""
+        yield f"   source  {example.source}"
+        yield f"predicted  {example.predicted}"
+        yield f"    right  {' | '.join(example.answers)}"

@@ -47,6 +47,10 @@ class TokenEmbedding(nn.Module):
         """How well each token's vector fits the hidden features."""
         return F.linear(hidden, self.table.weight)
 
+    def columns(self) -> Float[Tensor, "model_dim vocabulary"]:
+        """A copy with `hidden @ columns` equal to `logits(hidden)`, for many products of few rows."""
+        return self.table.weight.t().contiguous()
+
     def cost(self, *, rows: int) -> Cost:
         """Looking up so many tokens: no product."""
         return Cost(

@@ -166,6 +166,7 @@ def _record(
     return {
         "spec": spec.as_sections(),
         "scores": scores,
+        "signatures": task.signatures(),
         "outcome": asdict(outcome),
         "data": task.corpus.facts(),
         "versions": {

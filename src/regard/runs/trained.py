@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,36 @@ from regard.tasks.pair_task import predict
 from regard.tasks.pair_vocabularies import PairVocabularies
 
 TEXTS_AT_A_TIME = 512
+
+
+class Example(NamedTuple):
+    """One scored text."""
+
+    source: str
+    predicted: str
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assessment:
+    """What a model wrote for every source of a file, beside the right answers, and how it scored.
+
+    `signatures` say how those scores were computed that have several definitions.
+    """
+
+    sources: tuple[str, ...]
+    answers: tuple[tuple[str, ...], ...]
+    predicted: tuple[str, ...]
+    scores: dict[str, float]
+    signatures: dict[str, str]
+
+    def examples(self, count: int, *, seed: int = 0) -> list[Example]:
+        """So many texts, drawn by the seed and not by hand, in the order of the file."""
+        drawn = random.Random(seed).sample(range(len(self.sources)), min(count, len(self.sources)))
+        return [
+            Example(self.sources[row], self.predicted[row], self.answers[row])
+            for row in sorted(drawn)
+        ]
 
 
 class TrainedRun:
@@ -80,7 +110,11 @@ class TrainedRun:
             for text in block:
                 yield next(written) if text else ""
 
-    def score(
+    def score(self, pairs: str | PathLike[str], **words: Any) -> dict[str, float]:
+        """The task's metrics on a file of pairs; `words` as for `assess`."""
+        return self.assess(pairs, **words).scores
+
+    def assess(
         self,
         pairs: str | PathLike[str],
         *,
@@ -88,8 +122,8 @@ class TrainedRun:
         length_penalty: float | None = None,
         format: str | None = None,  # noqa: A002 — the word users know
         bad: BadRows | None = None,
-    ) -> dict[str, float]:
-        """The task's metrics on a file of pairs; bad rows are an error, unless `bad` takes them in.
+    ) -> Assessment:
+        """The model on a file of pairs; bad rows are an error, unless `bad` takes them in.
 
         The `format` is that of the run's own files, or follows from the name, unless it is given.
         """
@@ -101,7 +135,13 @@ class TrainedRun:
             bad=BadRows() if bad is None else bad,
         )
         predicted = self.predict(part.sources, beam_size=beam_size, length_penalty=length_penalty)
-        return task.scores(predicted, part.answers)
+        return Assessment(
+            sources=part.sources,
+            answers=part.answers,
+            predicted=tuple(predicted),
+            scores=task.scores(predicted, part.answers),
+            signatures=task.signatures(),
+        )
 
     def alignment(
         self, text: str, *, beam_size: int | None = None, length_penalty: float | None = None

@@ -84,6 +84,11 @@ class PairTask(ABC):
         """Every metric of these predictions."""
 
     @classmethod
+    def signatures(cls) -> dict[str, str]:
+        """How those metrics are computed that have several definitions."""
+        return {}
+
+    @classmethod
     def held_out(cls, text: str, options: PairOptions, *, bad: BadRows) -> HeldOut:
         """A file of pairs to score a model on, other than those of the options."""
         rows = source_of(options, text, default_format=cls.default_format).rows(bad=bad)

@@ -162,7 +162,8 @@ def wrapped(title: str, *, width: float) -> str:
     text = shown(" ".join(title.split()))
     if not text:
         return ""
-    letter = text_width(text, font_size=TITLE_SIZE) / len(text)
+    # Measured in the weight it is drawn in, with a little room for lines of wider letters.
+    letter = 1.1 * text_width(text, font_size=TITLE_SIZE, weight="bold") / len(text)
     room = max(int(width / letter), 12)
     return "\n".join(textwrap.wrap(text, room, max_lines=MOST_TITLE_LINES, placeholder=" …"))
 

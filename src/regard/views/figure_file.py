@@ -106,12 +106,12 @@ def shown(text: str) -> str:
     )
 
 
-def text_width(text: str, *, font_size: float) -> float:
+def text_width(text: str, *, font_size: float, weight: str = "normal") -> float:
     """The width of a line of text in inches, for leaving room; full-width letters get theirs."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
-    font = FontProperties(size=font_size)
+    font = FontProperties(size=font_size, weight=weight)
     measured, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
     return max(float(measured), wide * font_size) / 72
