@@ -18,7 +18,7 @@ from regard.core.errors import RegardError
 from regard.data.bad_rows import BadRows
 from regard.runs import trained
 from regard.runs.run_folder import RunFolder
-from regard.runs.trained import load
+from regard.runs.trained import Assessment, load
 
 WORDS = ["abc", "fed", "", "cafe", "  ", "bad", "deaf"]
 
@@ -98,10 +98,6 @@ def test_nothing_cannot_be_looked_at(recurrent_run: RunFolder) -> None:
         load(recurrent_run.path).alignment("  ")
 
 
-def test_unknown_letters_are_counted(recurrent_run: RunFolder) -> None:
-    assert load(recurrent_run.path).unknown_characters(["abz", "ZZ", "c"]) == 3
-
-
 @pytest.fixture
 def copy(recurrent_run: RunFolder, tmp_path: Path) -> RunFolder:
     shutil.copytree(recurrent_run.path, tmp_path / "copy")
@@ -148,7 +144,7 @@ def test_a_spec_of_another_model_is_refused(copy: RunFolder) -> None:
     model = json.loads(copy.spec.read_text())["model"]
     for change in ({"hidden_dim": 24}, {"num_layers": 2}, {"cell": "lstm"}):
         changed(copy.spec, model={**model, **change})
-        with pytest.raises(RegardError, match=r"do not fit the model of its spec\.json"):
+        with pytest.raises(RegardError, match=r"does not fit the model"):
             load(copy.path)
 
 
@@ -166,13 +162,13 @@ def test_weights_of_another_model_are_refused(copy: RunFolder) -> None:
     rest = {key: value for key, value in weights.items() if key != name}
     for other in (rest, {**weights, "more": torch.zeros(2)}, {**rest, name: torch.zeros(3, 3)}):
         save_file(other, copy.model)
-        with pytest.raises(RegardError, match="do not fit the model"):
+        with pytest.raises(RegardError, match="does not fit the model"):
             load(copy.path)
 
 
 def test_a_run_without_weights_yet_says_how_to_go_on(copy: RunFolder) -> None:
     copy.model.unlink()
-    with pytest.raises(RegardError, match=r"is not there: .*regard train --resume .*copy"):
+    with pytest.raises(RegardError, match=r"is not there\. .*regard train --resume .*copy"):
         load(copy.path)
 
 
@@ -184,3 +180,20 @@ def test_a_run_without_record_or_metrics_says_so(copy: RunFolder) -> None:
         _ = run.record
     with pytest.raises(RegardError, match=r"metrics\.jsonl' cannot be read"):
         _ = run.metrics
+
+
+def test_examples_are_drawn_by_seed_in_order_of_the_file() -> None:
+    words = tuple("abcdefghij")
+    assessment = Assessment(
+        sources=words,
+        answers=tuple((word.upper(),) for word in words),
+        predicted=words,
+        scores={},
+        signatures={},
+    )
+    drawn = assessment.examples(4, seed=1)
+    assert drawn == assessment.examples(4, seed=1)
+    assert drawn != assessment.examples(4, seed=2)
+    assert [example.source for example in drawn] == sorted(example.source for example in drawn)
+    assert all(example.answers == (example.source.upper(),) for example in drawn)
+    assert len(assessment.examples(99)) == len(words)

@@ -16,13 +16,13 @@ from regard.core.whole_file import write_whole
 from regard.runs.build import best_decoding, build_spec_model, build_task, operations_of
 from regard.runs.run_folder import RunFolder
 from regard.runs.spec import RunSpec, Sections, require_sections
-from regard.runs.weights_file import load_weights
 from regard.tasks.pair_task import PairTask
 from regard.tasks.pair_vocabularies import PairVocabularies
 from regard.training.folder_lock import folder_locked
 from regard.training.loop import train
 from regard.training.outcome import Outcome
 from regard.training.watchers import Watcher
+from regard.training.weights import load_weights
 
 Record = dict[str, Any]
 

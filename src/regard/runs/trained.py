@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,10 +24,10 @@ from regard.runs.build import build_spec_model
 from regard.runs.run_folder import RunFolder
 from regard.runs.spec import RunSpec
 from regard.runs.train_run import spec_of
-from regard.runs.weights_file import load_weights
 from regard.tasks import task_class
 from regard.tasks.pair_task import predict
 from regard.tasks.pair_vocabularies import PairVocabularies
+from regard.training.weights import load_weights
 
 TEXTS_AT_A_TIME = 512
 

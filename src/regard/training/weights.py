@@ -57,8 +57,9 @@ def write_weights(
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Give a model the weights in a file that `write_weights` wrote."""
-    load_model_tensors(model, unpack(path, way_out="Train the run again.")[0], source=path)
+    """Give a model the weights in a file that `write_weights` wrote, at the first evaluation."""
+    way_out = f"Restore it, or go on with the run: regard train --resume {path.parent}"
+    load_model_tensors(model, unpack(path, way_out=way_out)[0], source=path)
 
 
 def weights_step(path: Path) -> int | None:
