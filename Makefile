@@ -31,7 +31,12 @@ lint: $(INSTALLED)  ## style, formatting and types
 	$(BIN)/ruff format --check $(FOLDERS)
 	$(BIN)/mypy $(FOLDERS)
 
-bench: $(INSTALLED)  ## measure speed
+# The rivals are only needed here.
+.venv/.rivals: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	touch $@
+
+bench: .venv/.rivals  ## measure speed
 	$(BIN)/python -m benchmarks
 
 # With --quiet, mkdocs would not count the warnings that --strict turns into a failure.
