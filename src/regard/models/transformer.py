@@ -19,6 +19,7 @@ from regard.core.masks import NO_MASK, Mask, Padding
 from regard.core.names import look_up
 from regard.core.state import Step
 from regard.layers.decoder_block import DecoderBlock, DecoderState
+from regard.layers.dropout import Dropout
 from regard.layers.encoder_block import EncoderBlock
 from regard.layers.feed_forward import FeedForward
 from regard.layers.layer_cost import SequenceShape, norm_cost
@@ -152,7 +153,7 @@ class Transformer(nn.Module):
 
         self.source_position: Any = token_position()
         self.target_position: Any = token_position()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
         def attention(choice: PlaceChoice) -> Any:
             return choice.build(
