@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.plugin_option import Plugins, plug_in_all
 from regard.cli.seed_option import Seed
 from regard.core.errors import RegardError
 
@@ -50,6 +51,7 @@ def run(
     length_penalty: Annotated[
         float | None, typer.Option(help="Above 1 favours longer outputs.")
     ] = None,
+    plugin: Plugins = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a line an output.")] = False,
 ) -> None:
     """Predict for texts, for the lines of a file, or score a file of pairs. Order is kept."""
@@ -80,6 +82,7 @@ def run(
     for target in (out, attention):
         if target is not None:
             require_writable(target)
+    plug_in_all(plugin)
     trained = load(run_folder)
     decoding: dict[str, Any] = {"beam_size": beam, "length_penalty": length_penalty}
     written: Iterator[str]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.plugin_option import Plugins, plug_in_all
 from regard.core.errors import RegardError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def run(
         Path | None, typer.Option(metavar="RUN", help="Go on with this run; no other options.")
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Cores to use; else all.")] = None,
+    plugin: Plugins = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write TensorBoard events into the run's folder.")
     ] = False,
@@ -71,6 +73,7 @@ def run(
     from regard.runs.spec import RunSpec, settings_as_sections
     from regard.runs.train_run import begin_run, resume_run
 
+    plug_in_all(plugin)
     if threads is not None:
         if not 1 <= threads <= MOST_THREADS:
             raise RegardError(f"--threads {threads}: use 1 or more, up to {MOST_THREADS}.")

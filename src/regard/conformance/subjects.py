@@ -62,9 +62,8 @@ def find_subjects(target: str, *, options: Mapping[str, Any] | None = None) -> l
             )
         return [_of_class(mechanism_class(name), name=name, target=name) for name in MECHANISMS]
     if ":" in target:
-        place, _, class_name = target.rpartition(":")
-        kind = _class_in(_module_at(place), class_name, place=place)
-        return [_of_class(kind, name=class_name, target=target, options=options)]
+        kind = class_at(target)
+        return [_of_class(kind, name=kind.__name__, target=target, options=options)]
     if target.endswith(".py"):
         raise RegardError(
             f"'{target}' names a file and no class in it. Write it as {target}:ClassName."
@@ -73,6 +72,14 @@ def find_subjects(target: str, *, options: Mapping[str, Any] | None = None) -> l
         raise unknown_name("mechanism", target, [*MECHANISMS, EVERY, "FILE.py:CLASS"])
     kind = mechanism_class(target)
     return [_of_class(kind, name=target, target=target, options=options)]
+
+
+def class_at(target: str) -> type[Mechanism]:
+    """The mechanism that FILE.py:CLASS or MODULE:CLASS names; its file is run, because it was named."""
+    place, colon, class_name = target.rpartition(":")
+    if not colon:
+        raise RegardError(f"'{target}' names no class. Write it as FILE.py:CLASS.")
+    return _class_in(_module_at(place), class_name, place=place)
 
 
 def subject_of(

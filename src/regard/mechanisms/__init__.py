@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regard.core.construction import construct
-from regard.core.names import look_up
+from regard.core.errors import RegardError
+from regard.core.names import unknown_name
 
 if TYPE_CHECKING:
     from regard.core.mechanism import Mechanism
@@ -134,9 +135,33 @@ MECHANISMS: dict[str, Entry] = {
 }
 
 
+# Mechanisms of a user's own, by name; filled by `plug_in` alone, never by an import.
+_PLUGGED_IN: dict[str, type[Mechanism]] = {}
+
+
+def plug_in(kind: type[Mechanism]) -> str:
+    """Let a mechanism of one's own be named, in this process, as those of the table; returns its name."""
+    name = kind.__name__
+    if name in MECHANISMS:
+        raise RegardError(
+            f"A mechanism called '{name}' is in the table already. Give the class another name."
+        )
+    _PLUGGED_IN[name] = kind
+    return name
+
+
+def is_plugged_in(name: str) -> bool:
+    """Whether a name is that of a user's own mechanism."""
+    return name in _PLUGGED_IN
+
+
 def mechanism_class(name: str) -> type[Mechanism]:
-    """The class behind a name of the table."""
-    entry = look_up("mechanism", name, MECHANISMS)
+    """The class behind a name of the table, or of a mechanism that was plugged in."""
+    if name in _PLUGGED_IN:
+        return _PLUGGED_IN[name]
+    if name not in MECHANISMS:
+        raise unknown_name("mechanism", name, [*MECHANISMS, *_PLUGGED_IN])
+    entry = MECHANISMS[name]
     module = importlib.import_module(f"{__name__}.{entry.module}")
     found: type[Mechanism] = getattr(module, entry.class_name)
     return found

@@ -7,7 +7,7 @@ from typing import Any
 from regard.core.errors import RegardError
 from regard.core.mechanism import Mechanism
 from regard.core.names import look_up
-from regard.mechanisms import MECHANISMS, build_mechanism
+from regard.mechanisms import MECHANISMS, build_mechanism, is_plugged_in
 from regard.models.recurrent_cell import CELL_STEPS
 
 WIRINGS = {
@@ -54,7 +54,7 @@ def source_mechanism(
                 f"Choose one of: {', '.join(SCORES)}; or leave the options out."
             )
         return None
-    if mechanism not in SCORES:
+    if mechanism not in SCORES and not is_plugged_in(mechanism):
         if mechanism in MECHANISMS:
             raise RegardError(
                 f"Mechanism '{mechanism}' does not fit a recurrent decoder, which scores the source "
