@@ -11,10 +11,11 @@ from torch import Tensor
 
 from regard.core.errors import RegardError
 from regard.core.sequence_model import Hypothesis
-from regard.core.special_tokens import END, START
+from regard.core.special_tokens import END, PAD, START
 from regard.core.state import Step
 from regard.mechanisms.fitting import fitting_mechanisms
-from regard.models.decoding import decode
+from regard.models.decoding import deal, decode
+from regard.models.side_by_side import side_by_side
 from regard.models.transformer import Transformer
 
 VOCABULARY = 7
@@ -297,3 +298,48 @@ def test_a_model_in_training_mode_is_refused() -> None:
     model = talkative().train()
     with pytest.raises(RegardError, match=r"Call model\.eval"):
         decode(model, *sources(2))
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_threads_change_nothing(beam_size: int) -> None:
+    torch.manual_seed(5)
+    model = Transformer(
+        source_vocabulary=11, target_vocabulary=13, model_dim=8, num_heads=2, tie="target"
+    )
+    model = model.double().eval()
+    lengths = torch.randint(1, 9, (67,))
+    source = torch.randint(3, 11, (67, 8)).masked_fill(torch.arange(8) >= lengths[:, None], PAD)
+    before = torch.get_num_threads()
+    said = {}
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            assert len(deal(lengths)) == threads
+            said[threads] = decode(model, source, lengths, beam_size=beam_size)
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert [one.tokens for one in said[1]] == [one.tokens for one in said[3]]
+    assert len({one.tokens for one in said[1]}) > 9  # the rows differ, so their order is seen
+    assert [one.score for one in said[1]] == pytest.approx([one.score for one in said[3]])
+
+
+def test_rows_are_dealt_to_threads_evenly() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        lengths = torch.arange(40, 0, -1)
+        one, other = deal(lengths)
+        assert sorted([*one.tolist(), *other.tolist()]) == list(range(40))
+        assert abs(int(lengths[one].sum()) - int(lengths[other].sum())) <= 20
+        assert len(deal(lengths[:31])) == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_an_error_in_a_thread_is_raised() -> None:
+    def fail() -> int:
+        raise RegardError("no")
+
+    with pytest.raises(RegardError, match="no"):
+        side_by_side([fail, lambda: 1])

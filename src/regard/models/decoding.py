@@ -2,10 +2,12 @@
 
 Greedy search says the likeliest next token until that is END. Sentences are decoded together, and
 those that are finished leave the batch. What a sentence becomes does not depend on its neighbours.
+A large batch is dealt out to threads.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,13 +19,15 @@ from regard.core.sequence_model import Hypothesis, SequenceModel
 from regard.core.special_tokens import END, START
 from regard.models.beam import beam_search
 from regard.models.next_tokens import likeliest
+from regard.models.side_by_side import side_by_side
 from regard.models.uncached import Uncached
 
 # Rows leave the batch, which takes a copy, once a part as large as this is finished.
 FINISHED_SHARE = 0.125
+# Fewer rows are not worth a thread of their own.
+LEAST_ROWS_A_THREAD = 16
 
 
-@torch.inference_mode()
 def decode(
     model: SequenceModel,
     source: Int[Tensor, "batch source_length"],
@@ -42,16 +46,35 @@ def decode(
     cached           False runs the whole prefix again for every token: the same result, slowly
     """
     _require_options(model, beam_size, length_penalty, max_length)
+    steps: Any = model if cached else Uncached(model)
+
+    @torch.inference_mode()
+    def search(rows: Tensor) -> list[Hypothesis]:
+        lengths = source_lengths[rows]
+        limits = 2 * lengths + 10 if max_length is None else torch.full_like(lengths, max_length)
+        state = steps.start(source[rows, : int(lengths.max())], lengths)
+        if beam_size == 1:
+            return _greedy(steps, state, limits, length_penalty=length_penalty)
+        return beam_search(steps, state, limits, beam_size=beam_size, length_penalty=length_penalty)
+
     if not len(source):
         return []
-    limits = 2 * source_lengths + 10
-    if max_length is not None:
-        limits = torch.full_like(source_lengths, max_length)
-    steps: Any = model if cached else Uncached(model)
-    state = steps.start(source, source_lengths)
-    if beam_size == 1:
-        return _greedy(steps, state, limits, length_penalty=length_penalty)
-    return beam_search(steps, state, limits, beam_size=beam_size, length_penalty=length_penalty)
+    dealt = deal(source_lengths)
+    found: list[Hypothesis | None] = [None] * len(source)
+    results = side_by_side([partial(search, rows) for rows in dealt])
+    for rows, hypotheses in zip(dealt, results, strict=True):
+        for row, one in zip(rows.tolist(), hypotheses, strict=True):
+            found[row] = one
+    return [one for one in found if one is not None]
+
+
+def deal(lengths: Int[Tensor, " batch"]) -> list[Int[Tensor, " _"]]:
+    """The row numbers of each thread's share: about as many tokens for each, long and short alike."""
+    hands = min(torch.get_num_threads(), len(lengths) // LEAST_ROWS_A_THREAD)
+    if hands < 2 or lengths.device.type != "cpu":
+        return [torch.arange(len(lengths), device=lengths.device)]
+    order = lengths.argsort(stable=True)
+    return [order[hand::hands] for hand in range(hands)]
 
 
 def _greedy(
