@@ -27,7 +27,12 @@ def test_trains_and_predicts_with_it(
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{word}\t{word.upper()}\n" for word in ("ab", "ba", "aab", "bb") * 9))
     small = {
-        "transformer": ["model.model_dim=16", "model.num_heads=2", "model.num_layers=1"],
+        "transformer": [
+            "model.model_dim=16",
+            "model.num_heads=2",
+            "model.num_layers=1",
+            "model.tie=target",
+        ],
         "recurrent": ["model.hidden_dim=16", "model.embedding_dim=8"],
     }[model]
     settings = [f"model.name={model}", "model.mechanism=CosineAttention", *small]

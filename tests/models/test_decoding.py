@@ -34,6 +34,7 @@ class Chain:
     """The next token depends on the one before and on the first of the source: a table."""
 
     training = False
+    max_target_length = None
 
     def __init__(self, table: Tensor) -> None:
         self.table = table
@@ -343,3 +344,27 @@ def test_an_error_in_a_thread_is_raised() -> None:
 
     with pytest.raises(RegardError, match="no"):
         side_by_side([fail, lambda: 1])
+
+
+@pytest.mark.parametrize(
+    "bounded", [{"position": "learned"}, {"decoder_mechanism": "synthesizer_dense"}]
+)
+def test_never_says_more_than_the_model_can_take(bounded: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    model = Transformer(
+        source_vocabulary=9,
+        target_vocabulary=9,
+        model_dim=8,
+        num_heads=2,
+        num_layers=1,
+        max_length=6,
+        **bounded,
+    ).eval()
+    with torch.no_grad():
+        model.output.table.weight[END] = 0.0
+        model.output.table.weight[END, 0] = -100.0  # so that END is seldom the best
+    source, lengths = torch.randint(4, 9, (3, 5)), torch.full((3,), 5)
+    assert model.max_target_length == 6
+    for beam_size in (1, 2):
+        said = decode(model, source, lengths, beam_size=beam_size)
+        assert max(len(one.tokens) for one in said) <= 6

@@ -289,3 +289,33 @@ def test_an_operations_budget_ends_a_run(words: Path, tmp_path: Path) -> None:
     free = {"steps": None, "operations": 1.0}
     folder = begun(tiny_sections(words, training=free), tmp_path / "run")
     assert json.loads(folder.record.read_text())["outcome"]["steps"] == 1
+
+
+@pytest.mark.parametrize("name", ["data.json", "checkpoint.safetensors", "tensorboard/x"])
+def test_a_folder_with_files_a_run_would_write_over_is_refused(tmp_path: Path, name: str) -> None:
+    mine = tmp_path / "own" / name
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    sections = tiny_sections(write_words(tmp_path / "words.dict"))
+    with pytest.raises(RegardError, match="write over"):
+        begin_run(RunSpec.from_sections(sections), RunFolder(tmp_path / "own"))
+    assert mine.read_text() == "mine"
+
+
+def test_two_vocabularies_are_not_tied_even_if_they_have_one_size(tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("ab\tcd\nba\tdc\n")
+    sections = {
+        "task": {
+            "name": "translate",
+            "pairs": str(pairs),
+            "dev": str(pairs),
+            "source_tokens": "characters",
+            "target_tokens": "characters",
+        },
+        "model": {"name": "transformer", "model_dim": 8, "num_heads": 2},
+        "training": {"steps": 1},
+    }
+    with pytest.raises(RegardError, match=r"model\.tie='all'.*shared_vocabulary"):
+        begin_run(RunSpec.from_sections(sections), RunFolder(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()

@@ -15,7 +15,7 @@ from regard.data.bad_rows import BadRows
 from regard.data.pair_rows import PairRow, PairSource
 from regard.models.decoding import decode
 from regard.tasks import pair_corpus
-from regard.tasks.pair_corpus import HeldOut, PairCorpus, source_of
+from regard.tasks.pair_corpus import HeldOut, PairCorpus, as_read, source_of
 from regard.tasks.pronounce import Pronounce, PronounceOptions
 from regard.tasks.translate import Translate, TranslateOptions
 
@@ -161,3 +161,15 @@ def test_every_translation_is_an_item_of_its_own() -> None:
     scores = Translate.scores(["yes", "yeah"], part.answers)
     assert scores["cer"] == 0.0
     assert set(scores) == set(Translate.metrics) - {"loss"}
+
+
+def test_answers_are_spelled_as_the_model_can_write_them() -> None:
+    rows = [("Ein Hund", "A Dog")]
+    assert HeldOut.of(rows, group=False, lowercase="both").answers == (("a dog",),)
+    assert HeldOut.of(rows, group=True, lowercase="source").answers == (("A Dog",),)
+
+
+def test_white_space_does_not_make_another_source() -> None:
+    assert as_read(" a  B\t", lowercase=True) == "a b"
+    rows = [("a  b", "x"), ("a b", "y")]
+    assert HeldOut.of(rows, group=True).answers == (("x", "y"),)

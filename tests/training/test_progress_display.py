@@ -50,10 +50,7 @@ def test_in_a_terminal_a_bar(tmp_path: Path) -> None:
 def test_a_resumed_and_a_finished_run_say_so(tmp_path: Path) -> None:
     shown(tmp_path, terminal=False)
     text = shown(tmp_path, terminal=False)
-    assert text == (
-        f"{tmp_path} is finished (to go on, raise one of steps, tokens, seconds, operations): its "
-        "budget was used up at step 20\n"
-    )
+    assert text == (f"{tmp_path} is finished: its budget was used up at step 20\n")
     assert "going on after step 20" in shown(tmp_path, terminal=False, steps=30)
 
 

@@ -12,9 +12,9 @@ from regard.core.errors import RegardError
 
 if TYPE_CHECKING:
     from regard.runs.run_folder import RunFolder
+    from regard.runs.spec import RunSpec
 
 FILE_OPTIONS = ("pairs", "dev", "test")
-MOST_THREADS = 1024  # torch ends without a word where the system has no room for its threads
 
 
 def run(
@@ -33,6 +33,15 @@ def run(
     format: Annotated[  # noqa: A002 — the word users know
         str | None, typer.Option(help="Of the files: tsv, csv, jsonl, dictionary or lines.")
     ] = None,
+    source_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Of the source: a number from 0 or a name.")
+    ] = None,
+    target_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Of the target, in the same way.")
+    ] = None,
+    header: Annotated[
+        bool, typer.Option("--header", help="The first row names the columns and is no pair.")
+    ] = False,
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Leave bad rows out and list them.")
     ] = False,
@@ -66,48 +75,58 @@ def run(
 
     Recipes hold every setting, with comments; --set changes one.
     """
-    import torch
-
     from regard.core.allocator import keep_freed_memory
     from regard.runs.run_folder import RunFolder
     from regard.runs.spec import RunSpec, settings_as_sections
-    from regard.runs.train_run import begin_run, resume_run
+    from regard.runs.train_run import begin_run, resume_run, spec_of
 
     plug_in_all(plugin)
-    if threads is not None:
-        if not 1 <= threads <= MOST_THREADS:
-            raise RegardError(f"--threads {threads}: use 1 or more, up to {MOST_THREADS}.")
-        torch.set_num_threads(threads)
     keep_freed_memory()
     folder: RunFolder
     if resume is not None:
-        given = (task, pairs, dev, test, format, recipe, settings, steps, minutes, seed, out)
-        if any(option is not None for option in given) or skip_bad_rows:
+        given: list[object] = [
+            task,
+            pairs,
+            dev,
+            test,
+            format,
+            source_column,
+            target_column,
+            recipe,
+            settings,
+        ]
+        given += [steps, minutes, seed, out, threads]
+        if any(option is not None for option in given) or skip_bad_rows or header:
             raise RegardError(
                 f"--resume {resume} goes on with the run as it was begun, so it takes no task and no "
                 "other settings. Leave them away, or begin a new run without --resume."
             )
         folder = RunFolder.existing(resume)
+        spec = spec_of(folder)
+        _use_threads(spec)
         watchers = _watchers(folder, tensorboard)
         record = resume_run(folder, watchers=watchers, tell=_tell)
     else:
         changes = settings_as_sections(settings or [])
         options: dict[str, Any] = {"pairs": pairs, "dev": dev, "test": test, "format": format}
-        options["skip_bad_rows"] = skip_bad_rows or None
+        options |= {"source_column": source_column, "target_column": target_column}
+        options |= {"skip_bad_rows": skip_bad_rows or None, "header": header or None}
         sections = asked_sections(
             task,
             recipe=recipe,
             changes=changes,
             task_options={key: value for key, value in options.items() if value is not None},
             budget={"steps": steps, "seconds": None if minutes is None else 60 * minutes},
-            seed=seed,
+            numbers={"seed": seed, "threads": threads},
         )
         spec = RunSpec.from_sections(sections)
+        _use_threads(spec)
         folder = RunFolder.next_free(spec.task) if out is None else RunFolder(out)
         watchers = _watchers(folder, tensorboard)
         record = begin_run(spec, folder, watchers=watchers, tell=_tell)
     if record is None:
-        _tell(f"stopped and saved; go on with: regard train --resume {folder.path}")
+        plugins = "".join(f" --plugin {target}" for target in plugin or [])
+        _tell(f"stopped and saved; go on with: regard train --resume {folder.path}{plugins}")
         raise typer.Exit(code=130)
     _report(record, folder, as_json=as_json)
 
@@ -119,7 +138,7 @@ def asked_sections(
     changes: dict[str, Any],
     task_options: dict[str, Any],
     budget: dict[str, Any],
-    seed: int | None,
+    numbers: dict[str, int | None],
 ) -> dict[str, Any]:
     """The recipe with everything that was asked for put over it; files by their full paths."""
     from regard.core.names import look_up
@@ -148,8 +167,7 @@ def asked_sections(
         # A budget on the command line replaces that of the recipe, whatever it counts.
         freed = dict.fromkeys(("steps", "tokens", "seconds", "operations"))
         sections = merged(sections, {"training": {**freed, **given_budget}})
-    if seed is not None:
-        sections = merged(sections, {"seed": seed})
+    sections = merged(sections, {key: value for key, value in numbers.items() if value is not None})
     for key in FILE_OPTIONS:
         if isinstance(files := sections["task"].get(key), str):
             sections["task"][key] = full_paths(files)
@@ -163,6 +181,13 @@ def full_paths(files: str) -> str:
     if "," not in files or is_there(Path(files)):
         return str(Path(files).absolute())
     return ",".join(str(Path(file.strip()).absolute()) for file in files.split(","))
+
+
+def _use_threads(spec: RunSpec) -> None:
+    import torch
+
+    if spec.threads is not None:
+        torch.set_num_threads(spec.threads)
 
 
 def _watchers(folder: RunFolder, tensorboard: bool) -> list[Any]:

@@ -23,6 +23,11 @@ from regard.core.state import State, Step
 class SequenceModel(Protocol):
     """An `nn.Module` from one token sequence to another."""
 
+    @property
+    def max_target_length(self) -> int | None:
+        """The most tokens it can be given, START counted; None where there is no limit."""
+        ...
+
     def hidden(
         self,
         source: Int[Tensor, "batch source_length"],

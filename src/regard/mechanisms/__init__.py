@@ -160,7 +160,8 @@ def mechanism_class(name: str) -> type[Mechanism]:
     if name in _PLUGGED_IN:
         return _PLUGGED_IN[name]
     if name not in MECHANISMS:
-        raise unknown_name("mechanism", name, [*MECHANISMS, *_PLUGGED_IN])
+        unknown = unknown_name("mechanism", name, [*MECHANISMS, *_PLUGGED_IN])
+        raise RegardError(f"{unknown} One of your own is made known with --plugin FILE.py:CLASS.")
     entry = MECHANISMS[name]
     module = importlib.import_module(f"{__name__}.{entry.module}")
     found: type[Mechanism] = getattr(module, entry.class_name)

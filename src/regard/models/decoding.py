@@ -42,7 +42,8 @@ def decode(
 
     beam_size        hypotheses followed at once; 1 is greedy
     length_penalty   a hypothesis of n tokens, END counted, is ranked by log p / n^length_penalty
-    max_length       tokens said at most, END counted; 2 × source length + 10 unless given
+    max_length       tokens said at most, END counted; 2 × source length + 10 unless given, and never
+                     more than the model can take
     cached           False runs the whole prefix again for every token: the same result, slowly
     """
     _require_options(model, beam_size, length_penalty, max_length)
@@ -52,6 +53,8 @@ def decode(
     def search(rows: Tensor) -> list[Hypothesis]:
         lengths = source_lengths[rows]
         limits = 2 * lengths + 10 if max_length is None else torch.full_like(lengths, max_length)
+        if model.max_target_length is not None:
+            limits = limits.clamp(max=model.max_target_length)
         state = steps.start(source[rows, : int(lengths.max())], lengths)
         if beam_size == 1:
             return _greedy(steps, state, limits, length_penalty=length_penalty)

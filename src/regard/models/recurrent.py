@@ -130,6 +130,11 @@ class RecurrentEncoderDecoder(nn.Module):
     ) -> Float[Tensor, "batch target_length target_vocabulary"]:
         return self.logits(self.hidden(source, source_lengths, given))
 
+    @property
+    def max_target_length(self) -> int | None:
+        """None: a recurrent decoder has no limit."""
+        return None
+
     def hidden(
         self,
         source: Int[Tensor, "batch source_length"],

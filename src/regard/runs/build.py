@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
+from regard.core.errors import RegardError
 from regard.core.pair_batch import PairBatch
 from regard.core.sequence_model import Decode
-from regard.models import build_model
+from regard.models import build_model, model_class
 from regard.models.decoding import decode
 from regard.runs.spec import RunSpec
 from regard.tasks import task_class
@@ -39,14 +41,26 @@ def best_decoding(spec: RunSpec) -> Decode:
 
 def build_spec_model(spec: RunSpec, vocabularies: PairVocabularies) -> nn.Module:
     """The model, its weights drawn from the spec's seed."""
+    default = inspect.signature(model_class(spec.model)).parameters["tie"].default
+    tie = spec.model_options.get("tie", default)
+    if tie == "all" and vocabularies.source is not vocabularies.target:
+        raise RegardError(
+            "model.tie='all' shares one table of tokens, but source and target have vocabularies of "
+            "their own. Set task.shared_vocabulary=true, or model.tie=target."
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
-        return build_model(
-            spec.model,
-            source_vocabulary=vocabularies.source.size,
-            target_vocabulary=vocabularies.target.size,
-            **spec.model_options,
-        )
+        try:
+            return build_model(
+                spec.model,
+                source_vocabulary=vocabularies.source.size,
+                target_vocabulary=vocabularies.target.size,
+                **spec.model_options,
+            )
+        except (MemoryError, RuntimeError) as error:  # torch's own allocator raises the latter
+            raise RegardError(
+                f"The model '{spec.model}' of these sizes cannot be built: {error}. Choose smaller ones."
+            ) from error
 
 
 def operations_of(model: Any, batch: PairBatch) -> int:

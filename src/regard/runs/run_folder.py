@@ -60,12 +60,18 @@ class RunFolder:
         return cls(parent / f"{name}-{number}")
 
     def require_new(self) -> None:
-        """Refuse a folder that holds a run already, or that cannot be one."""
+        """Refuse a folder that holds a run already, or files a run would write over."""
         if self.spec.exists():
             raise RegardError(
                 f"'{self.path}' already holds a run. Go on with it (regard train --resume {self.path}), "
                 "or choose another folder with --out."
             )
+        for own in self._own():
+            if own.exists():
+                raise RegardError(
+                    f"'{own}' is there already, and a run would write over it. Choose another folder "
+                    "with --out."
+                )
         if self.path.exists() and not self.path.is_dir():
             raise RegardError(f"'{self.path}' is a file. Choose a folder with --out.")
         require_writable(self.spec)
@@ -80,13 +86,29 @@ class RunFolder:
             ) from error
 
     def clear(self) -> None:
-        """Remove what a run wrote that never got under way; files that are not its own stay."""
-        own = (self.spec, self.vocabulary, self.data, self.metrics, self.timing, self.bad_rows)
-        for file in own:
-            file.unlink(missing_ok=True)
-        shutil.rmtree(self.tensorboard, ignore_errors=True)
+        """Remove what a run wrote that never got under way; `require_new` saw that it is all its own."""
+        for own in self._own():
+            if own.is_dir():
+                shutil.rmtree(own, ignore_errors=True)
+            else:
+                own.unlink(missing_ok=True)
         if not any(self.path.iterdir()):
             self.path.rmdir()
+
+    def _own(self) -> tuple[Path, ...]:
+        """Everything that a run writes."""
+        return (
+            self.spec,
+            self.vocabulary,
+            self.data,
+            self.metrics,
+            self.timing,
+            self.checkpoint,
+            self.model,
+            self.record,
+            self.bad_rows,
+            self.tensorboard,
+        )
 
     def write_json(self, path: Path, value: Any) -> None:
         """Write JSON so that a reader finds the old file or the new one."""
@@ -108,7 +130,7 @@ class RunFolder:
                 f"'{path}' cannot be read ({error.strerror}). The run was perhaps stopped before it was "
                 f"written: regard train --resume {self.path}"
             ) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RegardError(
                 f"'{path}' is not JSON ({error}). Restore it, or train the run anew."
             ) from error

@@ -1,6 +1,7 @@
 """What a run is, in full: the task, the model, the training, the seed.
 
-A spec is written as sections, in a recipe (TOML), in a run folder (JSON) or in Python alike:
+The number of threads belongs to it, because sums depend on their order in the last bit. A spec is
+written as sections, in a recipe (TOML), in a run folder (JSON) or in Python alike:
 
     {"task": {"name": "pronounce", ...}, "model": {"name": "transformer", ...},
      "training": {"steps": 5000, ...}, "seed": 0}
@@ -30,6 +31,8 @@ EXAMPLES = {
     "model": 'model.name="transformer"',
     "training": "training.steps=1000",
 }
+NUMBERS = ("seed", "threads")
+MOST_THREADS = 1024  # torch ends without a word where the system has no room for its threads
 VOCABULARY_SIZES = ("source_vocabulary", "target_vocabulary")  # the data decides these
 
 Sections = dict[str, Any]
@@ -45,6 +48,7 @@ class RunSpec:
     model_options: dict[str, Any]
     training: TrainingOptions
     seed: int = 0
+    threads: int | None = None
 
     @classmethod
     def from_sections(cls, sections: Mapping[str, Any]) -> Self:
@@ -56,6 +60,9 @@ class RunSpec:
         seed = sections.get("seed", 0)
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
             raise RegardError(f"seed={seed!r}: it must be a whole number from 0 to 2**63 - 1.")
+        threads = sections.get("threads")
+        if threads is not None and (type(threads) is not int or not 1 <= threads <= MOST_THREADS):
+            raise RegardError(f"threads={threads!r}: use a whole number from 1 to {MOST_THREADS}.")
         return cls(
             task=task,
             task_options=options_class(
@@ -72,6 +79,7 @@ class RunSpec:
                 **typed_options(TrainingOptions, sections.get("training", {}), section="training")
             ),
             seed=seed,
+            threads=threads,
         )
 
     def as_sections(self) -> Sections:
@@ -81,6 +89,7 @@ class RunSpec:
             "model": {"name": self.model, **self.model_options},
             "training": self.training.as_dict(),
             "seed": self.seed,
+            "threads": self.threads,
         }
 
 
@@ -91,8 +100,8 @@ def require_sections(sections: object) -> None:
             f"A spec is a table of the sections {', '.join(SECTIONS)}, but this is {sections!r}."
         )
     for name, options in sections.items():
-        if name not in (*SECTIONS, "seed"):
-            raise unknown_name("section", name, (*SECTIONS, "seed"))
+        if name not in (*SECTIONS, *NUMBERS):
+            raise unknown_name("section", name, (*SECTIONS, *NUMBERS))
         if name in SECTIONS and not isinstance(options, Mapping):
             raise RegardError(
                 f"The section '{name}' is {options!r}, but it must be a table of options. Set one "

@@ -115,8 +115,10 @@ def _trained(
 ) -> Record | None:
     if task.corpus.bad.count:
         # In the order of the files, whichever pass over them found a row bad.
-        rows = sorted(task.corpus.bad.rows)
-        write_whole(folder.bad_rows, "\n".join(map(str, rows)) + "\n")
+        lines = [str(row) for row in sorted(task.corpus.bad.rows)]
+        if task.corpus.bad.count > len(lines):
+            lines.append(f"… and {task.corpus.bad.count - len(lines):,} more")
+        write_whole(folder.bad_rows, "\n".join(lines) + "\n")
         tell(f"{task.corpus.bad.summary()}\n  listed in {folder.bad_rows}")
     tell(_description(spec, task, model))
     needs_operations = spec.training.operations is not None

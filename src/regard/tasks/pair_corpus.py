@@ -35,18 +35,21 @@ class HeldOut:
     answers: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[str, str]], *, group: bool, lowercase: bool = False) -> Self:
+    def of(cls, rows: Iterable[tuple[str, str]], *, group: bool, lowercase: str = "no") -> Self:
         """Rows of (source, answer); with `group`, rows of one source are one item.
 
-        With `lowercase`, sources that differ in capitals only are one source, spelled as the first.
+        With `lowercase` "source" or "both", sources that differ in capitals only are one source, spelled
+        as the first; with "both", answers are in lower case, as is all that the model can write.
         """
+        if lowercase == "both":
+            rows = ((source, normal_text(answer, lowercase=True)) for source, answer in rows)
         items: list[tuple[str, tuple[str, ...]]]
         if not group:
             items = [(source, (answer,)) for source, answer in rows]
         else:
             grouped: dict[str, tuple[str, dict[str, None]]] = {}
             for source, answer in rows:
-                key = normal_text(source, lowercase=lowercase)
+                key = as_read(source, lowercase=lowercase != "no")
                 grouped.setdefault(key, (source, {}))[1][answer] = None
             items = [(source, tuple(answers)) for source, answers in grouped.values()]
         return cls(
@@ -135,6 +138,7 @@ def source_of(options: PairOptions, text: str, *, default_format: str | None = N
         format=options.format,
         source_column=options.source_column,
         target_column=options.target_column,
+        header=options.header,
     )
     suffix = Path(source.path.name.lower().removesuffix(".gz")).suffix
     if source.format is None and source.target_path is None and suffix not in EXTENSIONS:
@@ -144,19 +148,27 @@ def source_of(options: PairOptions, text: str, *, default_format: str | None = N
 
 def _part(options: PairOptions, pairs: PairSource, part: str, bad: BadRows) -> Iterator[PairRow]:
     """The rows of the main file that belong to one part."""
-    # A part that has its own file takes nothing from the main one.
+    # A part that has its own file takes nothing from the main one. Whoever holds out rows to develop
+    # on has made the split, so that a test part is not cut from the rest.
     dev = 0.0 if options.dev else options.dev_share
     test = 0.0 if options.test or options.dev else options.test_share
     if not (dev or test):
         if part == "train":
             yield from pairs.rows(bad=bad)
         return
-    lowercase = options.lowercase != "no"
     for row in pairs.rows(bad=bad):
-        # As the model reads it: "Cat" and "cat" must not stand on both sides if they are one to it.
-        source = normal_text(row.source, lowercase=lowercase)
+        source = as_read(row.source, lowercase=options.lowercase != "no")
         if part_of(source, dev=dev, test=test) == part:
             yield row
+
+
+def as_read(source: str, *, lowercase: bool) -> str:
+    """The source as a model reads it: what is one to it must not stand on both sides.
+
+    >>> as_read("A  cat ", lowercase=True)
+    'a cat'
+    """
+    return " ".join(normal_text(source, lowercase=lowercase).split())
 
 
 def _held_out(
@@ -176,7 +188,7 @@ def _held_out(
     return HeldOut.of(
         ((row.source, row.target) for row in rows),
         group=group,
-        lowercase=options.lowercase != "no",
+        lowercase=options.lowercase,
     )
 
 

@@ -16,8 +16,10 @@ class PairOptions:
 
     pairs               what is learned from; each task has a default, or asks for one
     dev, test           held-out files; without them, parts of `pairs`, chosen by a hash of the source
-    dev_share           the part of `pairs` held out where `dev` is not given; `test_share` likewise
+    dev_share           the part of `pairs` held out where `dev` is not given
+    test_share          the part of `pairs` held out for testing where neither `dev` nor `test` is given
     format              of the files, where their names do not say it: tsv, csv, jsonl, dictionary, lines
+    header              whether the first row names the columns; a column given by name implies it
     source_column       where the source stands: a number from 0, or a name; `target_column` likewise
     skip_bad_rows       leave bad rows out, and list them, instead of stopping at the first
     source_tokens       characters, words or subwords; `target_tokens` likewise
@@ -38,6 +40,7 @@ class PairOptions:
     dev_share: float = 0.05
     test_share: float = 0.05
     format: str | None = None
+    header: bool = False
     source_column: int | str = 0
     target_column: int | str = 1
     skip_bad_rows: bool = False

@@ -95,7 +95,7 @@ class PairTask(ABC):
         return HeldOut.of(
             ((row.source, row.target) for row in rows),
             group=cls.groups_answers,
-            lowercase=options.lowercase != "no",
+            lowercase=options.lowercase,
         )
 
     def epoch(self, number: int) -> Batches:
@@ -128,7 +128,7 @@ class PairTask(ABC):
         store = self._store(part)
         total, count = 0.0, 0
         for batch in evaluation_batches(store, max_tokens=_places(store)):
-            loss = self.loss(model, batch)
+            loss = self.loss(model, _beside(model, batch))
             total, count = total + loss.total.item(), count + loss.num_predictions
         predicted = predict(model, part.sources, self.corpus.vocabularies, self.decode)
         return {"loss": total / count, **self.scores(predicted, part.answers)}
@@ -149,11 +149,17 @@ def predict(
     batches = evaluation_batches(store, max_tokens=_places(store))
     with torch.inference_mode():
         for index in range(len(batches)):
-            batch = batches[index]
+            batch = _beside(model, batches[index])
             hypotheses = decode(model, batch.source, batch.source_lengths)
             for row, hypothesis in zip(batches.indices(index), hypotheses, strict=True):
                 outputs[row] = vocabularies.target.decode(hypothesis.tokens)
     return outputs
+
+
+def _beside(model: Any, batch: PairBatch) -> PairBatch:
+    """The batch where the model is."""
+    device = next(iter(model.parameters())).device
+    return PairBatch(*(tensor.to(device) for tensor in batch))
 
 
 def _places(store: TokenStore) -> int:

@@ -13,14 +13,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from regard.training.options import BUDGETS
 from regard.training.outcome import Outcome
 from regard.training.watchers import Evaluation, Start, StepTaken
 
 SECONDS_BETWEEN = 0.2  # drawing more often costs time and shows nothing more
 SMOOTHING = 0.02
 FINISHED = {
-    "budget": f"is finished (to go on, raise one of {', '.join(BUDGETS)}): its budget was used up",
+    "budget": "is finished: its budget was used up",
     "patience": "is finished: its patience was at an end",
 }
 
