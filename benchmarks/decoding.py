@@ -140,10 +140,8 @@ def block_names(block: Any, *, prefix: str) -> dict[str, Tensor]:
 @contextmanager
 def ctranslate(theirs: Any) -> Iterator[Any]:
     """CTranslate2's translator of the Marian model, in single precision."""
-    import ctranslate2  # type: ignore[import-untyped]
-    from ctranslate2.converters.transformers import (  # type: ignore[import-untyped]
-        BartLoader,
-    )
+    import ctranslate2
+    from ctranslate2.converters.transformers import BartLoader
 
     theirs.config.normalize_before = False
     theirs.config.normalize_embedding = False

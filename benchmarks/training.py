@@ -28,7 +28,7 @@ THREADS = 2
 PLACES = 4096
 DROPOUT = 0.1
 LABEL_SMOOTHING = 0.1
-STEPS = 24
+STEPS = 8
 ROUNDS = 3
 
 Step = Callable[[PairBatch], None]

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from tests.command_line import exit_code
 
 import regard
 from regard.cli import demo_verb
@@ -17,14 +18,6 @@ from regard.cli.main import VERBS, Verb, main
 from regard.core.errors import RegardError
 from regard.core.records import CheckRecord, MechanismRecord, Survey
 from regard.mechanisms import MECHANISMS
-
-
-def exit_code(arguments: list[str]) -> int | str | None:
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        return stop.code
-    return 0
 
 
 @pytest.fixture

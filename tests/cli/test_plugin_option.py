@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.command_line import exit_code
 
 from regard.cli.main import main
 from regard.core.errors import RegardError
@@ -12,12 +13,6 @@ from regard.mechanisms import mechanism_class, plug_in
 from regard.mechanisms.dot import DotAttention
 
 EXAMPLE = f"{Path(__file__).parents[2] / 'examples' / 'my_attention.py'}:CosineAttention"
-
-
-def exit_code(words: list[str]) -> object:
-    with pytest.raises(SystemExit) as stopped:
-        main(words)
-    return stopped.value.code
 
 
 @pytest.mark.parametrize("model", ["transformer", "recurrent"])

@@ -8,20 +8,12 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.command_line import exit_code
 
-from regard.cli.main import main
 from regard.runs.run_folder import RunFolder
 from regard.runs.trained import load
 
 LINES = ["abc", "", "cafe", "fed"]
-
-
-def exit_code(arguments: list[str]) -> int | str | None:
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        return stop.code
-    return 0
 
 
 @pytest.fixture

@@ -8,22 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.command_line import exit_code
 
-from regard.cli.main import main
 from regard.cli.train_verb import full_paths
 
 TINY = [
     *("--set", "model.embedding_dim=4", "--set", "model.hidden_dim=8"),
     *("--set", "task.dev_share=0.1", "--recipe", "pronounce-quick"),
 ]
-
-
-def exit_code(arguments: list[str]) -> int | str | None:
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        return stop.code
-    return 0
 
 
 def test_runs_are_numbered_and_reported(
@@ -142,3 +134,29 @@ def test_paths_are_written_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert full_paths("a") == str(tmp_path / "a")
     assert full_paths("a,b") == str(tmp_path / "a,b")  # such a file is there
     assert full_paths("x.de,y.en") == f"{tmp_path / 'x.de'},{tmp_path / 'y.en'}"
+
+
+def test_columns_and_a_header_are_read_as_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = tmp_path / "pairs.csv"
+    rows = [f"{word.upper()},x,{word}" for word in ("ab", "ba", "aab", "bb", "bab", "abb")]
+    pairs.write_text("phones,other,word\n" + "\n".join(rows) + "\n")
+    columns = ["--source-column", "word", "--target-column", "phones"]
+    asked = ["train", "pronounce", "--pairs", str(pairs), "--dev", str(pairs), *columns, *TINY]
+    out = tmp_path / "run"
+    assert exit_code([*asked, "--steps", "2", "--threads", "1", "--out", str(out)]) == 0
+    told = capsys.readouterr().err
+    assert "6 pairs to learn from" in told
+    assert "6 dev sources stand in the training part too" in told
+    assert set(json.loads((out / "vocabulary.json").read_text())["source"]["tokens"]) == {"a", "b"}
+    assert json.loads((out / "spec.json").read_text())["threads"] == 1
+    numbers = tmp_path / "numbers.csv"
+    numbers.write_text("word,phones\nab,AB\n")
+    score = ["predict", str(out), "--score", str(numbers), "--header", "--json"]
+    score += ["--source-column", "0", "--target-column", "1"]
+    assert exit_code([*score, "--examples", "9"]) == 0
+    shown = json.loads(capsys.readouterr().out)["examples"]
+    assert [example["source"] for example in shown] == ["ab"]
+    assert exit_code(["predict", str(out), "ab", "--header"]) == 2
+    assert "--score" in capsys.readouterr().err

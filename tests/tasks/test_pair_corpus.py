@@ -147,7 +147,7 @@ def test_texts_to_learn_from_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> No
     held = len(corpus.dev)
     assert held > 20
     assert len(corpus.train) == 1000 - held
-    assert most <= held + 16 + 4
+    assert most <= held + 2 * 16 + 4  # a block that is read and the one before it
 
 
 def test_translation_has_no_data_of_its_own() -> None:
@@ -173,3 +173,23 @@ def test_white_space_does_not_make_another_source() -> None:
     assert as_read(" a  B\t", lowercase=True) == "a b"
     rows = [("a  b", "x"), ("a b", "y")]
     assert HeldOut.of(rows, group=True).answers == (("x", "y"),)
+
+
+def test_sources_that_are_learned_too_are_counted(tmp_path: Path) -> None:
+    learned, held = tmp_path / "learned.tsv", tmp_path / "held.tsv"
+    learned.write_text("ab\tA\nAC\tB\nad\tC\n")
+    held.write_text("ac\tB\nac\tD\nae\tE\n")
+    corpus = task_on(learned, dev=str(held)).corpus
+    assert corpus.learned_too == {"dev": 1, "test": 0}
+    assert corpus.facts()["held_out_sources_in_train"] == {"dev": 1, "test": 0}
+
+
+def test_a_held_out_text_that_is_too_long_is_a_bad_row(tmp_path: Path) -> None:
+    learned, held = tmp_path / "learned.tsv", tmp_path / "held.tsv"
+    learned.write_text("ab\tA\nac\tB\n")
+    held.write_text("ab\tA\nabcabcabc\tB\n")
+    with pytest.raises(RegardError, match=r"held\.tsv:2: too long: 9 tokens.*--skip-bad-rows"):
+        task_on(learned, dev=str(held), max_length=8)
+    corpus = task_on(learned, dev=str(held), max_length=8, skip_bad_rows=True).corpus
+    assert corpus.dev.sources == ("ab",)
+    assert corpus.bad.count == 1

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Annotated, Any
 
 import typer
 
 from regard.cli.seed_option import Seed
 from regard.core.errors import RegardError
+from regard.core.setting_value import setting_value
 
 
 def run(
@@ -63,8 +63,5 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
         name, equals, text = setting.partition("=")
         if not (equals and name.isidentifier()):
             raise RegardError(f"--set {setting}: write it as OPTION=VALUE, such as --set radius=3.")
-        try:
-            options[name] = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            options[name] = text
+        options[name] = setting_value(text)
     return options

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.column_options import Header, SourceColumn, TargetColumn
 from regard.core.names import look_up
 
 
@@ -28,18 +29,9 @@ def run(
             help="tsv, csv, jsonl, dictionary or lines. By the file's extension unless given.",
         ),
     ] = None,
-    source_column: Annotated[
-        str,
-        typer.Option(
-            metavar="COLUMN", help="Of the source: a number from 0, a header's name, a JSON key."
-        ),
-    ] = "0",
-    target_column: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Of the target, in the same way.")
-    ] = "1",
-    header: Annotated[
-        bool, typer.Option("--header", help="The first row names the columns and is no pair.")
-    ] = False,
+    source_column: SourceColumn = "0",
+    target_column: TargetColumn = "1",
+    header: Header = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Describe a file of pairs: rows, lengths, vocabulary, repetitions, bad rows, histograms.
@@ -53,8 +45,8 @@ def run(
     source = PairSource.from_text(
         file,
         format=format,
-        source_column=source_column,
-        target_column=target_column,
+        source_column=source_column or "0",
+        target_column=target_column or "1",
         header=header,
     )
     description = describe(source)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.seed_option import Seed
+from regard.cli.terminal_text import require_decoded
 from regard.core.errors import RegardError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def run(
     if path is not None:
         require_writable(path)
     if sentence is not None:
-        require_decoded(sentence)
+        require_decoded(sentence, what="--sentence")
     survey = _survey(only=only or [], sentence=sentence, seed=seed)
     if as_json:
         text = survey.as_json()
@@ -89,18 +90,6 @@ def counted(count: int, one: str, more: str) -> str:
     ('1 word', '0 words')
     """
     return f"{count} {one if count == 1 else more}"
-
-
-def require_decoded(sentence: str) -> None:
-    """Refuse a sentence whose bytes were not text: no page and no record can hold them."""
-    try:
-        sentence.encode()
-    except UnicodeEncodeError as error:
-        shown = sentence.encode(errors="backslashreplace").decode()
-        raise RegardError(
-            f"--sentence '{shown}' has bytes at letter {error.start + 1} that are not text in the "
-            "encoding of this terminal; every letter must be. Type it anew, in UTF-8."
-        ) from error
 
 
 def _not_applying(count: int) -> str:

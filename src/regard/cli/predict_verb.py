@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.column_options import Header, SourceColumn, TargetColumn
 from regard.cli.plugin_option import Plugins, plug_in_all
 from regard.cli.seed_option import Seed
+from regard.cli.terminal_text import require_decoded
 from regard.core.errors import RegardError
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ def run(
         str | None,
         typer.Option(help="Of the pairs: tsv, csv, jsonl, dictionary or lines."),
     ] = None,
+    source_column: SourceColumn = None,
+    target_column: TargetColumn = None,
+    header: Header = False,
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Leave bad pairs out and list them.")
     ] = False,
@@ -65,8 +70,18 @@ def run(
             "Give one of three: texts, --file with a text a line, or --score with pairs. "
             f'For example: regard predict {run_folder} "some text"'
         )
-    if score is None and (format is not None or skip_bad_rows):
-        raise RegardError("--format and --skip-bad-rows are about pairs: give them with --score.")
+    about_pairs: dict[str, Any] = {
+        "format": format,
+        "source_column": source_column,
+        "target_column": target_column,
+        "header": header or None,
+    }
+    about_pairs = {name: value for name, value in about_pairs.items() if value is not None}
+    if score is None and (about_pairs or skip_bad_rows):
+        raise RegardError(
+            "--format, --source-column, --target-column, --header and --skip-bad-rows are about pairs: "
+            "give them with --score."
+        )
     if examples < 0 or (examples and score is None):
         raise RegardError(
             f"--examples {examples}: it is how many scored texts to show, 0 or more, with --score."
@@ -78,7 +93,7 @@ def run(
             raise RegardError(f"--attention {attention} draws one input: give exactly one text.")
         require_figure_suffix(attention)
     for text in texts or []:
-        _require_decoded(text)
+        require_decoded(text, what="The text")
     for target in (out, attention):
         if target is not None:
             require_writable(target)
@@ -88,7 +103,7 @@ def run(
     written: Iterator[str]
     if score is not None:
         bad = BadRows(skip=skip_bad_rows)
-        assessment = trained.assess(score, format=format, bad=bad, **decoding)
+        assessment = trained.assess(score, bad=bad, **about_pairs, **decoding)
         if bad.count:
             typer.echo(bad.summary(), err=True)
         shown = assessment.examples(examples, seed=seed)
@@ -106,18 +121,6 @@ def run(
             typer.echo(line)
     else:
         _write_lines(out, written)
-
-
-def _require_decoded(text: str) -> None:
-    """Refuse a text whose bytes were not text in the encoding of the terminal."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        shown = text.encode(errors="backslashreplace").decode()
-        raise RegardError(
-            f"The text '{shown}' has bytes at letter {error.start + 1} that are not text in the "
-            "encoding of this terminal. Type it anew, in UTF-8."
-        ) from error
 
 
 def _lines_of(file: Path | None) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.column_options import Header, SourceColumn, TargetColumn
 from regard.cli.plugin_option import Plugins, plug_in_all
 from regard.core.errors import RegardError
 
@@ -33,15 +34,9 @@ def run(
     format: Annotated[  # noqa: A002 — the word users know
         str | None, typer.Option(help="Of the files: tsv, csv, jsonl, dictionary or lines.")
     ] = None,
-    source_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Of the source: a number from 0 or a name.")
-    ] = None,
-    target_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Of the target, in the same way.")
-    ] = None,
-    header: Annotated[
-        bool, typer.Option("--header", help="The first row names the columns and is no pair.")
-    ] = False,
+    source_column: SourceColumn = None,
+    target_column: TargetColumn = None,
+    header: Header = False,
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Leave bad rows out and list them.")
     ] = False,

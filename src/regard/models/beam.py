@@ -53,7 +53,7 @@ def beam_search(
         grid[sentence, place] = candidates.log_probability + total[:, None]
         entry = torch.zeros((sentences, beam_size), dtype=torch.long, device=device)
         entry[sentence, place] = torch.arange(len(sentence), device=device)
-        best, where = grid.flatten(1).topk(min(beam_size, beam_size * count), dim=1)
+        best, where = grid.flatten(1).topk(beam_size, dim=1)
         parent = entry.gather(1, where // count)
         token_grid = candidates.token[parent, where % count]
 

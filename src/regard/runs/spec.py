@@ -11,13 +11,13 @@ Every key is checked against the signature of what it is for.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from regard.core.errors import RegardError
 from regard.core.names import unknown_name
+from regard.core.setting_value import setting_value
 from regard.models import model_class
 from regard.runs.typed_options import typed_options
 from regard.tasks import task_class
@@ -149,7 +149,7 @@ def settings_as_sections(settings: Iterable[str]) -> Sections:
             raise RegardError(
                 f"--set {setting}: write it as SECTION.OPTION=VALUE, such as --set model.num_layers=3."
             )
-        value = _value(text.strip())
+        value = setting_value(text)
         if key:
             inner = sections.setdefault(section, {})
             if not isinstance(inner, dict):
@@ -160,13 +160,3 @@ def settings_as_sections(settings: Iterable[str]) -> Sections:
         else:
             sections[section] = value
     return sections
-
-
-def _value(text: str) -> Any:
-    words = {"true": True, "false": False}
-    if text.lower() in words:
-        return words[text.lower()]
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text

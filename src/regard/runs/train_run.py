@@ -143,10 +143,16 @@ def _trained(
 def _description(spec: RunSpec, task: PairTask, model: nn.Module) -> str:
     corpus = task.corpus
     parameters = sum(parameter.numel() for parameter in model.parameters())
+    learned_too = [
+        f"; {count:,} {part} sources stand in the training part too"
+        for part, count in corpus.learned_too.items()
+        if count
+    ]
     return (
         f"{len(corpus.train):,} pairs to learn from, {len(corpus.dev):,} to develop on, "
         f"{len(corpus.test):,} to test on; vocabularies of {corpus.vocabularies.source.size:,} and "
         f"{corpus.vocabularies.target.size:,}; {spec.model} with {parameters:,} parameters"
+        + "".join(learned_too)
     )
 
 

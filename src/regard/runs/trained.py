@@ -121,18 +121,19 @@ class TrainedRun:
         *,
         beam_size: int | None = None,
         length_penalty: float | None = None,
-        format: str | None = None,  # noqa: A002 — the word users know
         bad: BadRows | None = None,
+        **file_options: Any,
     ) -> Assessment:
         """The model on a file of pairs; bad rows are an error, unless `bad` takes them in.
 
-        The `format` is that of the run's own files, or follows from the name, unless it is given.
+        `file_options` are those of the task that are about files, where this one differs from the
+        run's own: format, source_column, target_column, header.
         """
         task = task_class(self.spec.task)
         options = self.spec.task_options
         part = task.held_out(
             str(pairs),
-            replace(options, format=format) if format else options,
+            replace(options, **file_options),
             bad=BadRows() if bad is None else bad,
         )
         predicted = self.predict(part.sources, beam_size=beam_size, length_penalty=length_penalty)

@@ -74,6 +74,8 @@ class PairCorpus:
     train: TokenStore
     dev: HeldOut
     test: HeldOut
+    # How many sources of each held-out part stand in the training part too.
+    learned_too: dict[str, int]
     bad: BadRows
 
     @classmethod
@@ -101,7 +103,15 @@ class PairCorpus:
             rows = _part(options, pairs, "train", unheard)
         else:
             rows = _part(options, pairs, "train", bad)
-        train = TokenStore.build(_encoded(rows, vocabularies, options, pairs, bad))
+        held_out = {
+            part: _held_out(
+                options, pairs, part, vocabularies, bad, group=group, default_format=default_format
+            )
+            for part in ("dev", "test")
+        }
+        seen = _Seen(held_out, lowercase=options.lowercase != "no")
+        fitting = within_limit(seen.watch(rows), vocabularies, options, pairs.path, bad)
+        train = TokenStore.build((source, target) for _, source, target in fitting)
         if not len(train):
             raise RegardError(
                 f"'{pairs.path}' leaves no pairs to learn from. Give more rows, or lower "
@@ -110,8 +120,9 @@ class PairCorpus:
         return cls(
             vocabularies=vocabularies,
             train=train,
-            dev=_held_out(options, pairs, "dev", bad, group=group, default_format=default_format),
-            test=_held_out(options, pairs, "test", bad, group=group, default_format=default_format),
+            dev=held_out["dev"],
+            test=held_out["test"],
+            learned_too=seen.counts(),
             bad=bad,
         )
 
@@ -124,6 +135,7 @@ class PairCorpus:
             "dev_fingerprint": self.dev.fingerprint(),
             "test_items": len(self.test),
             "test_fingerprint": self.test.fingerprint(),
+            "held_out_sources_in_train": self.learned_too,
             "bad_rows": self.bad.count,
         }
 
@@ -175,6 +187,7 @@ def _held_out(
     options: PairOptions,
     pairs: PairSource,
     part: str,
+    vocabularies: PairVocabularies,
     bad: BadRows,
     *,
     group: bool,
@@ -182,24 +195,51 @@ def _held_out(
 ) -> HeldOut:
     own: str | None = getattr(options, part)
     if own:
-        rows = source_of(options, own, default_format=default_format).rows(bad=bad)
+        pairs = source_of(options, own, default_format=default_format)
+        rows = pairs.rows(bad=bad)
     else:
         rows = _part(options, pairs, part, BadRows(skip=True))
+    fitting = within_limit(rows, vocabularies, options, pairs.path, bad)
     return HeldOut.of(
-        ((row.source, row.target) for row in rows),
+        ((row.source, row.target) for row, _, _ in fitting),
         group=group,
         lowercase=options.lowercase,
     )
 
 
-def _encoded(
+class _Seen:
+    """Watches the training rows for sources that are held out: scores on those say less."""
+
+    def __init__(self, held_out: dict[str, HeldOut], *, lowercase: bool) -> None:
+        self.lowercase = lowercase
+        self.sources = {
+            part: {as_read(source, lowercase=lowercase) for source in texts.sources}
+            for part, texts in held_out.items()
+        }
+        self.found: dict[str, set[str]] = {part: set() for part in held_out}
+
+    def watch(self, rows: Iterator[PairRow]) -> Iterator[PairRow]:
+        """The rows, unchanged."""
+        for row in rows:
+            source = as_read(row.source, lowercase=self.lowercase)
+            for part, sources in self.sources.items():
+                if source in sources:
+                    self.found[part].add(source)
+            yield row
+
+    def counts(self) -> dict[str, int]:
+        """How many different sources of each part were met."""
+        return {part: len(sources) for part, sources in self.found.items()}
+
+
+def within_limit(
     rows: Iterator[PairRow],
     vocabularies: PairVocabularies,
     options: PairOptions,
-    pairs: PairSource,
+    path: Path,
     bad: BadRows,
-) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-    """Rows as token numbers; a text that is too long is a bad row."""
+) -> Iterator[tuple[PairRow, Sequence[int], Sequence[int]]]:
+    """Rows with their token numbers; a text that is too long is a bad row."""
     while block := list(islice(rows, ROWS_AT_A_TIME)):
         sources = vocabularies.source.encode_all(row.source for row in block)
         targets = vocabularies.target.encode_all(row.target for row in block)
@@ -207,6 +247,6 @@ def _encoded(
             longest = max(len(source), len(target))
             if longest > options.max_length:
                 reason = f"too long: {longest} tokens, but task.max_length is {options.max_length}"
-                bad.report(path=pairs.path, line=row.line, reason=reason)
+                bad.report(path=path, line=row.line, reason=reason)
             else:
-                yield source, target
+                yield row, source, target

@@ -1,7 +1,7 @@
 """Translation: a text to a text, learned from any file of pairs.
 
 BLEU and chrF are computed by sacrebleu without regard to case, from 0 to 100; CER is the edits of
-characters over all characters of the references, a fraction.
+characters over all characters of the references, WER those of words, both fractions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from typing import ClassVar
 
 from regard.core.errors import RegardError
 from regard.data.pair_rows import PairSource
-from regard.tasks.edit_rates import character_error_rate, mean_character_error_rate
+from regard.tasks.edit_rates import (
+    character_error_rate,
+    mean_character_error_rate,
+    text_word_error_rate,
+)
 from regard.tasks.pair_corpus import source_of
 from regard.tasks.pair_options import PairOptions
 from regard.tasks.pair_task import PairTask
@@ -33,6 +37,7 @@ class Translate(PairTask):
         "chrf": False,
         "cer": True,
         "mean_cer": True,
+        "wer": True,
         "loss": True,
     }
     groups_answers = False
@@ -54,6 +59,7 @@ class Translate(PairTask):
             "chrf": chrf(predicted, references).score,
             "cer": character_error_rate(predicted, references),
             "mean_cer": mean_character_error_rate(predicted, references),
+            "wer": text_word_error_rate(predicted, references),
         }
 
     @classmethod
