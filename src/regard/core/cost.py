@@ -5,6 +5,9 @@ the number type:
 
     products          2 for every multiply-add of a matrix product
     functions         evaluations of exp, tanh, 1/x and the like (a softmax is one exp an entry)
+    arithmetic        additions, comparisons, choices and the like, one for every number
+    backward_products products of the backward pass, recomputation included, all inputs wanting gradients
+    step_products     products of decoding one token after `key_length` tokens
     memory            numbers that forward holds at its peak beyond its inputs, the output included
     parameters        trainable numbers
     state             numbers kept for decoding after `key_length` tokens
@@ -12,7 +15,8 @@ the number type:
     longest_path      layers needed until every position can have reached every position it may see;
                       0 for a part that moves nothing between positions, however many layers
 
-A declared cost is checked against `regard.core.counter` by the conformance suite.
+A declared cost is checked against `regard.core.counter`, whose text has the conventions: products,
+functions and parameters exactly, all operations together to 2 %.
 """
 
 from __future__ import annotations
@@ -75,6 +79,9 @@ class Cost:
 
     products: int = 0
     functions: int = 0
+    arithmetic: int = 0
+    backward_products: int = 0
+    step_products: int = 0
     memory: int = 0
     parameters: int = 0
     state: int = 0
@@ -83,13 +90,16 @@ class Cost:
 
     @property
     def operations(self) -> int:
-        """Matrix products and functions together."""
-        return self.products + self.functions
+        """Products, functions and arithmetic together, forward."""
+        return self.products + self.functions + self.arithmetic
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
             products=self.products + other.products,
             functions=self.functions + other.functions,
+            arithmetic=self.arithmetic + other.arithmetic,
+            backward_products=self.backward_products + other.backward_products,
+            step_products=self.step_products + other.step_products,
             memory=self.memory + other.memory,
             parameters=self.parameters + other.parameters,
             state=self.state + other.state,
@@ -100,9 +110,12 @@ class Cost:
 
 
 def linear_cost(*, rows: int, in_features: int, out_features: int, bias: bool = True) -> Cost:
-    """A dense layer applied to `rows` vectors."""
+    """A dense layer applied to `rows` vectors; the backward pass is one product for each factor."""
+    products = 2 * rows * in_features * out_features
     return Cost(
-        products=2 * rows * in_features * out_features,
+        products=products,
+        arithmetic=rows * out_features if bias else 0,
+        backward_products=2 * products,
         memory=rows * out_features,
         parameters=in_features * out_features + (out_features if bias else 0),
         sequential_steps=1,

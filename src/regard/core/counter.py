@@ -1,4 +1,4 @@
-"""Counts what really runs: matrix products, function evaluations, peak memory, dependency depth.
+"""Counts what really runs: products, functions, arithmetic, bytes moved, peak memory, dependency depth.
 
 A dispatch mode sees every operator torch executes, forward and backward. Public counters miss the n²
 term of fused attention on a CPU and count an LSTM as nothing; here both have a formula, and an operator
@@ -6,13 +6,19 @@ that hides products without one is refused rather than counted as zero.
 
     with Counter() as counter:
         model(inputs)
-    counter.products, counter.functions, counter.peak_memory, counter.depth
+    counter.products, counter.functions, counter.arithmetic, counter.peak_memory, counter.depth
 
-`peak_memory` is in numbers, beyond what existed before; `depth` is the longest chain of operators each
-of which needed the one before, an LSTM's steps included.
+`peak_memory` is in numbers and `peak_bytes` in bytes, beyond what existed before; `moved_bytes` is what
+operators read and write, each its inputs and outputs once; `depth` is the longest chain of operators
+each of which needed the one before, an LSTM's steps included. On fake tensors
+(torch._subclasses.FakeTensorMode) everything is counted and nothing computed.
 
-Conventions: a multiply-add is 2; a softmax is one function evaluation an entry; fused attention counts
-every query–key pair it is given, masked or not.
+Conventions: a multiply-add of a product is 2. A function is one exp, tanh, 1/x …; a softmax is one an
+entry. Arithmetic is one for every number an elementwise operator writes (addition, comparison, choice)
+or a reduction reads, and what fused operators do inside: 4 an entry of a softmax (maximum, difference,
+sum, quotient), 5 a pair in fused attention (a scale too), 7 a number in a layer norm, 12 a number of an
+LSTM's state. Copies are no arithmetic. Fused attention counts every query–key pair it is given, masked
+or not.
 """
 
 from __future__ import annotations
@@ -22,6 +28,7 @@ import re
 import weakref
 from collections import Counter as Tally
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -124,6 +131,47 @@ FUNCTIONS = {getattr(_aten, name) for stem in STEMS for name in (stem, f"{stem}_
 }
 DIVISIONS = {_aten.div, _aten.div_}
 
+# Arithmetic inside operators, for every entry they write; other elementwise operators have 1.
+SOFTMAX_ARITHMETIC = 4
+ATTENTION_ARITHMETIC = 5
+ATTENTION_BACKWARD_ARITHMETIC = 8
+LAYER_NORM_ARITHMETIC = 7
+LSTM_ARITHMETIC = 12
+WRITTEN: dict[Any, int] = {
+    _aten._softmax: SOFTMAX_ARITHMETIC,
+    _aten.softmax: SOFTMAX_ARITHMETIC,
+    _aten._safe_softmax: SOFTMAX_ARITHMETIC,
+    _aten._log_softmax: SOFTMAX_ARITHMETIC,
+    _aten._softmax_backward_data: 4,
+    _aten._log_softmax_backward_data: 4,
+    _aten.native_layer_norm: LAYER_NORM_ARITHMETIC,
+    _aten.native_layer_norm_backward: 2 * LAYER_NORM_ARITHMETIC,
+    _aten.addcmul: 2,
+    _aten.addcmul_: 2,
+    _aten.addcdiv: 2,
+    _aten.addcdiv_: 2,
+    _aten.mkldnn_rnn_layer: LSTM_ARITHMETIC,
+    _aten.mkldnn_rnn_layer_backward: 2 * LSTM_ARITHMETIC,
+    _aten.clone: 0,
+    _aten._to_copy: 0,
+    _aten.copy_: 0,
+}
+# The same for every number read.
+READ: dict[Any, int] = {
+    getattr(_aten, name): 1
+    for name in (
+        *("sum", "mean", "amax", "amin", "max", "min", "prod", "any", "all", "argmax", "argmin"),
+        *("cumsum", "logcumsumexp", "cummax", "var", "std", "norm", "linalg_vector_norm"),
+        *("logsumexp", "embedding_dense_backward"),
+    )
+}
+# The same for every number of the last tensor read: what is added into a place.
+ADDED: dict[Any, int] = dict.fromkeys(
+    (_aten.index_add, _aten.index_add_, _aten.scatter_add, _aten.scatter_add_), 1
+)
+# Products that also add a matrix or a bias.
+ADDING = {_aten.addmm, _aten.addmm_, _aten.baddbmm, _aten.baddbmm_, _aten.addbmm, _aten.addmv}
+
 # Operators that do matrix products inside; without a formula above they would count as nothing.
 OPAQUE = re.compile(
     "attention|transformer|rnn|lstm|gru_|gru$|linalg|conv|triangular|cholesky|ormqr|cdist|pdist"
@@ -140,10 +188,14 @@ class Counter(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.products = 0
         self.functions = 0
+        self.arithmetic = 0
+        self.moved_bytes = 0
         self.depth = 0
         self.peak_memory = 0
+        self.peak_bytes = 0
         self.by_operator: Tally[str] = Tally()
         self._live_memory = 0
+        self._live_bytes = 0
         self._depths: dict[int, int] = {}
 
     def __torch_dispatch__(
@@ -153,8 +205,10 @@ class Counter(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        if func.namespace == "prim":  # a question to a fake tensor, not an operator
+            return func(*args, **(kwargs or {}))
         inputs = (*args, *(kwargs or {}).values())
-        if func.overloadpacket not in PRODUCTS:
+        if func.overloadpacket not in PRODUCTS and _is_composite(func):
             # Without autograd, operators made of others arrive whole: take them apart.
             with self:
                 parts = func.decompose(*args, **(kwargs or {}))
@@ -163,7 +217,7 @@ class Counter(TorchDispatchMode):
         tensors = [tensor for tensor in tree_iter(inputs) if isinstance(tensor, Tensor)]
         existing = {_storage_of(tensor) for tensor in tensors}
         output = func(*args, **(kwargs or {}))
-        self._count(func, args, output)
+        self.count(func, args, kwargs or {}, output)
         # What is merely overwritten is not waited for.
         overwrites = func.overloadpacket is _aten.copy_ or (kwargs or {}).get("beta") == 0
         awaited = {_storage_of(tensor) for tensor in tensors[1:]} if overwrites else existing
@@ -175,9 +229,17 @@ class Counter(TorchDispatchMode):
                 self._follow(tensor, depth, is_new=_storage_of(tensor) not in existing)
         return output
 
-    def _count(self, func: Any, args: tuple[Any, ...], output: Any) -> None:
-        """Add the operator's products and functions."""
+    @property
+    def operations(self) -> int:
+        """Products, functions and arithmetic together."""
+        return self.products + self.functions + self.arithmetic
+
+    def count(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        """Add what one operator did."""
         packet = func.overloadpacket
+        self.arithmetic += arithmetic_of(func, args, kwargs, output)
+        if not func.is_view:
+            self.moved_bytes += sum(bytes_of(part) for part in tree_iter((args, kwargs, output)))
         products = 0
         if packet in PRODUCTS:
             products = PRODUCTS[packet](args, output)
@@ -208,14 +270,67 @@ class Counter(TorchDispatchMode):
         identity = _storage_of(tensor)
         self._depths[identity] = max(depth, 0 if is_new else self._depths.get(identity, 0))
         if is_new and storage.nbytes():
-            numbers = storage.nbytes() // tensor.element_size()
+            taken = storage.nbytes()
+            numbers = taken // tensor.element_size()
             self._live_memory += numbers
+            self._live_bytes += taken
             self.peak_memory = max(self.peak_memory, self._live_memory)
-            weakref.finalize(storage, self._forget, identity, numbers)
+            self.peak_bytes = max(self.peak_bytes, self._live_bytes)
+            weakref.finalize(storage, self._forget, identity, numbers, taken)
 
-    def _forget(self, identity: int, numbers: int) -> None:
+    def _forget(self, identity: int, numbers: int, taken: int) -> None:
         self._live_memory -= numbers
+        self._live_bytes -= taken
         self._depths.pop(identity, None)
+
+
+def arithmetic_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> int:
+    """How many additions, comparisons and the like an operator does beside products and functions."""
+    packet = func.overloadpacket
+    read = [part for part in tree_iter((args, kwargs)) if isinstance(part, Tensor)]
+    written = next((part for part in tree_iter(output) if isinstance(part, Tensor)), None)
+    if written is None or not read:
+        return 0
+    if "attention" in packet.__name__:
+        if packet.__name__.endswith("backward"):
+            return ATTENTION_BACKWARD_ARITHMETIC * _attention_pairs(*args[1:3])
+        return ATTENTION_ARITHMETIC * _attention_pairs(*args[:2])
+    if packet in WRITTEN:
+        return WRITTEN[packet] * written.numel()
+    if packet in READ:
+        return READ[packet] * read[0].numel()
+    if packet in ADDED:
+        return ADDED[packet] * read[-1].numel()
+    if packet is _aten.index_put or packet is _aten.index_put_ or packet is _aten._index_put_impl_:
+        accumulates = kwargs.get("accumulate", args[3] if len(args) > 3 else False)
+        return int(args[2].numel()) if accumulates else 0
+    if packet in ADDING:
+        return 0 if kwargs.get("beta") == 0 else written.numel()
+    if packet is _aten.convolution:
+        return written.numel() if args[2] is not None else 0
+    if packet in FUNCTIONS or (packet in DIVISIONS and isinstance(args[1], Tensor)):
+        return 0
+    return written.numel() if torch.Tag.pointwise in func.tags else 0
+
+
+def bytes_of(part: object) -> int:
+    """What a tensor's numbers take; of one that is expanded, what it takes before that."""
+    if not isinstance(part, Tensor):
+        return 0
+    shown = math.prod(
+        size for size, stride in zip(part.shape, part.stride(), strict=True) if stride or size == 0
+    )
+    return shown * part.element_size()
+
+
+@cache
+def _is_composite(func: Any) -> bool:
+    """Whether the operator is a few lines of other operators."""
+    return bool(
+        torch._C._dispatch_has_kernel_for_dispatch_key(
+            func.name(), torch._C.DispatchKey.CompositeImplicitAutograd
+        )
+    )
 
 
 def _steps_inside(func: Any, args: tuple[Any, ...]) -> int:
