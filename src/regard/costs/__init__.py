@@ -1,0 +1,1 @@
+"""What things take here: operators recorded → this machine's calibration → predicted time and memory."""

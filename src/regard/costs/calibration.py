@@ -1,0 +1,158 @@
+"""What this machine's operators take: measured once in under half a minute, and kept.
+
+Matrix products, fused attention and recurrent layers are measured on a grid of shapes; everything else
+by the bytes it moves, one table for each kind of operator. What calls take beside their work is
+found on examples (`overhead.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from regard.core.errors import RegardError
+from regard.core.whole_file import write_whole
+from regard.costs.log_table import LogTable, Sizes
+from regard.costs.measurement import median_seconds
+from regard.costs.operator_subjects import (
+    GRIDS,
+    MOVERS,
+    moving_run,
+    view_overhead,
+)
+from regard.costs.overhead import overhead_of_calls
+
+FORMAT = 1
+# Bytes an operator reads and writes, from one that is all overhead to one far beyond any cache.
+BYTES = (1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 25)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """Tables of seconds by kind of work; a view's call; what every operator's call takes beside that."""
+
+    machine: dict[str, Any]
+    tables: dict[str, LogTable]
+    view_seconds: float
+    call_seconds: float
+    training_call_seconds: float
+    took_seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "format": FORMAT,
+            "machine": self.machine,
+            "view_seconds": self.view_seconds,
+            "call_seconds": self.call_seconds,
+            "training_call_seconds": self.training_call_seconds,
+            "took_seconds": self.took_seconds,
+            "tables": {kind: table.as_json() for kind, table in self.tables.items()},
+        }
+
+    @classmethod
+    def from_json(cls, held: dict[str, Any]) -> Self:
+        """The inverse of `as_json`."""
+        return cls(
+            machine=dict(held["machine"]),
+            tables={kind: LogTable.from_json(table) for kind, table in held["tables"].items()},
+            view_seconds=float(held["view_seconds"]),
+            call_seconds=float(held["call_seconds"]),
+            training_call_seconds=float(held["training_call_seconds"]),
+            took_seconds=float(held["took_seconds"]),
+        )
+
+
+def this_machine() -> dict[str, Any]:
+    """What a calibration is valid for."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+    }
+
+
+def calibrate(tell: Callable[[str, float], None] = lambda _what, _share: None) -> Calibration:
+    """Measure this machine; `tell` hears what is being measured and the share that is done."""
+    began = time.monotonic()
+    tables: dict[str, LogTable] = {}
+    steps = len(GRIDS) + len(MOVERS)
+    for kind, grid in GRIDS.items():
+        tell(kind, len(tables) / steps)
+
+        def seconds(sizes: Sizes, prepare: Any = grid.prepare) -> float:
+            return median_seconds(prepare(*sizes), at_least=0.0, rounds=3)
+
+        tables[kind] = LogTable.measured(grid.axes, seconds, work=grid.work, most=grid.most)
+    for kind in MOVERS:
+        tell(kind, len(tables) / steps)
+
+        def seconds_of_bytes(sizes: Sizes, mover: str = kind) -> float:
+            return median_seconds(moving_run(mover, sizes[0]), at_least=0.002, rounds=3)
+
+        tables[kind] = LogTable.measured([BYTES], seconds_of_bytes, work=math.prod, most=math.inf)
+    tell("calls", 1.0)
+    view_seconds = view_overhead()
+    return Calibration(
+        machine=this_machine(),
+        tables=tables,
+        view_seconds=view_seconds,
+        call_seconds=overhead_of_calls(tables, view_seconds, ("forward", "decode")),
+        training_call_seconds=overhead_of_calls(tables, view_seconds, ("train",)),
+        took_seconds=time.monotonic() - began,
+    )
+
+
+def calibration_path() -> Path:
+    """Where the calibration of this machine is kept: the user's cache, or $REGARD_CACHE."""
+    home = os.environ.get("REGARD_CACHE") or os.environ.get("XDG_CACHE_HOME")
+    folder = Path(home) if home else Path.home() / ".cache"
+    return folder / "regard" / f"calibration-{torch.get_num_threads()}.json"
+
+
+def kept_calibration() -> Calibration | None:
+    """The one that was kept for this machine, threads and torch; None if there is none."""
+    path = calibration_path()
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise RegardError(
+            f"The calibration '{path}' cannot be read: {error}. Measure anew: regard cost --calibrate"
+        ) from error
+    try:
+        if held["format"] != FORMAT or held["machine"] != this_machine():
+            return None
+        return Calibration.from_json(held)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RegardError(
+            f"The calibration '{path}' is damaged ({error!r}). Measure anew: regard cost --calibrate"
+        ) from error
+
+
+def keep(calibration: Calibration) -> Path:
+    """Write it where `kept_calibration` looks."""
+    path = calibration_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(calibration.as_json()))
+    return path
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())

@@ -1,0 +1,101 @@
+"""What a piece of work does, operator by operator, without doing it.
+
+It runs on fake tensors, which have shapes and no numbers: a model of any size is traced in the time its
+Python takes. Work that asks for the value of a number cannot run so, and is traced while it really runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+)
+
+from regard.core.counter import Counter
+from regard.costs.operator_calls import OperatorCall, describe
+from regard.costs.workload import Workload
+
+CANNOT_FAKE = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """Counts of one run, and its operators with how often each was called in these sizes.
+
+    `trains` says whether there was a backward pass. `peak_bytes` is beyond what was there before the run;
+    `kept_bytes` is that: inputs and parameters.
+    """
+
+    calls: Tally[OperatorCall]
+    products: int
+    functions: int
+    arithmetic: int
+    moved_bytes: int
+    peak_bytes: int
+    kept_bytes: int
+    depth: int
+    trains: bool
+
+    @property
+    def operations(self) -> int:
+        """Products, functions and arithmetic together."""
+        return self.products + self.functions + self.arithmetic
+
+    @property
+    def num_calls(self) -> int:
+        """How many operators were called, views included."""
+        return self.calls.total()
+
+
+class Recorder(Counter):
+    """A counter that also keeps what kind of work each operator was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Tally[OperatorCall] = Tally()
+        self.trains = False
+
+    def count(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        super().count(func, args, kwargs, output)
+        self.calls[describe(func, args, kwargs, output)] += 1
+        self.trains = self.trains or torch._C._current_autograd_node() is not None
+
+
+def trace(workload: Workload, *, really: bool = False) -> Trace:
+    """Record one run of the workload, on fake tensors if it can be done and unless `really`."""
+    if not really:
+        try:
+            with FakeTensorMode(allow_non_fake_inputs=True):
+                return _recorded(workload)
+        except CANNOT_FAKE:
+            pass
+    return _recorded(workload)
+
+
+def _recorded(workload: Workload) -> Trace:
+    with torch.random.fork_rng(devices=[]), Counter(strict=False) as before:
+        ready = workload.prepare()
+    with Recorder() as recorder:
+        ready()
+    return Trace(
+        calls=recorder.calls,
+        products=recorder.products,
+        functions=recorder.functions,
+        arithmetic=recorder.arithmetic,
+        moved_bytes=recorder.moved_bytes,
+        peak_bytes=recorder.peak_bytes,
+        kept_bytes=before.live_bytes,
+        depth=recorder.depth,
+        trains=recorder.trains,
+    )
