@@ -38,10 +38,17 @@ class CosineAttention(ScoredMechanism):
     def score_cost(self, shape: AttentionShape) -> Cost:
         pairs = shape.rows * shape.pairs
         # Normalising divides every number of the queries, and of the keys before heads share them.
-        vectors = shape.rows * shape.query_length + shape.kv_rows * shape.key_length
+        queries = shape.rows * shape.query_length
+        vectors = queries + shape.kv_rows * shape.key_length
+        products = 2 * pairs * shape.key_dim
         return Cost(
-            products=2 * pairs * shape.key_dim,
+            products=products,
             functions=vectors * shape.key_dim + self.log_temperature.numel(),  # an exp a head
+            # A sum of squares a vector, kept from being zero; and queries take the temperature.
+            arithmetic=vectors * (shape.key_dim + 1) + queries * shape.key_dim,
+            backward_products=2 * products,  # the gradients of both factors
+            # One query, and its own key beside those before.
+            step_products=2 * shape.rows * (shape.key_length + 1) * shape.key_dim,
             memory=2 * pairs,  # the scores before and after masking
             parameters=self.num_parameters,
             sequential_steps=1,

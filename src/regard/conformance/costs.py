@@ -8,15 +8,19 @@ from typing import NamedTuple
 import torch
 
 from regard.conformance.case import BATCH, HEADS, KV_HEADS, LONG, Case
-from regard.conformance.inputs import extend, forward, start
-from regard.conformance.verdict import CheckFailed, demand
+from regard.conformance.inputs import Inputs, extend, forward, start, step
+from regard.conformance.verdict import CheckFailed, NotApplicable, demand
 from regard.core.cost import AttentionShape, Cost
 from regard.core.counter import Counter
+from regard.core.masks import Causal, Mask
 from regard.core.state import state_size
 
 # Long enough that a mechanism which can leave the quadratic form has left it.
 LONGEST = 521
 MEMORY_FACTOR = 2.0
+ARITHMETIC_TOLERANCE = 0.02
+# Wide enough that the numbers which depend on no size do not count.
+WIDE = 16
 
 
 class Measured(NamedTuple):
@@ -37,6 +41,51 @@ def declared_functions(case: Case) -> None:
     """`functions` is exactly how many times exp, tanh and the like are evaluated."""
     for shape, declared, counter in _measure(case, _SHAPES):
         _equal("functions", declared.functions, counter.functions, shape)
+
+
+def declared_arithmetic(case: Case) -> None:
+    """Products, functions and `arithmetic` together are within 2 % of all operations that run."""
+    wide = case.sized(key_dim=WIDE, query_dim=WIDE, value_dim=WIDE + 1)
+    for shape, declared, counter in _measure(wide, _WIDE_SHAPES):
+        apart = abs(declared.operations - counter.operations)
+        if apart > ARITHMETIC_TOLERANCE * counter.operations:
+            raise CheckFailed(
+                f"cost declares arithmetic={declared.arithmetic} and {counter.arithmetic} were counted; "
+                f"with products and functions, {declared.operations} operations are declared and "
+                f"{counter.operations} counted, {declared.operations / counter.operations:.4g} times "
+                f"(allowed: {ARITHMETIC_TOLERANCE:.0%} more or less), for {shape}"
+            )
+
+
+def declared_backward(case: Case) -> None:
+    """`backward_products` is exactly the products of the backward pass, what it recomputes included."""
+    for sized, inputs, mask in _calls(case, _SHAPES):
+        leaves = inputs.leaves()
+        output = forward(sized.mechanism, leaves, mask)
+        wanted = [*leaves.tensors().values(), *sized.mechanism.parameters()]
+        with Counter() as counter:
+            torch.autograd.grad(output, wanted, torch.ones_like(output), allow_unused=True)
+        shape = _shape_of(sized, inputs, causal=mask.causal)
+        declared = sized.mechanism.cost(shape).backward_products
+        _equal("backward_products", declared, counter.products, shape)
+
+
+def declared_step(case: Case) -> None:
+    """`step_products` is exactly the products of decoding one token after `key_length` others."""
+    if not case.takes(Causal()):
+        raise NotApplicable("it takes no causal mask, so it is not decoded with")
+    for batch_size, kv_heads, length in _STATES:
+        if not case.fits(length + 1):
+            continue
+        inputs = case.draw_tokens(length + 1, batch_size=batch_size, num_kv_heads=kv_heads)
+        before, token = inputs.tokens(slice(0, length)), inputs.tokens(slice(length, None))
+        with torch.no_grad():
+            state = extend(case.mechanism, start(case.mechanism, before), before)
+            with Counter() as counter:
+                step(case.mechanism, state, token)
+        shape = _shape_of(case, before, causal=True)
+        declared = case.mechanism.cost(shape).step_products
+        _equal("step_products", declared, counter.products, shape)
 
 
 def declared_memory(case: Case) -> None:
@@ -80,10 +129,26 @@ _SHAPES = (
     (1, HEADS, 67, LONG),
     (1, KV_HEADS, LONGEST, LONGEST),
 )
+_WIDE_SHAPES = (
+    (BATCH, KV_HEADS, WIDE, WIDE),
+    (1, KV_HEADS, 67, LONG),
+    (1, HEADS, LONG, 67),
+    (2, HEADS, LONG, LONG),
+    (1, KV_HEADS, LONGEST, LONGEST),
+)
+# Batch, key/value heads, and tokens in the state.
+_STATES = (
+    (BATCH, HEADS, 1),
+    (BATCH, KV_HEADS, 11),
+    (1, HEADS, 67),
+    (1, KV_HEADS, LONG - 1),
+)
 
 
-def _measure(case: Case, sizes: tuple[tuple[int, int, int, int], ...]) -> Iterator[Measured]:
-    """Count one forward call of every (batch, kv heads, queries, keys), causal and not."""
+def _calls(
+    case: Case, sizes: tuple[tuple[int, int, int, int], ...]
+) -> Iterator[tuple[Case, Inputs, Mask]]:
+    """One call of every (batch, kv heads, queries, keys), causal and not, and with equal widths too."""
     for value_dim in (case.value_dim, case.key_dim):
         sized = case.sized(max_length=LONGEST, value_dim=value_dim)
         for batch_size, kv_heads, queries, keys in sizes:
@@ -96,10 +161,21 @@ def _measure(case: Case, sizes: tuple[tuple[int, int, int, int], ...]) -> Iterat
                 key_length=keys,
             )
             for mask in sized.plain_masks:
-                with torch.no_grad(), Counter() as counter:
-                    forward(sized.mechanism, inputs, mask)
-                shape = _shape(sized, batch_size, kv_heads, queries, keys, causal=mask.causal)
-                yield Measured(shape, sized.mechanism.cost(shape), counter)
+                yield sized, inputs, mask
+
+
+def _measure(case: Case, sizes: tuple[tuple[int, int, int, int], ...]) -> Iterator[Measured]:
+    """What is declared for each of these calls, and counted in it."""
+    for sized, inputs, mask in _calls(case, sizes):
+        with torch.no_grad(), Counter() as counter:
+            forward(sized.mechanism, inputs, mask)
+        shape = _shape_of(sized, inputs, causal=mask.causal)
+        yield Measured(shape, sized.mechanism.cost(shape), counter)
+
+
+def _shape_of(case: Case, inputs: Inputs, *, causal: bool) -> AttentionShape:
+    batch_size, kv_heads, keys = inputs.key.shape[:3]
+    return _shape(case, batch_size, kv_heads, inputs.query_length, keys, causal=causal)
 
 
 def _shape(

@@ -142,6 +142,15 @@ CHECKS: dict[str, Check] = {
     ),
     "declared_products": Check("costs", "declared products are exactly those counted"),
     "declared_functions": Check("costs", "declared function evaluations are exactly those counted"),
+    "declared_arithmetic": Check(
+        "costs", "declared products, functions and arithmetic are within 2 % of all operations"
+    ),
+    "declared_backward": Check(
+        "costs", "declared products of the backward pass are exactly those counted"
+    ),
+    "declared_step": Check(
+        "costs", "declared products of decoding one token are exactly those counted"
+    ),
     "declared_memory": Check("costs", "declared memory is within a factor of two of the peak"),
     "declared_parameters": Check("costs", "declared parameters are exactly those there are"),
     "declared_state": Check("costs", "declared state is exactly what the decoding state holds"),

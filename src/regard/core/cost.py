@@ -7,7 +7,7 @@ the number type:
     functions         evaluations of exp, tanh, 1/x and the like (a softmax is one exp an entry)
     arithmetic        additions, comparisons, choices and the like, one for every number
     backward_products products of the backward pass, recomputation included, all inputs wanting gradients
-    step_products     products of decoding one token after `key_length` tokens
+    step_products     products of one `step` of one token when `key_length` others are in the state
     memory            numbers that forward holds at its peak beyond its inputs, the output included
     parameters        trainable numbers
     state             numbers kept for decoding after `key_length` tokens

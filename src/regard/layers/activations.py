@@ -1,4 +1,4 @@
-"""Activations by name, with what they cost: function evaluations an entry."""
+"""Activations by name, with what they cost: function evaluations and arithmetic an entry."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from torch import Tensor
 
 
 class Activation(NamedTuple):
-    """A function of every entry, and how many transcendental functions it evaluates."""
+    """A function of every entry, how many transcendental functions it evaluates, and what else."""
 
     function: Callable[[Tensor], Tensor]
     evaluations: int
+    arithmetic: int = 0
 
 
 ACTIVATIONS: dict[str, Activation] = {
-    "relu": Activation(F.relu, 0),
+    "relu": Activation(F.relu, 0, arithmetic=1),
     "gelu": Activation(F.gelu, 1),
     "silu": Activation(F.silu, 1),
     "tanh": Activation(torch.tanh, 1),

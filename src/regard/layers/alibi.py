@@ -42,7 +42,9 @@ class Alibi(nn.Module):
     def cost(self, shape: SequenceShape) -> Cost:
         """The table of distances, once for all examples."""
         require_shape("Alibi", shape)
-        return Cost(memory=len(self.slopes) * shape.length**2)
+        heads, pairs = len(self.slopes), shape.length**2
+        # A difference and its size a pair; then a product a head.
+        return Cost(arithmetic=(2 + heads) * pairs + heads, memory=heads * pairs)
 
 
 def head_slopes(num_heads: int) -> list[float]:

@@ -33,6 +33,12 @@ def angles(
     )
 
 
+def angle_arithmetic(*, length: int, width: int) -> int:
+    """What the positions and their angles take: three numbers a wave, then a product each."""
+    waves = width // 2
+    return length + 3 * waves + length * waves
+
+
 def require_pairs(what: str, width: object) -> None:
     """Refuse a width whose features do not come in pairs."""
     if isinstance(width, bool) or not isinstance(width, int) or width < 2 or width % 2:

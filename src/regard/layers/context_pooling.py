@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
+from regard.core.counter import SOFTMAX_ARITHMETIC
 from regard.core.masks import NO_MASK, Mask
 from regard.layers.layer_cost import SequenceShape, cost_of, require_shape
 from regard.layers.pooling import Pooled, pool
@@ -43,6 +44,9 @@ class ContextPooling(nn.Module):
         model_dim, hidden_dim = self.hidden.in_features, self.hidden.out_features
         read_out = Cost(
             products=2 * shape.rows * (hidden_dim + model_dim),
+            arithmetic=SOFTMAX_ARITHMETIC * shape.rows,
+            # The gradient of u is u_context times a number each, which is no product.
+            backward_products=2 * shape.rows * (hidden_dim + 2 * model_dim),
             functions=shape.rows * (hidden_dim + 1),
             memory=shape.rows * (hidden_dim + 2) + shape.batch_size * model_dim,
             parameters=hidden_dim,

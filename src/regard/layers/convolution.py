@@ -73,8 +73,11 @@ class Convolution(nn.Module):
         require_shape("Convolution", shape)
         weight = self.linear.weight
         outputs = shape.batch_size * math.ceil(shape.length / self.linear.stride[0])
+        products = 2 * outputs * weight.numel()
         return Cost(
-            products=2 * outputs * weight.numel(),
+            products=products,
+            arithmetic=outputs * weight.shape[0] if self.linear.bias is not None else 0,
+            backward_products=2 * products,
             memory=shape.rows * weight.shape[1] + outputs * weight.shape[0],
             parameters=sum(parameter.numel() for parameter in self.parameters()),
             sequential_steps=1,

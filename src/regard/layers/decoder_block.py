@@ -18,7 +18,7 @@ from regard.core.masks import NO_MASK, Causal, Mask
 from regard.core.state import State, Step
 from regard.layers.block_parts import require_attention, require_feed_forward, require_one_width
 from regard.layers.feed_forward import FeedForward
-from regard.layers.layer_cost import SequenceShape, require_shape
+from regard.layers.layer_cost import SequenceShape, per_position, require_shape
 from regard.layers.multi_head import MultiHead
 from regard.layers.reading import Reading
 from regard.layers.residual import Residual
@@ -173,7 +173,7 @@ class DecoderBlock(nn.Module):
             + self.around_self_attention.cost(shape)
             + self.cross_attention.cost(replace(shape, causal=False))
             + self.around_cross_attention.cost(shape)
-            + self.feed_forward.cost(shape)
+            + per_position(self.feed_forward.cost(shape), length=shape.length)
             + self.around_feed_forward.cost(shape)
         )
         return replace(total, longest_path=own.longest_path)

@@ -13,7 +13,7 @@ from regard.core.masks import NO_MASK, Mask
 from regard.core.state import State, Step
 from regard.layers.block_parts import require_attention, require_feed_forward, require_one_width
 from regard.layers.feed_forward import FeedForward
-from regard.layers.layer_cost import SequenceShape, require_shape
+from regard.layers.layer_cost import SequenceShape, per_position, require_shape
 from regard.layers.multi_head import MultiHead
 from regard.layers.residual import Residual
 from regard.layers.sequence_input import require_sequence
@@ -85,6 +85,6 @@ class EncoderBlock(nn.Module):
         return (
             self.attention.cost(shape)
             + self.around_attention.cost(shape)
-            + self.feed_forward.cost(shape)
+            + per_position(self.feed_forward.cost(shape), length=shape.length)
             + self.around_feed_forward.cost(shape)
         )

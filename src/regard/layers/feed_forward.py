@@ -54,7 +54,11 @@ class FeedForward(nn.Module):
         """What `forward` takes. It mixes no positions, and so shortens no path."""
         require_shape("FeedForward", shape)
         entries = shape.rows * self.widen.out_features
-        activated = Cost(functions=entries * self.activation.evaluations, memory=entries)
+        activated = Cost(
+            functions=entries * self.activation.evaluations,
+            arithmetic=entries * self.activation.arithmetic,
+            memory=entries,
+        )
         return (
             cost_of(self.widen, rows=shape.rows) + activated + cost_of(self.narrow, rows=shape.rows)
         )

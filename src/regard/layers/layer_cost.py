@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from torch import nn
 
-from regard.core.cost import Cost, linear_cost
+from regard.core.cost import AttentionShape, Cost, linear_cost
+from regard.core.counter import LAYER_NORM_ARITHMETIC
 from regard.core.errors import RegardError
+from regard.core.mechanism import Mechanism
 from regard.layers.size_rules import require_positive
 
 
@@ -47,7 +49,10 @@ def require_shape(layer: str, shape: object) -> None:
 
 def norm_cost(*, rows: int, model_dim: int) -> Cost:
     """A layer norm: no products, a gain and a bias for every feature."""
-    return Cost(memory=rows * model_dim, parameters=2 * model_dim)
+    numbers = rows * model_dim
+    return Cost(
+        arithmetic=LAYER_NORM_ARITHMETIC * numbers, memory=numbers, parameters=2 * model_dim
+    )
 
 
 def cost_of(linear: nn.Linear, *, rows: int) -> Cost:
@@ -58,3 +63,23 @@ def cost_of(linear: nn.Linear, *, rows: int) -> Cost:
         out_features=linear.out_features,
         bias=linear.bias is not None,
     )
+
+
+def per_position(cost: Cost, *, length: int) -> Cost:
+    """The cost of what treats all positions alike: a step takes one position's share of it."""
+    return replace(cost, step_products=cost.products // length)
+
+
+def read_products(mechanism: Mechanism, shape: AttentionShape) -> int:
+    """The products of reading all keys once more with one query a row, the keys taken in before.
+
+    A step with twice the query heads takes in one token all the same and reads twice, so the
+    difference is one reading: of the token itself and those before it.
+    """
+    kv_heads = shape.num_kv_heads or shape.num_heads
+    before = replace(shape, key_length=shape.key_length - 1, num_kv_heads=kv_heads)
+    once, twice = (
+        mechanism.cost(replace(before, num_heads=heads))
+        for heads in (shape.num_heads, 2 * shape.num_heads)
+    )
+    return twice.step_products - once.step_products

@@ -46,4 +46,8 @@ class LearnedPositions(nn.Module):
         """What `forward` takes; looking a row up is no product."""
         require_shape("LearnedPositions", shape)
         width = self.embedding.embedding_dim
-        return Cost(memory=(shape.length + shape.rows) * width, parameters=self.max_length * width)
+        return Cost(
+            arithmetic=shape.length + shape.rows * width,
+            memory=(shape.length + shape.rows) * width,
+            parameters=self.max_length * width,
+        )

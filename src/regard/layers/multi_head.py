@@ -9,6 +9,7 @@ the mechanism declares as `extras` is computed here from the context.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from jaxtyping import Float
@@ -24,7 +25,13 @@ from regard.layers.extra_projections import ExtraProjections
 from regard.layers.given_mechanism import given_mechanism
 from regard.layers.given_position import given_position
 from regard.layers.head_sizes import HeadSizes, given_role
-from regard.layers.layer_cost import SequenceShape, cost_of, require_shape
+from regard.layers.layer_cost import (
+    SequenceShape,
+    cost_of,
+    per_position,
+    read_products,
+    require_shape,
+)
 from regard.layers.position_fit import require_position_fit
 from regard.layers.projections import Heads, build_projection, reset
 from regard.layers.rotary import Rotary
@@ -179,7 +186,10 @@ class MultiHead(nn.Module):
         return Step(self._merge(step.output), step.state)
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """What `forward` takes: the projections, the positions and the mechanism."""
+        """What `forward` takes: the projections, the positions and the mechanism.
+
+        `step_products` are those of a `step`; with role "cross", of reading the context once more.
+        """
         require_shape("MultiHead", shape)
         key_length = shape.length if self.role == "self" else shape.context_length
         if key_length is None:
@@ -194,14 +204,27 @@ class MultiHead(nn.Module):
             value_dim=self.sizes.value_dim,
             causal=shape.causal,
         )
-        key_rows = shape.batch_size * key_length
+        attended = self.mechanism.cost(attention)
+        extras = self.extras.cost(rows=shape.batch_size * key_length)
+        if self.role == "self":
+            extras = per_position(extras, length=shape.length)
+        else:
+            attended = replace(attended, step_products=read_products(self.mechanism, attention))
         return (
-            self.projection.cost(query_rows=shape.rows, key_rows=key_rows)
-            + self.extras.cost(rows=key_rows)
-            + (Cost() if self.rotary is None else self.rotary.cost(shape))
-            + self.mechanism.cost(attention)
-            + cost_of(self.output, rows=shape.rows)
+            self.projection.cost(
+                batch_size=shape.batch_size, query_length=shape.length, key_length=key_length
+            )
+            + extras
+            + self._position_cost(shape)
+            + attended
+            + per_position(cost_of(self.output, rows=shape.rows), length=shape.length)
         )
+
+    def _position_cost(self, shape: SequenceShape) -> Cost:
+        if self.rotary is None:
+            return Cost()
+        turned = shape.rows * (self.sizes.query_width + self.sizes.key_width)
+        return self.rotary.cost(shape) + self.rotary.turn_cost(numbers=turned)
 
     def _context(self, x: Tensor, context: Tensor | None) -> Tensor:
         if (context is None) != (self.role == "self"):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.core.cost import Cost
 from regard.core.mechanism import Role
 from regard.layers.head_sizes import HeadSizes
-from regard.layers.layer_cost import cost_of
+from regard.layers.layer_cost import cost_of, per_position
 
 
 class KeyValue(NamedTuple):
@@ -61,8 +61,8 @@ class Projection(nn.Module, ABC):
         """Keys and values alone, for extending."""
 
     @abstractmethod
-    def cost(self, *, query_rows: int, key_rows: int) -> Cost:
-        """What `forward` takes for so many positions of x and of the context, batch included."""
+    def cost(self, *, batch_size: int, query_length: int, key_length: int) -> Cost:
+        """What `forward` takes; a step projects one position of x, of a context already projected."""
 
     def _dealt(self, key_value: Float[Tensor, "batch key_length width"]) -> KeyValue:
         sizes = self.sizes
@@ -106,8 +106,9 @@ class SelfProjection(Projection):
         bias: Tensor | None = self.linear.bias
         return F.linear(x, self.linear.weight[rows], None if bias is None else bias[rows])
 
-    def cost(self, *, query_rows: int, key_rows: int) -> Cost:
-        return cost_of(self.linear, rows=query_rows)
+    def cost(self, *, batch_size: int, query_length: int, key_length: int) -> Cost:
+        cost = cost_of(self.linear, rows=batch_size * query_length)
+        return per_position(cost, length=query_length)
 
 
 class CrossProjection(Projection):
@@ -136,10 +137,11 @@ class CrossProjection(Projection):
     def key_value(self, context: Float[Tensor, "batch key_length context_dim"]) -> KeyValue:
         return self._dealt(self.key_value_linear(context))
 
-    def cost(self, *, query_rows: int, key_rows: int) -> Cost:
-        keys = cost_of(self.key_value_linear, rows=key_rows)
+    def cost(self, *, batch_size: int, query_length: int, key_length: int) -> Cost:
+        keys = cost_of(self.key_value_linear, rows=batch_size * key_length)
+        queries = cost_of(self.query_linear, rows=batch_size * query_length)
         # The two do not wait for one another.
-        return replace(keys + cost_of(self.query_linear, rows=query_rows), sequential_steps=1)
+        return replace(keys + per_position(queries, length=query_length), sequential_steps=1)
 
 
 def build_projection(

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.core.cost import Cost
+from regard.core.counter import LSTM_ARITHMETIC
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
 from regard.core.names import look_up
@@ -29,18 +30,36 @@ from regard.layers.size_rules import require_positive
 
 
 class Cell(NamedTuple):
-    """One of torch's layers; `gates` and `functions` count for each number of the hidden state."""
+    """One of torch's layers; the counts are for each number of the hidden state.
+
+    `is_one_operator`: its backward gives all gradients, that of the first state asked for or not.
+    """
 
     layer: type[nn.RNNBase]
     gates: int
     functions: int
+    arithmetic: int
     has_memory: bool
+    is_one_operator: bool
 
 
 CELLS: dict[str, Cell] = {
-    "lstm": Cell(nn.LSTM, gates=4, functions=5, has_memory=True),
-    "gru": Cell(nn.GRU, gates=3, functions=3, has_memory=False),
-    "tanh": Cell(nn.RNN, gates=1, functions=1, has_memory=False),
+    "lstm": Cell(
+        nn.LSTM,
+        gates=4,
+        functions=5,
+        arithmetic=LSTM_ARITHMETIC,
+        has_memory=True,
+        is_one_operator=True,
+    ),
+    # Two biases a gate, three sums and the reset's product; three for the mean of new and old.
+    "gru": Cell(
+        nn.GRU, gates=3, functions=3, arithmetic=13, has_memory=False, is_one_operator=False
+    ),
+    # Two biases and their sum.
+    "tanh": Cell(
+        nn.RNN, gates=1, functions=1, arithmetic=3, has_memory=False, is_one_operator=False
+    ),
 }
 
 
@@ -136,17 +155,27 @@ class Recurrent(nn.Module):
             after = torch.where(empty, before, after)
         return output.masked_fill((lengths == 0)[:, None, None], 0.0), after
 
+    def first_products(self, batch_size: int) -> int:
+        """The products with the first state; its gradient takes as many, and a start wants none."""
+        directions, hidden_dim = 1 + self.layer.bidirectional, self.layer.hidden_size
+        return 2 * batch_size * directions * self.cell.gates * hidden_dim**2
+
     def cost(self, shape: SequenceShape) -> Cost:
-        """What `forward` takes; n steps, each waiting for the one before."""
+        """What `forward` takes from `start`; n steps, each waiting for the one before."""
         require_shape("Recurrent", shape)
         directions = 1 + self.layer.bidirectional
         hidden_dim = self.layer.hidden_size
         matrix = self.cell.gates * hidden_dim * (self.layer.input_size + hidden_dim)
         outputs = shape.rows * directions * hidden_dim
         kept = 2 if self.cell.has_memory else 1
+        products = 2 * shape.rows * directions * matrix
+        unasked = 0 if self.cell.is_one_operator else self.first_products(shape.batch_size)
         return Cost(
-            products=2 * shape.rows * directions * matrix,
+            products=products,
             functions=self.cell.functions * outputs,
+            arithmetic=self.cell.arithmetic * outputs,
+            backward_products=2 * products - unasked,
+            step_products=0 if self.layer.bidirectional else products // shape.length,
             memory=(1 + self.cell.gates) * outputs,
             parameters=directions * (matrix + 2 * self.cell.gates * hidden_dim),
             state=shape.batch_size * directions * kept * hidden_dim,

@@ -40,5 +40,5 @@ class Residual(nn.Module):
     def cost(self, shape: SequenceShape) -> Cost:
         """The norm and the sum."""
         (model_dim,) = self.norm.normalized_shape
-        norm = norm_cost(rows=shape.rows, model_dim=model_dim)
-        return norm + Cost(memory=shape.rows * model_dim)
+        norm, numbers = norm_cost(rows=shape.rows, model_dim=model_dim), shape.rows * model_dim
+        return norm + Cost(arithmetic=numbers, memory=numbers)

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.layers.angles import angles, require_pairs
+from regard.layers.angles import angle_arithmetic, angles, require_pairs
 from regard.layers.layer_cost import SequenceShape, require_shape
 
 
@@ -63,4 +63,12 @@ class Rotary(nn.Module):
     def cost(self, shape: SequenceShape) -> Cost:
         """What one rotation takes, shared by the queries and keys of all examples and heads."""
         require_shape("Rotary", shape)
-        return Cost(functions=shape.length * self.head_dim, memory=2 * shape.length * self.head_dim)
+        return Cost(
+            functions=shape.length * self.head_dim,
+            arithmetic=angle_arithmetic(length=shape.length, width=self.head_dim),
+            memory=2 * shape.length * self.head_dim,
+        )
+
+    def turn_cost(self, *, numbers: int) -> Cost:
+        """What turning heads of so many numbers takes: four products and two sums a pair."""
+        return Cost(arithmetic=3 * numbers)

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.layers.angles import angles, frequencies, require_pairs
+from regard.layers.angles import angle_arithmetic, angles, frequencies, require_pairs
 from regard.layers.layer_cost import SequenceShape, require_shape
 from regard.layers.sequence_input import require_sequence
 from regard.layers.token_positions import token_positions
@@ -57,5 +57,6 @@ class SinusoidalPositions(nn.Module):
     def cost(self, shape: SequenceShape) -> Cost:
         """What `forward` takes with one start for all examples."""
         require_shape("SinusoidalPositions", shape)
-        table = shape.length * self.model_dim
-        return Cost(functions=table, memory=table + shape.rows * self.model_dim)
+        table, moved = shape.length * self.model_dim, shape.rows * self.model_dim
+        turned = angle_arithmetic(length=shape.length, width=self.model_dim)
+        return Cost(functions=table, arithmetic=turned + moved, memory=table + moved)

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
+from regard.core.counter import SOFTMAX_ARITHMETIC
 from regard.core.masks import NO_MASK, Mask
 from regard.layers.layer_cost import SequenceShape, cost_of, require_shape
 from regard.layers.pooling import Pooled, pool
@@ -39,8 +40,11 @@ class StructuredPooling(nn.Module):
         require_shape("StructuredPooling", shape)
         model_dim, hidden_dim = self.hidden.in_features, self.hidden.out_features
         weights = shape.rows * self.score.out_features
+        products = 2 * weights * model_dim
         read_out = Cost(
-            products=2 * weights * model_dim,
+            products=products,
+            arithmetic=SOFTMAX_ARITHMETIC * weights,
+            backward_products=2 * products,
             functions=weights + shape.rows * hidden_dim,
             memory=weights
             + shape.rows * hidden_dim

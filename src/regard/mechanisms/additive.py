@@ -70,10 +70,18 @@ class AdditiveAttention(ScoredMechanism):
         keys, kept = shape.rows * shape.key_length, self._kept_rows(shape) * shape.key_length
         pairs = shape.rows * shape.pairs
         working = min(STEP_ENTRIES, pairs * hidden_dim)
+        projected = 2 * hidden_dim * (queries * query_dim + kept * shape.key_dim)
+        one_token = shape.rows * query_dim + self._kept_rows(shape) * shape.key_dim
         return Cost(
-            products=2 * hidden_dim * (queries * query_dim + kept * shape.key_dim + pairs),
+            products=projected + 2 * hidden_dim * pairs,
             # An exponential a position and a division a pair; see additive_scores.
             functions=hidden_dim * (queries + keys + pairs),
+            # Absolute value, maximum and doubling a position, 3 operations a pair, the vector doubled;
+            # and queries and keys each compared with the number range.
+            arithmetic=hidden_dim * (3 * (queries + keys + pairs) + shape.rows) + 2,
+            # Of the scores only the vector's gradient is a product.
+            backward_products=2 * projected + 2 * hidden_dim * pairs,
+            step_products=2 * hidden_dim * (one_token + shape.rows * (shape.key_length + 1)),
             memory=pairs + 2 * hidden_dim * (queries + keys) + working,
             parameters=self.num_parameters,
             sequential_steps=2,

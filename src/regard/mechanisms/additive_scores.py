@@ -58,7 +58,12 @@ def _within_range(*tensors: Tensor) -> bool:
     """Whether the product of two exponentials exp(2x) neither overflows nor loses digits."""
     numbers = torch.finfo(tensors[0].dtype)
     greatest = min(math.log(numbers.max), -math.log(numbers.tiny)) / 4 - 0.5
-    return all(tensor.numel() == 0 or bool(tensor.abs().max() <= greatest) for tensor in tensors)
+    return all(tensor.numel() == 0 or _holds(tensor.abs().max() <= greatest) for tensor in tensors)
+
+
+def _holds(condition: Tensor) -> bool:
+    # A tensor that stands in for one while costs are counted has no numbers: they are taken for small.
+    return type(condition) is not Tensor or bool(condition)
 
 
 class _AdditiveScores(torch.autograd.Function):

@@ -88,7 +88,7 @@ class _BlockedSoftmax(torch.autograd.Function):
         output = query.new_zeros(*query.shape[:2], value.shape[2])
         held = query.numel() + key.numel() + value.numel() + output.numel()
         weight_count = len(query) * sum(block.scores for block in pattern.blocks)
-        keep = any(ctx.needs_input_grad) and weight_count <= KEPT_WEIGHTS * held
+        keep = any(ctx.needs_input_grad) and keeps_weights(weights=weight_count, held=held)
         kept = []
         for step in _steps(pattern, learned):
             weights = step.weights(query, key, scale)
@@ -129,15 +129,18 @@ class _BlockedSoftmax(torch.autograd.Function):
         return grad_query, grad_key, grad_value, None, None, *grad_learned
 
 
-def _blocks_pay(query: Tensor) -> bool:
-    length, width = query.shape[2:]
+def blocks_pay(*, rows: int, length: int, width: int) -> bool:
+    """Whether training on a CPU is faster in blocks; the forward pass alone never is."""
     return (
-        torch.is_grad_enabled()  # the forward pass alone is no faster in blocks
-        and query.device.type == "cpu"
-        and query.numel() >= BLOCKED_NUMBERS
+        rows * length * width >= BLOCKED_NUMBERS
         and width >= BLOCKED_WIDTH
         and ROWS < length <= min(BLOCKED_LENGTH, 24 * width)
     )
+
+
+def keeps_weights(*, weights: int, held: int) -> bool:
+    """Whether the backward pass finds the weights kept, beside `held` numbers of inputs and output."""
+    return weights <= KEPT_WEIGHTS * held
 
 
 def softmax_attention(
@@ -163,7 +166,10 @@ def softmax_attention(
     _, key_heads, key_length, value_width = value.shape
     plain = lengths is None and allowed is None and bias is None and radius is None
     # Torch's own kernel is fused for equal widths, and aligns the first query with the first key.
-    blocked = query_length != key_length or _blocks_pay(query)
+    trained = torch.is_grad_enabled() and query.device.type == "cpu"
+    blocked = query_length != key_length or (
+        trained and blocks_pay(rows=batch * heads, length=query_length, width=width)
+    )
     if plain and width == value_width and not (causal and blocked):
         return F.scaled_dot_product_attention(
             query, key, value, scale=scale, is_causal=causal, enable_gqa=key_heads != heads

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.core.cost import Cost
+from regard.mechanisms.normalising_cost import average_arithmetic
 
 
 class Cuts:
@@ -50,21 +51,45 @@ def causal_average_cost(
     num_features: int,
     value_dim: int,
     chunk_size: int,
+    curve_arithmetic: int = 0,
+    feature_arithmetic: int = 0,
 ) -> Cost:
-    """What `causal_kernel_average` takes for one head: `pair_width` is that of the dot products."""
+    """What `causal_kernel_average` takes for one head: `pair_width` is that of the dot products.
+
+    `curve_arithmetic` is what the kernel takes for a pair beside its dot product, and
+    `feature_arithmetic` what it takes to make the features of one vector.
+    """
     cuts = Cuts(query_length, key_length, chunk_size)
-    products = 0
+    products = backward = 0
+    arithmetic = average_arithmetic(query_length, value_dim)
     for i, size in enumerate(cuts.key_sizes):
         through_state = 2 * size * num_features * value_dim
+        has_state, is_last = i > 0, i + 1 == cuts.num_chunks
         if i >= cuts.num_alone:
             products += 2 * size * size * (pair_width + value_dim)
-            products += through_state if i > 0 else 0
-        products += through_state if i + 1 < cuts.num_chunks else 0
+            # Dots again; gradients of scores, values, queries and keys.
+            backward += 2 * size * size * (3 * pair_width + 2 * value_dim)
+            arithmetic += size * size * (curve_arithmetic + 1)  # and the sum
+        if i >= cuts.num_alone and has_state:
+            products += through_state
+            # The gradient of the queries' features, which are then absorbed.
+            backward += 2 * through_state
+            arithmetic += size * (feature_arithmetic + 2 * num_features + value_dim + 1)
+        if not is_last:
+            products += through_state
+            backward += through_state
+            arithmetic += size * (feature_arithmetic + num_features)
+            arithmetic += num_features * (value_dim + 1) if has_state else 0
+        if not is_last and cuts.num_alone < cuts.num_chunks:
+            # Walking back: the gradients of the values and of the keys' features.
+            backward += 2 * through_state
     largest = max(cuts.key_sizes, default=0)
     return Cost(
         products=products,
         # The division is one reciprocal a query.
         functions=query_length,
+        arithmetic=arithmetic,
+        backward_products=backward,
         memory=query_length * (value_dim + 4)
         + num_features * (value_dim + 2 * largest)
         + largest * (2 * largest + value_dim),

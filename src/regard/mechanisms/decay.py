@@ -45,9 +45,14 @@ class DecayedMechanism(RecurrentMechanism):
 
     def chunk_cost(self, length: int, key_dim: int, value_dim: int) -> Cost:
         channels = self.control_dim(key_dim)
+        products = 4 * length * key_dim * value_dim + 2 * length**2 * value_dim
         carried = Cost(
-            products=4 * length * key_dim * value_dim + 2 * length**2 * value_dim,
+            products=products,
             functions=(2 * length + 1) * channels,
+            # Decays are summed up and subtracted, queries and keys decayed, both outputs added; the
+            # memory is decayed and added to.
+            arithmetic=length * (2 * channels + 2 * key_dim + value_dim) + 2 * key_dim * value_dim,
+            backward_products=2 * products,
             memory=2 * key_dim * value_dim + length * (3 * key_dim + 2 * value_dim),
         )
         return carried + _pairs_cost(length, key_dim, channels)
@@ -83,15 +88,27 @@ def _decayed_pairs(
 def _pairs_cost(length: int, key_dim: int, channels: int) -> Cost:
     """What `_decayed_pairs` takes for one head."""
     if channels == 1:
-        return Cost(products=2 * length**2 * key_dim, functions=length**2, memory=3 * length**2)
-    products = functions = 0
+        return Cost(
+            products=2 * length**2 * key_dim,
+            functions=length**2,
+            arithmetic=3 * length**2,  # difference, mask, product
+            backward_products=4 * length**2 * key_dim,
+            memory=3 * length**2,
+        )
+    products = functions = arithmetic = 0
     for start in range(0, length, BLOCK):
         size = min(BLOCK, length - start)
         functions += size * size * key_dim
+        arithmetic += 3 * size * size * key_dim  # difference, mask, product with the query
         products += 2 * size * size * key_dim
         if start > 0:
             functions += (size + start) * key_dim
+            arithmetic += 2 * (size + start) * key_dim  # difference, product
             products += 2 * size * start * key_dim
     return Cost(
-        products=products, functions=functions, memory=2 * length**2 + 3 * BLOCK**2 * key_dim
+        products=products,
+        functions=functions,
+        arithmetic=arithmetic,
+        backward_products=2 * products,
+        memory=2 * length**2 + 3 * BLOCK**2 * key_dim,
     )

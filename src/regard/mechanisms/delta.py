@@ -62,13 +62,22 @@ class DeltaAttention(RecurrentMechanism):
         return (query @ key.transpose(-2, -1)).tril() @ written
 
     def chunk_cost(self, length: int, key_dim: int, value_dim: int) -> Cost:
+        products = (
+            6 * length * key_dim * value_dim + 4 * length**2 * key_dim + 2 * length**2 * value_dim
+        )
+        solve = length**2 * value_dim
         return Cost(
-            products=6 * length * key_dim * value_dim
-            + 4 * length**2 * key_dim
-            + 2 * length**2 * value_dim
-            + length**2 * value_dim,
+            products=products + solve,
             # The division by its length, of every key.
             functions=length * key_dim,
+            # The length of every key, clamped; three sums or products of values; the strengths and the
+            # unit of the solve; the memory's sum.
+            arithmetic=length * (key_dim + 1)
+            + 3 * length * value_dim
+            + 2 * length**2
+            + key_dim * value_dim,
+            # A solve's gradient is another solve, and a product for that of the triangle.
+            backward_products=2 * products + solve + 2 * length**2 * value_dim,
             memory=2 * key_dim * value_dim + 3 * length**2 + 3 * length * value_dim,
         )
 

@@ -32,18 +32,24 @@ class EluKernel(FeatureKernel):
     query_features = features
     key_features = features
 
-    def feature_cost(self, *, length: int, width: int) -> Cost:
-        return Cost(functions=length * width, memory=length * width)
+    def feature_cost(self, *, queries: int, keys: int, width: int) -> Cost:
+        numbers = (queries + keys) * width
+        # Each side of zero is cut off once, and the two added.
+        return Cost(functions=numbers, arithmetic=3 * numbers, memory=numbers)
 
     def chunked(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, ChunkKernel]:
         return query, key, _EluChunks()
 
     def causal_cost(self, shape: AttentionShape, *, chunk_size: int) -> Cost:
         # Queries before the first key are left out.
-        reading = min(shape.query_length, shape.key_length)
-        without = self.feature_cost(length=shape.query_length - reading, width=shape.key_dim)
+        left_out = max(shape.query_length - shape.key_length, 0)
+        without = self.feature_cost(queries=left_out, keys=0, width=shape.key_dim)
         whole = super().causal_cost(shape, chunk_size=chunk_size)
-        return replace(whole, functions=whole.functions - without.functions)
+        return replace(
+            whole,
+            functions=whole.functions - without.functions,
+            arithmetic=whole.arithmetic - without.arithmetic,
+        )
 
 
 class _EluChunks(DotProduct):

@@ -35,8 +35,13 @@ class FeatureKernel(nn.Module, ABC):
         """φ of keys."""
 
     @abstractmethod
-    def feature_cost(self, *, length: int, width: int) -> Cost:
-        """What computing the features of `length` vectors takes."""
+    def feature_cost(self, *, queries: int, keys: int, width: int) -> Cost:
+        """What computing the features of so many queries and keys takes."""
+
+    def constant_arithmetic(self, width: int) -> int:
+        """Arithmetic of making features however many there are, once a call."""
+        del width
+        return 0
 
     def pairwise(
         self,
@@ -50,11 +55,16 @@ class FeatureKernel(nn.Module, ABC):
         """The length of each feature vector, √κ(x, x); needed of kernels that cancel."""
         raise NotImplementedError
 
+    def norm_arithmetic(self, width: int) -> int:
+        """What the length of one feature vector takes beside its square root."""
+        raise NotImplementedError
+
     def pair_cost(self, *, query_length: int, key_length: int, width: int) -> Cost:
         """What `pairwise` takes."""
-        features = self.feature_cost(length=query_length + key_length, width=width)
+        features = self.feature_cost(queries=query_length, keys=key_length, width=width)
         pairs = query_length * key_length
-        return features + Cost(products=2 * pairs * self.num_features(width), memory=pairs)
+        products = 2 * pairs * self.num_features(width)
+        return features + Cost(products=products, backward_products=2 * products, memory=pairs)
 
     def chunked(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, ChunkKernel]:
         """What the causal scan is given: queries, keys, and the kernel between them."""
@@ -62,8 +72,11 @@ class FeatureKernel(nn.Module, ABC):
 
     def causal_cost(self, shape: AttentionShape, *, chunk_size: int) -> Cost:
         """What the causal scan takes for one head, the features included."""
-        length, features = shape.query_length + shape.key_length, self.num_features(shape.key_dim)
-        return self.feature_cost(length=length, width=shape.key_dim) + causal_average_cost(
+        features = self.num_features(shape.key_dim)
+        made = self.feature_cost(
+            queries=shape.query_length, keys=shape.key_length, width=shape.key_dim
+        )
+        return made + causal_average_cost(
             query_length=shape.query_length,
             key_length=shape.key_length,
             pair_width=features,

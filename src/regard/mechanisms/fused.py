@@ -14,7 +14,7 @@ from regard.core.errors import RegardError
 from regard.core.masks import Mask
 from regard.core.mechanism import ScoreBias, repeat_heads
 from regard.core.normalise import softmax_over_keys
-from regard.mechanisms.blocked_cost import computed_pairs, working_numbers
+from regard.mechanisms.blocked_cost import softmax_attention_cost
 from regard.mechanisms.blocked_softmax import softmax_attention
 from regard.mechanisms.key_value_state import KeyValueState
 from regard.mechanisms.scored import ScoredMechanism
@@ -107,15 +107,11 @@ class FusedMechanism(ScoredMechanism):
         return key_length if self.sight.radius is None else min(key_length, self.sight.radius + 1)
 
     def cost(self, shape: AttentionShape) -> Cost:
-        radius, slots = self.sight.radius, self._slots(shape.key_length)
-        pairs = shape.rows * computed_pairs(shape, radius=radius)
+        radius, width = self.sight.radius, shape.key_dim + shape.value_dim
         widest = max(shape.query_length, shape.key_length, 2) - 1
-        fused = Cost(
-            products=2 * pairs * (shape.key_dim + shape.value_dim),
-            functions=pairs,
-            memory=shape.output_numbers + working_numbers(shape, radius=radius),
-            state=shape.kv_rows * slots * (shape.key_dim + shape.value_dim),
-            sequential_steps=1,
+        kept = Cost(
+            step_products=2 * shape.rows * self._slots(shape.key_length + 1) * width,
+            state=shape.kv_rows * self._slots(shape.key_length) * width,
             longest_path=_path(radius, widest),
         )
-        return self.score_cost(shape) + fused
+        return self.score_cost(shape) + softmax_attention_cost(shape, radius=radius) + kept

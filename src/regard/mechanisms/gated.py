@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from regard.core.cost import Cost
 from regard.core.mechanism import Extra
 from regard.mechanisms.decay import DecayedMechanism
 
@@ -40,3 +41,7 @@ class GatedAttention(DecayedMechanism):
 
     def control_dim(self, key_dim: int) -> int:
         return key_dim
+
+    def chunk_cost(self, length: int, key_dim: int, value_dim: int) -> Cost:
+        clamped = Cost(arithmetic=length * key_dim)
+        return super().chunk_cost(length, key_dim, value_dim) + clamped

@@ -36,8 +36,11 @@ class GeneralAttention(FusedMechanism):
     def score_cost(self, shape: AttentionShape) -> Cost:
         _, query_dim, key_dim = self.bilinear.shape
         rows = shape.rows * shape.query_length
+        products = 2 * rows * query_dim * key_dim
         return Cost(
-            products=2 * rows * query_dim * key_dim,
+            products=products,
+            backward_products=2 * products,
+            step_products=2 * shape.rows * query_dim * key_dim,
             memory=rows * key_dim,
             parameters=self.num_parameters,
             sequential_steps=1,

@@ -30,6 +30,7 @@ from regard.core.normalise import average, inverse, least_floor, noise_floor
 from regard.core.state import select_rows
 from regard.mechanisms.chunked_kernel import causal_kernel_average
 from regard.mechanisms.feature_kernel import FeatureKernel
+from regard.mechanisms.normalising_cost import average_arithmetic, boolean_arithmetic
 
 Form = Literal["quadratic", "linear", "chunked"]
 # An operation takes this much longer in sums of features than pair by pair; measured on one core for
@@ -101,7 +102,7 @@ class KernelMechanism(Mechanism):
         )
         quadratic = every_pair.products + 2 * query_length * key_length * value_dim
         length, features = query_length + key_length, self.kernel.num_features(key_dim)
-        made = self.kernel.feature_cost(length=length, width=key_dim)
+        made = self.kernel.feature_cost(queries=query_length, keys=key_length, width=key_dim)
         summed = made.products + 2 * length * features * value_dim
         return "quadratic" if quadratic <= LINEAR_OVERHEAD * summed else linear
 
@@ -258,12 +259,23 @@ class KernelMechanism(Mechanism):
             "chunked": self._chunk_cost,
         }
         one_head, rows = costs[form](shape), shape.rows
-        # A square root for the length of every feature vector.
-        guard = shape.query_length + shape.key_length if self.kernel.cancels else 0
+        guard, once = self._guard_cost(shape), self.kernel.constant_arithmetic(shape.key_dim)
+        if form == "quadratic":
+            once += boolean_arithmetic(shape) + (shape.pairs if shape.causal else 0)
         features = self.kernel.num_features(shape.key_dim)
+        # In a step, a key/value head takes in one key, and each head reads for one query.
+        step = (
+            self.kernel.feature_cost(
+                queries=shape.rows, keys=shape.kv_rows, width=shape.key_dim
+            ).products
+            + 2 * (shape.rows + shape.kv_rows) * features * shape.value_dim
+        )
         return Cost(
             products=rows * one_head.products,
-            functions=rows * (one_head.functions + guard),
+            functions=rows * (one_head.functions + guard.functions),
+            arithmetic=rows * (one_head.arithmetic + guard.arithmetic) + once,
+            backward_products=rows * one_head.backward_products,
+            step_products=step,
             memory=rows * one_head.memory,
             parameters=self.num_parameters,
             state=shape.kv_rows * (features * (shape.value_dim + 1) + 1),
@@ -271,13 +283,31 @@ class KernelMechanism(Mechanism):
             longest_path=1,
         )
 
+    def _guard_cost(self, shape: AttentionShape) -> Cost:
+        """What `_floor` takes for one head."""
+        if not self.kernel.cancels:
+            return Cost()
+        vectors = shape.query_length + shape.key_length
+        return Cost(
+            functions=vectors,  # a square root for the length of every feature vector
+            # The lengths, those of keys summed up, times those of queries, scaled and clamped.
+            arithmetic=vectors * self.kernel.norm_arithmetic(shape.key_dim)
+            + shape.key_length
+            + 3 * shape.query_length,
+        )
+
     def _pair_cost(self, shape: AttentionShape) -> Cost:
+        products = 2 * shape.pairs * shape.value_dim
         return self.kernel.pair_cost(
             query_length=shape.query_length, key_length=shape.key_length, width=shape.key_dim
         ) + Cost(
-            products=2 * shape.pairs * shape.value_dim,
+            products=products,
             # Here and in the other forms, the division is one reciprocal a query.
             functions=shape.query_length,
+            # The sum of a row, and the mask.
+            arithmetic=average_arithmetic(shape.query_length, shape.value_dim)
+            + (2 if shape.causal else 1) * shape.pairs,
+            backward_products=2 * products,
             memory=(shape.pairs if shape.causal else 0) + 2 * shape.query_length * shape.value_dim,
             sequential_steps=2,
         )
@@ -285,9 +315,17 @@ class KernelMechanism(Mechanism):
     def _full_cost(self, shape: AttentionShape) -> Cost:
         length = shape.query_length + shape.key_length
         features = self.kernel.num_features(shape.key_dim)
-        return self.kernel.feature_cost(length=length, width=shape.key_dim) + Cost(
-            products=2 * length * features * shape.value_dim,
+        products = 2 * length * features * shape.value_dim
+        made = self.kernel.feature_cost(
+            queries=shape.query_length, keys=shape.key_length, width=shape.key_dim
+        )
+        return made + Cost(
+            products=products,
             functions=shape.query_length,
+            # Features of keys are summed, those of queries multiplied with the sum.
+            arithmetic=average_arithmetic(shape.query_length, shape.value_dim)
+            + (shape.key_length + 2 * shape.query_length) * features,
+            backward_products=2 * products,
             memory=features * (shape.query_length + shape.value_dim)
             + 2 * shape.query_length * shape.value_dim,
             sequential_steps=2,

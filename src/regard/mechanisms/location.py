@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
-from regard.mechanisms.positional_scores import KeylessMechanism, pick_columns
+from regard.mechanisms.positional_scores import KeylessMechanism, pick_columns, picked_in_step
 
 
 class LocationAttention(KeylessMechanism):
@@ -34,9 +34,14 @@ class LocationAttention(KeylessMechanism):
         return pick_columns(query, self.projection, key_positions)
 
     def score_cost(self, shape: AttentionShape) -> Cost:
-        pairs = shape.rows * shape.pairs
+        pairs, query_dim = shape.rows * shape.pairs, self.projection.shape[1]
+        products = 2 * pairs * query_dim
+        picked = picked_in_step(shape, self.max_length)
         return Cost(
-            products=2 * pairs * self.projection.shape[1],
+            products=products,
+            arithmetic=shape.key_length,  # positions, kept from being negative
+            backward_products=2 * products,
+            step_products=2 * shape.rows * picked * query_dim,
             memory=pairs,
             parameters=self.num_parameters,
         )

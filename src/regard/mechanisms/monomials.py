@@ -32,6 +32,19 @@ def num_monomials(width: int, degrees: Iterable[int]) -> int:
     return sum(math.comb(width + degree - 1, degree) if degree else 1 for degree in degrees)
 
 
+def monomial_arithmetic(width: int, coefficients: Sequence[float]) -> int:
+    """How many multiplications `monomial_features` takes for one vector."""
+    total = 0
+    for degree, coefficient in enumerate(coefficients):
+        monomials = num_monomials(width, [degree])
+        if degree == PAIRS:
+            total += width * (width // 2 + 1)  # see `_pairs`
+        elif degree > PAIRS:
+            total += monomials
+        total += monomials if coefficient > 0 else 0  # the weights
+    return total
+
+
 def monomial_features(
     inputs: Float[Tensor, "*batch length width"], *, coefficients: Sequence[float]
 ) -> Float[Tensor, "*batch length num_features"]:

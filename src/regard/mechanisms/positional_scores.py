@@ -43,6 +43,12 @@ class KeylessMechanism(ScoredMechanism):
         return 0
 
 
+def picked_in_step(shape: AttentionShape, max_length: int) -> int:
+    """How many columns `pick_columns` multiplies with while decoding."""
+    # The rows of a batch may stand at different positions, and then share all the columns.
+    return shape.key_length + 1 if shape.batch_size == 1 else max_length
+
+
 def pick_columns(
     rows: Float[Tensor, "batch heads query_length width"],
     columns: Float[Tensor, "_heads width max_length"],

@@ -56,9 +56,24 @@ class RandomFeatureKernel(FeatureKernel):
         )
         return features
 
-    def feature_cost(self, *, length: int, width: int) -> Cost:
-        numbers = length * len(self.directions)
-        return Cost(products=2 * numbers * width, functions=numbers, memory=numbers)
+    def feature_cost(self, *, queries: int, keys: int, width: int) -> Cost:
+        features = len(self.directions)
+        numbers = (queries + keys) * features
+        # All are scaled. The exponents of a query are shifted by the largest, those of a key by half
+        # its square and the constant.
+        arithmetic = queries * (width + 2 * features) + keys * (3 * width + features + 2)
+        return Cost(
+            products=2 * numbers * width,
+            functions=numbers,
+            arithmetic=arithmetic,
+            # The directions want no gradient.
+            backward_products=2 * numbers * width,
+            memory=numbers,
+        )
+
+    def constant_arithmetic(self, width: int) -> int:
+        # The square of each direction, their maximum, and a quarter of it.
+        return len(self.directions) * (2 * width + 1) + 1
 
 
 class _PositiveFeatures(torch.autograd.Function):

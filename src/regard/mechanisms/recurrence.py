@@ -78,7 +78,10 @@ class RecurrentMechanism(Mechanism):
 
     @abstractmethod
     def chunk_cost(self, length: int, key_dim: int, value_dim: int) -> Cost:
-        """What `chunk_step` takes for one head and a chunk of this length."""
+        """What `chunk_step` takes for one head and a chunk of this length, its keys prepared.
+
+        `Cost.backward_products` is for differentiating it alone, without running it again.
+        """
 
     def memory_heads(self, num_kv_heads: int) -> int:
         """How many memories are kept while decoding: one a key/value head, unless heads differ."""
@@ -201,14 +204,26 @@ class RecurrentMechanism(Mechanism):
         whole, rest = divmod(shape.key_length, chunk_size)
         full = self.chunk_cost(chunk_size, shape.key_dim, shape.value_dim)
         last = self.chunk_cost(rest, shape.key_dim, shape.value_dim) if rest else Cost()
-        memories = self.memory_heads(shape.num_kv_heads or shape.num_heads)
+        memories = shape.batch_size * self.memory_heads(shape.num_kv_heads or shape.num_heads)
         width = 2 * shape.value_dim + 3 * shape.key_dim
+        read = 2 * shape.rows * shape.key_dim * shape.value_dim
+        products = whole * full.products + last.products
+        # Backward runs every chunk again, and before that all but the last one to find their states.
+        final = last if rest else full
+        again = 2 * products - final.products if shape.key_length else 0
+        differentiated = whole * full.backward_products + last.backward_products
+        # Queries are scaled first.
+        scaled = shape.query_length * shape.key_dim if shape.key_length else 0
         return Cost(
-            products=shape.rows * (whole * full.products + last.products),
+            products=shape.rows * products,
             functions=shape.rows * (whole * full.functions + last.functions),
+            arithmetic=shape.rows * (scaled + whole * full.arithmetic + last.arithmetic),
+            backward_products=shape.rows * (again + differentiated),
+            step_products=memories * self.chunk_cost(1, shape.key_dim, shape.value_dim).products
+            + read,
             memory=shape.rows * shape.key_length * width + shape.rows * full.memory,
             parameters=self.num_parameters,
-            state=shape.batch_size * memories * shape.key_dim * shape.value_dim,
+            state=memories * shape.key_dim * shape.value_dim,
             sequential_steps=whole + bool(rest),
             longest_path=1,
         )

@@ -19,6 +19,7 @@ from regard.core.mechanism import Capabilities, Mechanism, ScoreBias, repeat_hea
 from regard.core.normalise import softmax_over_keys
 from regard.core.state import Step
 from regard.mechanisms.key_value_state import KeyValueState
+from regard.mechanisms.normalising_cost import boolean_arithmetic, softmax_arithmetic
 
 
 class ScoredMechanism(Mechanism):
@@ -175,7 +176,11 @@ class ScoredMechanism(Mechanism):
 
     @abstractmethod
     def score_cost(self, shape: AttentionShape) -> Cost:
-        """What the scores alone take, `remember` and parameters included."""
+        """What the scores alone take, `remember` and parameters included.
+
+        `Cost.step_products` is for one query and as many keys as are then there, key_length + 1, of
+        which one is new.
+        """
 
     def remembered_numbers(self, shape: AttentionShape) -> int:
         """How many numbers `remember` keeps of all keys."""
@@ -183,11 +188,16 @@ class ScoredMechanism(Mechanism):
 
     def cost(self, shape: AttentionShape) -> Cost:
         pairs = shape.rows * shape.pairs
+        products = 2 * pairs * shape.value_dim
         # The weights, and under a mask a copy for masking and one for zeroing empty rows.
         copies = 3 if shape.causal else 1
         read_out = Cost(
-            products=2 * pairs * shape.value_dim,
+            products=products,
             functions=pairs,
+            arithmetic=softmax_arithmetic(shape) + boolean_arithmetic(shape),
+            # The gradients of the weights and of the values.
+            backward_products=2 * products,
+            step_products=2 * shape.rows * (shape.key_length + 1) * shape.value_dim,
             memory=copies * pairs + shape.output_numbers,
             state=self.remembered_numbers(shape) + shape.value_numbers,
             sequential_steps=1,

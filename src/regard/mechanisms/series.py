@@ -17,7 +17,12 @@ from regard.core.errors import RegardError
 from regard.mechanisms.chunk_cuts import causal_average_cost
 from regard.mechanisms.chunk_kernels import ChunkKernel
 from regard.mechanisms.feature_kernel import FeatureKernel
-from regard.mechanisms.monomials import monomial_features, monomial_gradient, num_monomials
+from regard.mechanisms.monomials import (
+    monomial_arithmetic,
+    monomial_features,
+    monomial_gradient,
+    num_monomials,
+)
 
 # Beyond this a head's running sum outweighs the keys and values of any sequence that fits in memory.
 MAX_FEATURES = 10_000
@@ -71,8 +76,20 @@ class SeriesKernel(FeatureKernel):
         """The gradient of the inputs, given that of their features."""
         return monomial_gradient(inputs, gradient, coefficients=self.coefficients)
 
-    def feature_cost(self, *, length: int, width: int) -> Cost:
-        return Cost(memory=length * self.num_features(width))
+    def feature_cost(self, *, queries: int, keys: int, width: int) -> Cost:
+        length = queries + keys
+        return Cost(
+            arithmetic=length * monomial_arithmetic(width, self.coefficients),
+            memory=length * self.num_features(width),
+        )
+
+    @property
+    def curve_arithmetic(self) -> int:
+        """What `curve` takes for one dot product: a product and a sum a degree."""
+        return 2 * max(len(self.coefficients) - 1, 1)
+
+    def norm_arithmetic(self, width: int) -> int:
+        return 2 * width + self.curve_arithmetic
 
     def curve(self, dots: Tensor) -> Tensor:
         """The series at these dot products."""
@@ -95,7 +112,12 @@ class SeriesKernel(FeatureKernel):
 
     def pair_cost(self, *, query_length: int, key_length: int, width: int) -> Cost:
         pairs = query_length * key_length
-        return Cost(products=2 * pairs * width, memory=2 * pairs)
+        return Cost(
+            products=2 * pairs * width,
+            arithmetic=self.curve_arithmetic * pairs,
+            backward_products=4 * pairs * width,
+            memory=2 * pairs,
+        )
 
     def chunked(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, ChunkKernel]:
         return query, key, self
@@ -108,6 +130,8 @@ class SeriesKernel(FeatureKernel):
             num_features=self.num_features(shape.key_dim),
             value_dim=shape.value_dim,
             chunk_size=chunk_size,
+            curve_arithmetic=self.curve_arithmetic,
+            feature_arithmetic=monomial_arithmetic(shape.key_dim, self.coefficients),
         )
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
-from regard.mechanisms.positional_scores import KeylessMechanism, pick_columns
+from regard.mechanisms.positional_scores import KeylessMechanism, pick_columns, picked_in_step
 
 
 class DenseSynthesizer(KeylessMechanism):
@@ -52,10 +52,15 @@ class DenseSynthesizer(KeylessMechanism):
 
     def score_cost(self, shape: AttentionShape) -> Cost:
         _, query_dim, hidden_dim = self.hidden_weight.shape
-        per_query = hidden_dim * (query_dim + shape.key_length)
-        pairs = shape.rows * shape.pairs
+        queries, pairs = shape.rows * shape.query_length, shape.rows * shape.pairs
+        products = 2 * queries * hidden_dim * (query_dim + shape.key_length)
+        picked = picked_in_step(shape, self.max_length)
         return Cost(
-            products=2 * shape.rows * shape.query_length * per_query,
+            products=products,
+            # Both biases and the relu; and the positions, twice kept from being negative.
+            arithmetic=2 * queries * hidden_dim + pairs + 2 * shape.key_length,
+            backward_products=2 * products,
+            step_products=2 * shape.rows * hidden_dim * (query_dim + picked),
             memory=pairs,
             parameters=self.num_parameters,
         )

@@ -43,8 +43,13 @@ class FactorisedSynthesizer(KeylessMechanism):
     def score_cost(self, shape: AttentionShape) -> Cost:
         # The scores of one head serve every example of the batch.
         heads, _, rank = self.row_factors.shape
+        products = 2 * heads * shape.pairs * rank
         return Cost(
-            products=2 * heads * shape.pairs * rank,
+            products=products,
+            arithmetic=shape.query_length + shape.key_length,  # positions, kept from being negative
+            backward_products=2 * products,
+            # While decoding, every example stands at a position of its own.
+            step_products=2 * shape.batch_size * heads * (shape.key_length + 1) * rank,
             memory=heads * shape.pairs,
             parameters=self.num_parameters,
         )

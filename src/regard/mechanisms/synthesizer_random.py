@@ -40,4 +40,8 @@ class RandomSynthesizer(KeylessMechanism):
 
     def score_cost(self, shape: AttentionShape) -> Cost:
         # The scores of one head serve every example of the batch.
-        return Cost(memory=len(self.table) * shape.pairs, parameters=self.num_parameters)
+        return Cost(
+            arithmetic=shape.query_length + shape.key_length,  # positions, kept from being negative
+            memory=len(self.table) * shape.pairs,
+            parameters=self.num_parameters,
+        )

@@ -24,6 +24,7 @@ from regard.core.mechanism import Capabilities, Mechanism, repeat_heads
 from regard.core.normalise import average, inverse, least_floor, noise_floor
 from regard.core.state import select_rows
 from regard.mechanisms.key_value_state import KeyValueState
+from regard.mechanisms.normalising_cost import average_arithmetic
 from regard.mechanisms.scan import Tensors, chunked_scan
 from regard.mechanisms.series import MAX_FEATURES
 from regard.mechanisms.taylor import taylor_kernel
@@ -237,14 +238,27 @@ class TaylorWindowAttention(Mechanism):
     def cost(self, shape: AttentionShape) -> Cost:
         features = self.kernel.num_features(shape.key_dim)
         counted = shape.value_dim + 1
-        products = functions = 0
+        products = functions = arithmetic = once = last = 0
         for start in range(0, shape.key_length, self.chunk_size):
             length = min(self.chunk_size, shape.key_length - start)
-            pairs = length * (self.radius + length)
-            products += 2 * pairs * (shape.key_dim + counted) + 4 * length * features * counted
+            near = self.radius + length
+            pairs = length * near
+            last = 2 * pairs * (shape.key_dim + counted) + 4 * length * features * counted
+            products += last
             functions += pairs + 2 * length
+            # A pair has two rules of nearness and two of farness, a curve, and 8 steps to its share of
+            # the sums; a query 9 for its factor and two sums; a key is asked twice whether it is real.
+            arithmetic += (12 + self.kernel.curve_arithmetic) * pairs + 2 * near
+            arithmetic += length * (9 + 2 * counted) + features * counted
+            # Distances and what follows from them are the same in all rows.
+            once += 5 * pairs
+        arithmetic += self.kernel.feature_cost(
+            queries=shape.key_length, keys=shape.key_length, width=shape.key_dim
+        ).arithmetic
         # The division is one reciprocal a query that has keys to read.
-        functions += min(shape.query_length, shape.key_length)
+        reading = min(shape.query_length, shape.key_length)
+        functions += reading
+        arithmetic += average_arithmetic(reading, shape.value_dim)
         state = features * counted
         kept = min(self.radius + 1, shape.key_length) * (shape.key_dim + shape.value_dim)
         chunk = min(self.chunk_size, shape.key_length)
@@ -252,12 +266,24 @@ class TaylorWindowAttention(Mechanism):
         return Cost(
             products=shape.rows * products,
             functions=shape.rows * functions,
+            arithmetic=shape.rows * arithmetic + once,
+            # All but the last chunk are run again for the states, then all to be differentiated.
+            backward_products=shape.rows * (4 * products - last),
+            step_products=self._step_products(shape),
             memory=shape.rows * (3 * shape.key_length * counted + 2 * state + working),
             parameters=self.num_parameters,
             state=shape.kv_rows * (state + kept),
             sequential_steps=-(-shape.key_length // self.chunk_size),
             longest_path=1,
         )
+
+    def _step_products(self, shape: AttentionShape) -> int:
+        features, counted = self.kernel.num_features(shape.key_dim), shape.value_dim + 1
+        # Every slot and the new token are made features of, though only what leaves the window counts.
+        slots = min(self.radius + 1, shape.key_length) + 1
+        leaving = 2 * shape.kv_rows * slots * features * counted
+        near = min(self.radius + 1, shape.key_length + 1)
+        return leaving + 2 * shape.rows * (features * counted + near * (shape.key_dim + counted))
 
 
 def _distances(query_length: int, key_length: int, device: torch.device) -> Tensor:

@@ -23,7 +23,7 @@ from regard.core.cost import Cost, linear_cost
 from regard.core.masks import Padding
 from regard.core.special_tokens import PAD
 from regard.core.state import Step
-from regard.layers.layer_cost import SequenceShape, cost_of
+from regard.layers.layer_cost import SequenceShape, cost_of, per_position
 from regard.layers.size_rules import require_dropout, require_positive
 from regard.models.recurrent_choices import require_choices, source_mechanism
 from regard.models.recurrent_decoder import RecurrentDecoder
@@ -206,7 +206,7 @@ class RecurrentEncoderDecoder(nn.Module):
         return dropped if self.narrow is None else self.narrow(dropped)
 
     def cost(self, *, batch_size: int, source_length: int, target_length: int) -> Cost:
-        """What `logits(hidden(...))` takes, forward."""
+        """What `logits(hidden(...))` takes."""
         source = SequenceShape(batch_size=batch_size, length=source_length)
         target = SequenceShape(
             batch_size=batch_size, length=target_length, context_length=source_length
@@ -220,9 +220,11 @@ class RecurrentEncoderDecoder(nn.Module):
             total += cost_of(first, rows=batch_size) + tanh
         total += self.decoder.cost(target)
         if self.narrow is not None:
-            total += cost_of(self.narrow, rows=target.rows)
+            narrowed = cost_of(self.narrow, rows=target.rows)
+            total += per_position(narrowed, length=target_length)
         if self.output_weight is not None:
             total += Cost(parameters=self.output_weight.numel())
         vocabulary, width = self.output_matrix.shape
         logits = linear_cost(rows=target.rows, in_features=width, out_features=vocabulary)
+        logits = per_position(logits, length=target_length)
         return total + replace(logits, parameters=self.output_bias.numel())

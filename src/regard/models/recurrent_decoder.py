@@ -20,11 +20,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
+from regard.core.counter import SOFTMAX_ARITHMETIC
 from regard.core.masks import Mask
 from regard.core.mechanism import Mechanism
 from regard.core.state import State
-from regard.layers.layer_cost import SequenceShape, cost_of
+from regard.layers.layer_cost import SequenceShape, cost_of, per_position, read_products
 from regard.layers.recurrent import Recurrent, RecurrentState
+from regard.mechanisms.fused import FusedMechanism
 from regard.models.recurrent_cell import CELL_STEPS, Carried, SteppedCell
 from regard.models.recurrent_state import Decoded, RecurrentDecoderState
 from regard.models.step_products import StepProducts
@@ -161,18 +163,25 @@ class RecurrentDecoder(nn.Module):
 
     def cost(self, shape: SequenceShape) -> Cost:
         """What `forward` takes for tokens that read a source of `context_length` from a state."""
-        total = Cost()
-        for layer in self.layers:
-            assert isinstance(layer, Recurrent)
-            total += layer.cost(shape)
+        total = self._layers_cost(shape)
         if self.readout is None:
             return total
         written = shape.rows * self.readout.out_features
         fed = Cost(state=shape.batch_size * self.readout.out_features * self.input_feeding)
         tanh = Cost(functions=written, memory=written, sequential_steps=1)
-        return (
-            total + self._reading_cost(shape) + cost_of(self.readout, rows=shape.rows) + tanh + fed
-        )
+        readout = per_position(cost_of(self.readout, rows=shape.rows), length=shape.length)
+        return total + self._reading_cost(shape) + readout + tanh + fed
+
+    def _layers_cost(self, shape: SequenceShape) -> Cost:
+        total = Cost()
+        for number, layer in enumerate(self.layers):
+            assert isinstance(layer, Recurrent)
+            cost = layer.cost(shape)
+            # Here the first state wants a gradient, and what is fed back first, being zeros, none.
+            fed_first = self.input_feeding and number == 0
+            unasked = layer.first_products(shape.batch_size) if fed_first else 0
+            total += replace(cost, backward_products=2 * cost.products - unasked)
+        return total
 
     def _reading_cost(self, shape: SequenceShape) -> Cost:
         """All readings of the source, whose keys are prepared once."""
@@ -189,17 +198,22 @@ class RecurrentDecoder(nn.Module):
             value_dim=width,
             query_dim=width,
         )
-        cost, keys_alone = (
-            self.mechanism.cost(one),
-            self.mechanism.cost(replace(one, query_length=0)),
-        )
-        # A mechanism that weighs positions does so for all it has, since rows may be at different ones.
-        unused = (self.mechanism.capabilities.max_length or keys) - keys
+        cost, step = self.mechanism.cost(one), read_products(self.mechanism, one)
+        products = self.mechanism.cost(replace(one, query_length=0)).products + shape.length * step
+        if isinstance(self.mechanism, FusedMechanism):
+            # A state is read in the open: the queries are scaled, and nothing is computed again.
+            arithmetic = shape.rows * (width + SOFTMAX_ARITHMETIC * keys)
+            backward = 2 * products
+        else:
+            arithmetic = readings * cost.arithmetic
+            # Some scores have gradients that are no products.
+            backward = 2 * products - readings * (2 * cost.products - cost.backward_products)
         return replace(
             cost,
-            products=readings * (cost.products - keys_alone.products)
-            + keys_alone.products
-            + 2 * shape.rows * width * unused,
+            products=products,
             functions=readings * cost.functions,
+            arithmetic=arithmetic,
+            backward_products=backward,
+            step_products=step,
             sequential_steps=readings * cost.sequential_steps,
         )

@@ -64,9 +64,12 @@ class RecurrentEncoder(nn.Module):
         return Encoded(x, last.hidden.flatten(1), last.memory.flatten(1))
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """What `forward` takes; none of it is state, since the decoder keeps the memory."""
+        """What `forward` takes; none of it is state or a step, since the decoder keeps the memory."""
         total = Cost()
         for layer in self.layers:
             assert isinstance(layer, Recurrent)
-            total += replace(layer.cost(shape), state=0)
+            # Of packed sequences, every output is looked at for whether its row is empty.
+            width = layer.layer.hidden_size * (1 + layer.layer.bidirectional)
+            total += replace(layer.cost(shape), state=0, step_products=0)
+            total += Cost(arithmetic=shape.rows * width)
         return total

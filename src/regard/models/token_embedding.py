@@ -9,6 +9,7 @@ Vectors start with length about 1, so that logits do too, and are scaled up wher
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -52,13 +53,12 @@ class TokenEmbedding(nn.Module):
         return self.table.weight.t().contiguous()
 
     def cost(self, *, rows: int) -> Cost:
-        """Looking up so many tokens: no product."""
-        return Cost(
-            memory=2 * rows * self.table.embedding_dim, parameters=self.table.weight.numel()
-        )
+        """Looking up so many tokens, which is no product, and scaling them."""
+        numbers = rows * self.table.embedding_dim
+        return Cost(arithmetic=numbers, memory=2 * numbers, parameters=self.table.weight.numel())
 
     def logits_cost(self, *, rows: int) -> Cost:
         """What `logits` takes, the parameters not counted again."""
         width, vocabulary = self.table.embedding_dim, self.table.num_embeddings
-        product = linear_cost(rows=rows, in_features=width, out_features=vocabulary)
-        return Cost(products=product.products, memory=product.memory, sequential_steps=1)
+        product = linear_cost(rows=rows, in_features=width, out_features=vocabulary, bias=False)
+        return replace(product, parameters=0)

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 from jaxtyping import Float, Int
@@ -22,7 +23,7 @@ from regard.layers.decoder_block import DecoderBlock, DecoderState
 from regard.layers.dropout import Dropout
 from regard.layers.encoder_block import EncoderBlock
 from regard.layers.feed_forward import FeedForward
-from regard.layers.layer_cost import SequenceShape, norm_cost
+from regard.layers.layer_cost import SequenceShape, norm_cost, per_position
 from regard.layers.positions import POSITIONS, build_position
 from regard.layers.reading import Reading
 from regard.layers.size_rules import require_dropout, require_positive
@@ -289,25 +290,29 @@ class Transformer(nn.Module):
         return found
 
     def cost(self, *, batch_size: int, source_length: int, target_length: int) -> Cost:
-        """What `forward` takes; `longest_path` is that of one layer."""
+        """What `forward` takes; `longest_path` is that of one layer, a step one more target token."""
         source = SequenceShape(batch_size=batch_size, length=source_length)
         target = SequenceShape(
             batch_size=batch_size, length=target_length, context_length=source_length, causal=True
         )
-        total = self.output.logits_cost(rows=target.rows)
+        logits = self.output.logits_cost(rows=target.rows)
+        total = per_position(logits, length=target_length)
         tables = {self.source_embedding, self.target_embedding, self.output}
         total += Cost(parameters=sum(table.cost(rows=0).parameters for table in tables))
         for table, position, shape in (
             (self.source_embedding, self.source_position, source),
             (self.target_embedding, self.target_position, target),
         ):
-            total += Cost(memory=table.cost(rows=shape.rows).memory) + position.cost(shape)
+            looked_up = replace(table.cost(rows=shape.rows), parameters=0)
+            total += looked_up + position.cost(shape)
         for blocks, norm, shape in (
             (self._encoder_blocks(), self.encoder_norm, source),
             (self._decoder_blocks(), self.decoder_norm, target),
         ):
             for block in blocks:
-                total += block.cost(shape)
+                cost = block.cost(shape)
+                # The source is read once, before the first step.
+                total += cost if shape is target else replace(cost, step_products=0)
             if isinstance(norm, nn.LayerNorm):
                 total += norm_cost(rows=shape.rows, model_dim=norm.normalized_shape[0])
         return total

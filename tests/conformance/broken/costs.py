@@ -25,6 +25,30 @@ class CountsNoExponentials(Plain):
         return replace(super().cost(shape), functions=0)
 
 
+class CountsNoArithmetic(Plain):
+    """What is neither a product nor a function is left out."""
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        return replace(super().cost(shape), arithmetic=0)
+
+
+class GivesOneGradientOnly(Plain):
+    """A product has two factors, and each wants its gradient; one is counted."""
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        cost = super().cost(shape)
+        return replace(cost, backward_products=cost.products)
+
+
+class DoesNotSeeItself(Plain):
+    """The new token reads what came before it, and also itself, which is not counted."""
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        width = shape.key_dim + shape.value_dim
+        step = 2 * shape.rows * shape.key_length * width
+        return replace(super().cost(shape), step_products=step)
+
+
 class ClaimsNoMemory(Plain):
     """Only the output is counted."""
 

@@ -27,8 +27,12 @@ class Plain(ScoredMechanism):
 
     def score_cost(self, shape: AttentionShape) -> Cost:
         pairs = shape.rows * shape.pairs
+        products = 2 * pairs * shape.key_dim
         return Cost(
-            products=2 * pairs * shape.key_dim,
+            products=products,
+            arithmetic=2 * shape.rows * shape.query_length * shape.key_dim,
+            backward_products=2 * products,
+            step_products=2 * shape.rows * (shape.key_length + 1) * shape.key_dim,
             memory=2 * pairs,
             parameters=self.num_parameters,
             sequential_steps=1,
@@ -140,17 +144,25 @@ class Prefix(Mechanism):
     def cost(self, shape: AttentionShape) -> Cost:
         keys, ahead = shape.key_length, shape.key_length - shape.query_length
         width, features = shape.value_dim + 1, shape.key_dim
-        products = steps = 0
+        products = arithmetic = backward = steps = 0
         for start in range(0, keys, self.chunk_size):
             stop = min(start + self.chunk_size, keys)
             rows = max(stop - ahead, 0) - max(start - ahead, 0)
-            products += 2 * rows * features * width + 2 * rows * (stop - start) * (features + width)
-            products += 2 * (stop - start) * features * width
+            within = 2 * rows * (stop - start) * (features + width)
+            read, written = 2 * rows * features * width, 2 * (stop - start) * features * width
+            products += within + read + written
+            arithmetic += (rows + features) * width
+            # The first memory is a constant, and the last is not used.
+            backward += 2 * within + (2 if start else 1) * read
+            backward += 2 * written if stop < keys else 0
             steps += 1
         return Cost(
             products=shape.rows * products,
             functions=(shape.rows * shape.query_length + shape.kv_rows * keys) * shape.key_dim
             + shape.rows * shape.query_length * shape.value_dim,
+            arithmetic=shape.rows * (arithmetic + 2 * shape.query_length),
+            backward_products=shape.rows * backward,
+            step_products=2 * features * (shape.rows * width + shape.kv_rows * shape.value_dim),
             memory=shape.rows * (shape.query_length + keys) * (features + width),
             state=shape.kv_rows * shape.key_dim * (shape.value_dim + 1),
             sequential_steps=max(steps, 1),

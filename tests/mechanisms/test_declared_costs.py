@@ -1,0 +1,180 @@
+"""Every mechanism declares what a counter sees, at shapes drawn at random and in every form."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses import FakeTensorMode
+
+from regard.core.cost import AttentionShape, Cost
+from regard.core.counter import Counter
+from regard.core.masks import NO_MASK, Causal, Mask
+from regard.core.mechanism import Mechanism
+from regard.mechanisms import MECHANISMS, build_mechanism
+
+NUM_SHAPES, LONGEST = 20, 600
+OPERATIONS_TOLERANCE = 0.02
+
+# Options that are gone through in turn, so that all forms and several radii are met.
+OPTIONS: dict[str, tuple[dict[str, Any], ...]] = {
+    "window": tuple({"radius": radius} for radius in (0, 7, 64, 1000)),
+    "elu": tuple({"form": form} for form in ("auto", "quadratic", "linear")),
+    "taylor": (
+        {"form": "auto"},
+        {"form": "quadratic"},
+        {"form": "linear"},
+        {"num_terms": 2, "form": "linear"},
+    ),
+    "polynomial": (
+        {"form": "auto"},
+        {"form": "quadratic"},
+        {"form": "linear"},
+        {"constant": 0.0, "form": "linear"},
+    ),
+    "random_features": tuple({"form": form} for form in ("auto", "quadratic", "linear")),
+    "taylor_window": ({"radius": 64}, {"radius": 0}, {"radius": 9, "num_terms": 2}),
+}
+
+
+class Inputs(NamedTuple):
+    """The tensors of one call."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    extras: dict[str, Any]
+
+    def leaves(self) -> list[Tensor]:
+        """All of them, from now on wanting gradients."""
+        tensors = (self.query, self.key, self.value, *self.extras.values())
+        return [tensor.requires_grad_() for tensor in tensors]
+
+
+def drawn_shape(name: str, rng: random.Random) -> AttentionShape:
+    """Any sizes that the mechanism takes; a third has as many queries as keys, a half equal widths."""
+    causal = built(name, num_heads=1, key_dim=16, options={}).capabilities.requires_causal
+    heads, key_dim, key_length = rng.randint(1, 4), rng.randint(16, 64), drawn_length(rng)
+    return AttentionShape(
+        batch_size=rng.randint(1, 3),
+        num_heads=heads,
+        num_kv_heads=rng.choice([kv for kv in range(1, heads + 1) if heads % kv == 0]),
+        query_length=rng.choice([key_length, drawn_length(rng), drawn_length(rng)]),
+        key_length=key_length,
+        key_dim=key_dim,
+        value_dim=rng.choice([key_dim, rng.randint(16, 64)]),
+        causal=causal or rng.random() < 0.5,
+    )
+
+
+def drawn_length(rng: random.Random) -> int:
+    """From 1 to `LONGEST`, every order of magnitude as often: long ones take long."""
+    return round(LONGEST ** rng.random())
+
+
+def built(name: str, *, num_heads: int, key_dim: int, options: dict[str, Any]) -> Mechanism:
+    return build_mechanism(
+        name,
+        query_dim=key_dim,
+        key_dim=key_dim,
+        num_heads=num_heads,
+        max_length=LONGEST + 1,
+        **options,
+    )
+
+
+def drawn_inputs(mechanism: Mechanism, shape: AttentionShape, queries: int, keys: int) -> Inputs:
+    kv_heads = shape.num_kv_heads or shape.num_heads
+    widths = {"one": 1, "key_dim": shape.key_dim}
+    return Inputs(
+        torch.randn(shape.batch_size, shape.num_heads, queries, shape.key_dim),
+        torch.randn(shape.batch_size, kv_heads, keys, shape.key_dim),
+        torch.randn(shape.batch_size, kv_heads, keys, shape.value_dim),
+        {
+            extra.name: extra.squash(
+                torch.randn(shape.batch_size, kv_heads, keys, widths[extra.width])
+            )
+            for extra in mechanism.extras
+        },
+    )
+
+
+def counted_forward(mechanism: Mechanism, shape: AttentionShape) -> Counter:
+    query, key, value, extras = drawn_inputs(mechanism, shape, shape.query_length, shape.key_length)
+    with torch.no_grad(), Counter() as counter:
+        mechanism(query, key, value, mask_of(shape), **extras)
+    return counter
+
+
+def counted_backward(mechanism: Mechanism, shape: AttentionShape) -> Counter:
+    inputs = drawn_inputs(mechanism, shape, shape.query_length, shape.key_length)
+    wanted = [*inputs.leaves(), *mechanism.parameters()]
+    output = mechanism(*inputs[:3], mask_of(shape), **inputs.extras)
+    with Counter() as counter:
+        torch.autograd.grad(output, wanted, torch.ones_like(output), allow_unused=True)
+    return counter
+
+
+def counted_step(mechanism: Mechanism, shape: AttentionShape) -> Counter:
+    before = drawn_inputs(mechanism, shape, 0, shape.key_length)
+    token = drawn_inputs(mechanism, shape, 1, 1)
+    with torch.no_grad():
+        state = mechanism.start(
+            batch_size=shape.batch_size,
+            num_kv_heads=before.key.shape[1],
+            key_dim=shape.key_dim,
+            value_dim=shape.value_dim,
+        )
+        state = mechanism.extend(state, before.key, before.value, **before.extras)
+        with Counter() as counter:
+            mechanism.step(state, *token[:3], **token.extras)
+    return counter
+
+
+def mask_of(shape: AttentionShape) -> Mask:
+    return Causal() if shape.causal else NO_MASK
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_declared_is_counted(name: str) -> None:
+    rng, choices = random.Random(name), OPTIONS.get(name, ({},))
+    for number in range(NUM_SHAPES):
+        shape, options = drawn_shape(name, rng), choices[number % len(choices)]
+        mechanism = built(name, num_heads=shape.num_heads, key_dim=shape.key_dim, options=options)
+        where = f"{name} with {options} at {shape}"
+        cost, forward = mechanism.cost(shape), counted_forward(mechanism, shape)
+        assert cost.products == forward.products, where
+        assert cost.functions == forward.functions, where
+        assert cost.operations == pytest.approx(forward.operations, rel=OPERATIONS_TOLERANCE), where
+        assert cost.backward_products == counted_backward(mechanism, shape).products, where
+        assert cost.step_products == counted_step(mechanism, shape).products, where
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_the_same_is_counted_on_fake_tensors(name: str) -> None:
+    require_on_fake_tensors(
+        name, AttentionShape(query_length=70, key_length=70, key_dim=16, value_dim=16, causal=True)
+    )
+
+
+@pytest.mark.parametrize("length", [300, 1000], ids=["weights are kept", "weights are recomputed"])
+def test_training_in_blocks(length: int) -> None:
+    shape = AttentionShape(
+        batch_size=16, query_length=length, key_length=length, key_dim=48, value_dim=48, causal=True
+    )
+    every_pair = 2 * shape.rows * shape.pairs * (3 * shape.key_dim + 2 * shape.value_dim)
+    assert require_on_fake_tensors("scaled_dot", shape).backward_products < 0.6 * every_pair
+
+
+def require_on_fake_tensors(name: str, shape: AttentionShape) -> Cost:
+    with FakeTensorMode():
+        mechanism = built(name, num_heads=shape.num_heads, key_dim=shape.key_dim, options={})
+        forward, backward = counted_forward(mechanism, shape), counted_backward(mechanism, shape)
+        cost = mechanism.cost(shape)
+    assert (cost.products, cost.functions) == (forward.products, forward.functions)
+    assert cost.operations == pytest.approx(forward.operations, rel=OPERATIONS_TOLERANCE)
+    assert cost.backward_products == backward.products
+    return cost

@@ -1,0 +1,144 @@
+"""Every model: what its cost declares is what is counted, at random shapes."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from tests.declared_costs import NUM_SHAPES, require_declared
+from torch import Tensor
+
+from regard.models import MODELS
+from regard.models.recurrent import RecurrentEncoderDecoder
+from regard.models.recurrent_choices import SCORES
+from regard.models.transformer import Transformer, TransformerState
+
+LONGEST_SOURCE = 40
+
+
+class Sizes(NamedTuple):
+    """The sizes of one call, drawn at random."""
+
+    batch: int
+    source: int
+    target: int
+    source_vocabulary: int
+    target_vocabulary: int
+
+    def tokens(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Source, its lengths, and what is given of the target."""
+        source = torch.randint(1, self.source_vocabulary, (self.batch, self.source))
+        given = torch.randint(1, self.target_vocabulary, (self.batch, self.target))
+        return source, torch.full((self.batch,), self.source), given
+
+
+def drawn(random: Random, *, longest_target: int) -> Sizes:
+    return Sizes(
+        batch=random.randint(1, 4),
+        source=random.randint(2, LONGEST_SOURCE),
+        target=random.randint(1, longest_target),
+        source_vocabulary=random.randint(50, 200),
+        target_vocabulary=random.randint(50, 200),
+    )
+
+
+def check(model: Any, sizes: Sizes, state: Any, where: str) -> None:
+    tokens = sizes.tokens()
+    require_declared(
+        model.cost(batch_size=sizes.batch, source_length=sizes.source, target_length=sizes.target),
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        forward=lambda: model(*tokens),
+        step=lambda: model.step(state, tokens[2][:, 0]).output,
+        where=where,
+    )
+
+
+TRANSFORMERS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "norm last": {"norm_first": False, "tie": "none", "position": "learned"},
+    "one table": {"tie": "all", "activation": "gelu", "final_norm": False},
+    "rotary": {"position": "rotary", "num_kv_heads": 1, "bias": False, "num_decoder_layers": 2},
+    "mixed": {
+        "encoder_mechanism": "window",
+        "decoder_mechanism": "retention",
+        "cross_mechanism": "additive",
+        "encoder_options": {"radius": 5},
+    },
+    "kernels": {"mechanism": "elu", "position": "none"},
+}
+
+
+@pytest.mark.parametrize("case", TRANSFORMERS)
+def test_transformer(case: str) -> None:
+    random = Random(case)
+    for _ in range(NUM_SHAPES):
+        sizes = drawn(random, longest_target=80)
+        options = {"tie": "target", "num_layers": 1, **TRANSFORMERS[case]}
+        if options["tie"] == "all":
+            sizes = sizes._replace(target_vocabulary=sizes.source_vocabulary)
+        heads = random.choice((2, 4))
+        model = Transformer(
+            source_vocabulary=sizes.source_vocabulary,
+            target_vocabulary=sizes.target_vocabulary,
+            model_dim=heads * random.choice((16, 32)),
+            num_heads=heads,
+            **options,
+        ).eval()
+        check(model, sizes, advanced(model, sizes), where=f"{case}, {sizes}")
+
+
+@torch.no_grad()
+def advanced(model: Transformer, sizes: Sizes) -> TransformerState:
+    """A state after as many target tokens as there are; of which ones is the same to a count."""
+    source, lengths, given = sizes.tokens()
+    state = model.start(source, lengths)
+    x = model.target_embedding(given)
+    blocks = [
+        before._replace(own=block.self_attention.extend(before.own, x))
+        for block, before in zip(model._decoder_blocks(), state.blocks, strict=True)
+    ]
+    return state._replace(blocks=tuple(blocks))
+
+
+RECURRENTS: dict[str, dict[str, Any]] = {
+    "before": {"wiring": "before"},
+    "after": {"wiring": "after"},
+    "fed": {"wiring": "after", "input_feeding": True},
+    "without attention": {"mechanism": "none"},
+}
+
+
+@pytest.mark.parametrize("case", RECURRENTS)
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_recurrent(case: str, cell: str) -> None:
+    random = Random(case + cell)
+    for number in range(NUM_SHAPES):
+        sizes = drawn(random, longest_target=5)
+        # A GRU is counted step by step, which takes its time.
+        sizes = sizes if cell == "lstm" else sizes._replace(source=random.randint(2, 6))
+        options: dict[str, Any] = {
+            "mechanism": SCORES[number % len(SCORES)],
+            "tie": random.choice(("target", "none")),
+            "bidirectional": random.random() < 0.5,
+            "num_layers": random.choice((1, 2)),
+            "num_decoder_layers": random.choice((1, 2)),
+            **RECURRENTS[case],
+        }
+        model = RecurrentEncoderDecoder(
+            source_vocabulary=sizes.source_vocabulary,
+            target_vocabulary=sizes.target_vocabulary,
+            embedding_dim=random.choice((32, 48)),
+            hidden_dim=random.choice((64, 96)),
+            cell=cell,
+            max_length=LONGEST_SOURCE,
+            **options,
+        ).eval()
+        with torch.no_grad():
+            state = model.start(*sizes.tokens()[:2])
+        check(model, sizes, state, where=f"{case}, {options}, {sizes}")
+
+
+def test_no_model_is_left_out() -> None:
+    assert set(MODELS) == {"transformer", "recurrent"}
