@@ -49,7 +49,7 @@ def attention_workload(
             return without_gradients(call)
         return trained(call, wanting=[*tensors.values(), *mechanism.parameters()])
 
-    return Workload(name, prepare)
+    return Workload(name, mode, prepare)
 
 
 def drawn(

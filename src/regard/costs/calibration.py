@@ -12,8 +12,9 @@ import math
 import os
 import platform
 import time
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,30 +22,38 @@ import torch
 
 from regard.core.errors import RegardError
 from regard.core.whole_file import write_whole
+from regard.costs.in_context import GROUPS, group_of, measured_factors
 from regard.costs.log_table import LogTable, Sizes
-from regard.costs.measurement import median_seconds
+from regard.costs.measurement import quickest_seconds
 from regard.costs.operator_subjects import (
     GRIDS,
     MOVERS,
     moving_run,
     view_overhead,
 )
-from regard.costs.overhead import overhead_of_calls
+from regard.costs.overhead import Overheads, measured_overheads
+from regard.costs.pace import Pace
+from regard.costs.trace import Trace
+from regard.costs.workload import MODES
 
-FORMAT = 1
+FORMAT = 4
 # Bytes an operator reads and writes, from one that is all overhead to one far beyond any cache.
 BYTES = (1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 25)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """Tables of seconds by kind of work; a view's call; what every operator's call takes beside that."""
+    """Seconds by kind of work, of a view's call, of calling operators beside their work.
+
+    All at the pace at which `probe_seconds` were measured. `factors` are by how much a group of operators takes longer in real work than by itself.
+    """
 
     machine: dict[str, Any]
+    probe_seconds: float
     tables: dict[str, LogTable]
     view_seconds: float
-    call_seconds: float
-    training_call_seconds: float
+    overheads: Overheads
+    factors: dict[str, float]
     took_seconds: float
 
     def as_json(self) -> dict[str, Any]:
@@ -52,9 +61,10 @@ class Calibration:
         return {
             "format": FORMAT,
             "machine": self.machine,
+            "probe_seconds": self.probe_seconds,
             "view_seconds": self.view_seconds,
-            "call_seconds": self.call_seconds,
-            "training_call_seconds": self.training_call_seconds,
+            "overheads": self.overheads._asdict(),
+            "factors": self.factors,
             "took_seconds": self.took_seconds,
             "tables": {kind: table.as_json() for kind, table in self.tables.items()},
         }
@@ -64,12 +74,31 @@ class Calibration:
         """The inverse of `as_json`."""
         return cls(
             machine=dict(held["machine"]),
+            probe_seconds=float(held["probe_seconds"]),
             tables={kind: LogTable.from_json(table) for kind, table in held["tables"].items()},
             view_seconds=float(held["view_seconds"]),
-            call_seconds=float(held["call_seconds"]),
-            training_call_seconds=float(held["training_call_seconds"]),
+            overheads=Overheads(**held["overheads"]),
+            factors={group: float(held["factors"][group]) for group in GROUPS},
             took_seconds=float(held["took_seconds"]),
         )
+
+    def by_kind(self, trace: Trace) -> dict[str, float]:
+        """Seconds of a run by kind of operator; those of calling them are the kind "view"."""
+        found: defaultdict[str, float] = defaultdict(float)
+        for call, times in trace.calls.items():
+            one = (
+                self.view_seconds if call.kind == "view" else self.tables[call.kind].at(call.sizes)
+            )
+            found[call.kind] += times * one
+        found["view"] += self.overheads.seconds(trace)
+        return {kind: self.factors[group_of(kind)] * spent for kind, spent in found.items()}
+
+    def by_group(self, trace: Trace) -> dict[str, float]:
+        """The same by group of kinds."""
+        found = dict.fromkeys(GROUPS, 0.0)
+        for kind, spent in self.by_kind(trace).items():
+            found[group_of(kind)] += spent
+        return found
 
 
 def this_machine() -> dict[str, Any]:
@@ -86,31 +115,40 @@ def calibrate(tell: Callable[[str, float], None] = lambda _what, _share: None) -
     """Measure this machine; `tell` hears what is being measured and the share that is done."""
     began = time.monotonic()
     tables: dict[str, LogTable] = {}
+    pace = Pace()
     steps = len(GRIDS) + len(MOVERS)
     for kind, grid in GRIDS.items():
         tell(kind, len(tables) / steps)
 
         def seconds(sizes: Sizes, prepare: Any = grid.prepare) -> float:
-            return median_seconds(prepare(*sizes), at_least=0.0, rounds=3)
+            run = prepare(*sizes)
+            return quickest_seconds(run, rounds=3, at_least=0.0) / pace.now()
 
         tables[kind] = LogTable.measured(grid.axes, seconds, work=grid.work, most=grid.most)
     for kind in MOVERS:
         tell(kind, len(tables) / steps)
 
         def seconds_of_bytes(sizes: Sizes, mover: str = kind) -> float:
-            return median_seconds(moving_run(mover, sizes[0]), at_least=0.002, rounds=3)
+            run = moving_run(mover, sizes[0])
+            return quickest_seconds(run, at_least=0.0005) / pace.now()
 
         tables[kind] = LogTable.measured([BYTES], seconds_of_bytes, work=math.prod, most=math.inf)
     tell("calls", 1.0)
-    view_seconds = view_overhead()
-    return Calibration(
+    alone = Calibration(
         machine=this_machine(),
+        probe_seconds=pace.reference,
         tables=tables,
-        view_seconds=view_seconds,
-        call_seconds=overhead_of_calls(tables, view_seconds, ("forward", "decode")),
-        training_call_seconds=overhead_of_calls(tables, view_seconds, ("train",)),
-        took_seconds=time.monotonic() - began,
+        view_seconds=view_overhead() / pace.now(),
+        overheads=Overheads(calls=dict.fromkeys(MODES, 0.0), runs={}),
+        factors=dict.fromkeys(GROUPS, 1.0),
+        took_seconds=0.0,
     )
+    called = replace(
+        alone,
+        overheads=measured_overheads(lambda traced: sum(alone.by_kind(traced).values()), pace),
+    )
+    factors = measured_factors(called.by_group, pace)
+    return replace(called, factors=factors, took_seconds=time.monotonic() - began)
 
 
 def calibration_path() -> Path:

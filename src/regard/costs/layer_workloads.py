@@ -37,7 +37,7 @@ def layer_workload(name: str, shape: SequenceShape, mode: Mode, *, model_dim: in
         layer = build_layer(name, model_dim=model_dim)
         return _run(layer, shape, mode, model_dim=model_dim)
 
-    return Workload(name, prepare)
+    return Workload(name, mode, prepare)
 
 
 def self_attention_workload(
@@ -54,7 +54,7 @@ def self_attention_workload(
         )
         return _run(layer, shape, mode, model_dim=model_dim)
 
-    return Workload(f"self-attention ({mechanism})", prepare)
+    return Workload(f"self-attention ({mechanism})", mode, prepare)
 
 
 def _run(layer: nn.Module, shape: SequenceShape, mode: Mode, *, model_dim: int) -> Run:

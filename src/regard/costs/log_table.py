@@ -18,10 +18,15 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True)
 class LogTable:
-    """`axes` are the grid's sizes in each direction, ascending; `seconds` one number a grid point."""
+    """`axes` are the grid's sizes in each direction, ascending; `seconds` one number a grid point.
+
+    `powers` says how the work grows beyond the grid in each direction: as which power of the size.
+    Without it, as the size itself in all of them.
+    """
 
     axes: tuple[tuple[int, ...], ...]
     seconds: dict[Sizes, float]
+    powers: tuple[float, ...] = ()
 
     @classmethod
     def measured(
@@ -39,14 +44,15 @@ class LogTable:
                 seconds[point] = measure(point)
             else:
                 seconds[point] = _scaled_up(point, axes, seconds, work)
-        return cls(tuple(tuple(axis) for axis in axes), seconds)
+        return cls(tuple(tuple(axis) for axis in axes), seconds, _powers(axes, work))
 
     def at(self, sizes: Sizes) -> float:
         """Seconds for these sizes."""
         beyond = 1.0
         places = []
-        for axis, size in zip(self.axes, sizes, strict=True):
-            beyond *= max(1.0, size / axis[-1])
+        powers = self.powers or (1.0,) * len(self.axes)
+        for axis, size, power in zip(self.axes, sizes, powers, strict=True):
+            beyond *= max(1.0, size / axis[-1]) ** power
             places.append(_between(axis, min(size, axis[-1])))
         total = 0.0
         for corner in all_of(*places):
@@ -59,13 +65,22 @@ class LogTable:
         return {
             "axes": [list(axis) for axis in self.axes],
             "seconds": [self.seconds[point] for point in all_of(*self.axes)],
+            "powers": list(self.powers),
         }
 
     @classmethod
     def from_json(cls, held: dict[str, Any]) -> Self:
         axes = tuple(tuple(int(size) for size in axis) for axis in held["axes"])
         points = list(all_of(*axes))
-        return cls(axes, dict(zip(points, map(float, held["seconds"]), strict=True)))
+        seconds = dict(zip(points, map(float, held["seconds"]), strict=True))
+        return cls(axes, seconds, tuple(map(float, held["powers"])))
+
+
+def _powers(axes: Sequence[Sequence[int]], work: Callable[[Sizes], float]) -> tuple[float, ...]:
+    """By which power of a size the work grows, where the grid ends."""
+    last = tuple(axis[-1] for axis in axes)
+    doubled = [(*last[:i], 2 * last[i], *last[i + 1 :]) for i in range(len(last))]
+    return tuple(math.log2(work(sizes) / work(last)) for sizes in doubled)
 
 
 def _between(axis: tuple[int, ...], size: int) -> list[tuple[int, float]]:

@@ -41,6 +41,21 @@ def median_seconds(run: Run, *, at_least: float = 0.2, rounds: int = 5) -> float
     return median(times)
 
 
+def quickest_seconds(run: Run, *, rounds: int = 5, at_least: float = 0.001) -> float:
+    """The shortest time of one call: what it takes undisturbed. Rounds of short work have many calls."""
+    run()
+    began = time.perf_counter()
+    run()
+    quickest = time.perf_counter() - began
+    repeats = max(1, round(at_least / max(quickest, 1e-7)))
+    for _ in range(rounds):
+        began = time.perf_counter()
+        for _ in range(repeats):
+            run()
+        quickest = min(quickest, (time.perf_counter() - began) / repeats)
+    return quickest
+
+
 def measured_peak(workload: Workload) -> int | None:
     """Bytes by which this process grew at the peak of one run; None where the system keeps no such book.
 

@@ -1,41 +1,59 @@
-"""What a call of an operator takes beside its own work, in code that is really used.
+"""What calling operators takes beside their own work, in the code that really calls them.
 
 Microseconds of Python between operators, checks of arguments, and in training the bookkeeping of
-gradients: they decide what short work takes. They are found on sequences so short that nothing else
-matters.
+gradients decide what short work takes. They differ from mechanism to mechanism, and are found for each
+on sequences so short that nothing else matters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from statistics import median
+from typing import NamedTuple
 
 from regard.core.cost import AttentionShape
 from regard.costs.attention_workloads import attention_workload
-from regard.costs.log_table import LogTable
-from regard.costs.measurement import measured_seconds
-from regard.costs.trace import trace
-from regard.costs.workload import Mode
+from regard.costs.measurement import quickest_seconds
+from regard.costs.pace import Pace
+from regard.costs.trace import Trace, trace
+from regard.costs.workload import MODES, Mode
+from regard.mechanisms import MECHANISMS
 
-# Of every way of working one: fused, scored, kernel, recurrence.
-EXAMPLES = ("scaled_dot", "general", "location", "elu", "taylor", "retention", "delta")
 TINY = AttentionShape(
-    num_heads=2, query_length=4, key_length=4, key_dim=8, value_dim=8, causal=True
+    num_heads=2, query_length=8, key_length=8, key_dim=8, value_dim=8, causal=True
 )
+# With fewer operators than this, a run tells nothing of what each of them takes.
+MANY_CALLS = 20
 
 
-def overhead_of_calls(
-    tables: dict[str, LogTable], view_seconds: float, modes: tuple[Mode, ...]
-) -> float:
-    """Seconds for each operator called, the median over examples."""
-    found = []
-    for name in EXAMPLES:
-        for mode in modes:
+class Overheads(NamedTuple):
+    """Seconds of each operator called, by mode; and of a run by mechanism and mode, beside those."""
+
+    calls: dict[str, float]
+    runs: dict[str, dict[str, float]]
+
+    def seconds(self, trace: Trace) -> float:
+        """What calling takes in a run; of what is no mechanism, the operators' part alone."""
+        run = self.runs.get(trace.name, {}).get(trace.mode, 0.0)
+        return max(0.0, self.calls[trace.mode] * trace.num_calls + run)
+
+
+def measured_overheads(own_seconds: Callable[[Trace], float], pace: Pace) -> Overheads:
+    """From every mechanism; `own_seconds` is what the operators of a trace take by themselves."""
+    beside: dict[Mode, dict[str, tuple[float, int]]] = {mode: {} for mode in MODES}
+    for name in MECHANISMS:
+        for mode in MODES:
             workload = attention_workload(name, TINY, mode)
             traced = trace(workload)
-            own = sum(
-                times * (view_seconds if call.kind == "view" else tables[call.kind].at(call.sizes))
-                for call, times in traced.calls.items()
-            )
-            spent = min(measured_seconds(workload, at_least=0.02) for _ in range(3))
-            found.append((spent - own) / traced.num_calls)
-    return max(0.0, median(found))
+            spent = quickest_seconds(workload.prepare()) / pace.now()
+            seconds = spent - own_seconds(traced)
+            beside[mode][name] = (seconds, traced.num_calls)
+    calls: dict[str, float] = {
+        mode: max(0.0, median(seconds / n for seconds, n in found.values() if n >= MANY_CALLS))
+        for mode, found in beside.items()
+    }
+    runs: dict[str, dict[str, float]] = {
+        name: {mode: beside[mode][name][0] - calls[mode] * beside[mode][name][1] for mode in MODES}
+        for name in MECHANISMS
+    }
+    return Overheads(calls=calls, runs=runs)

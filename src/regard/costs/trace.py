@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import (
 
 from regard.core.counter import Counter
 from regard.costs.operator_calls import OperatorCall, describe
-from regard.costs.workload import Workload
+from regard.costs.workload import Mode, Workload
 
 CANNOT_FAKE = (
     DataDependentOutputException,
@@ -33,10 +33,12 @@ CANNOT_FAKE = (
 class Trace:
     """Counts of one run, and its operators with how often each was called in these sizes.
 
-    `trains` says whether there was a backward pass. `peak_bytes` is beyond what was there before the run;
+    `name` and `mode` are the workload's. `peak_bytes` is beyond what was there before the run;
     `kept_bytes` is that: inputs and parameters.
     """
 
+    name: str
+    mode: Mode
     calls: Tally[OperatorCall]
     products: int
     functions: int
@@ -45,7 +47,6 @@ class Trace:
     peak_bytes: int
     kept_bytes: int
     depth: int
-    trains: bool
 
     @property
     def operations(self) -> int:
@@ -64,12 +65,10 @@ class Recorder(Counter):
     def __init__(self) -> None:
         super().__init__()
         self.calls: Tally[OperatorCall] = Tally()
-        self.trains = False
 
     def count(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         super().count(func, args, kwargs, output)
         self.calls[describe(func, args, kwargs, output)] += 1
-        self.trains = self.trains or torch._C._current_autograd_node() is not None
 
 
 def trace(workload: Workload, *, really: bool = False) -> Trace:
@@ -89,6 +88,8 @@ def _recorded(workload: Workload) -> Trace:
     with Recorder() as recorder:
         ready()
     return Trace(
+        name=workload.name,
+        mode=workload.mode,
         calls=recorder.calls,
         products=recorder.products,
         functions=recorder.functions,
@@ -97,5 +98,4 @@ def _recorded(workload: Workload) -> Trace:
         peak_bytes=recorder.peak_bytes,
         kept_bytes=before.live_bytes,
         depth=recorder.depth,
-        trains=recorder.trains,
     )

@@ -21,4 +21,5 @@ class Workload:
     """What is priced."""
 
     name: str
+    mode: Mode
     prepare: Callable[[], Run]
