@@ -14,7 +14,10 @@ import sys
 import torch
 
 from benchmarks.attention import BENCHMARKS as ATTENTION
+from benchmarks.costs import costs
 from benchmarks.decoding import decoding
+from benchmarks.planning import planning
+from benchmarks.study_statistics import study_statistics
 from benchmarks.training import training
 from regard.core.allocator import keep_freed_memory
 from regard.core.errors import RegardError
@@ -22,7 +25,14 @@ from regard.core.names import look_up
 
 GIVE_BACK = "--give-back"
 
-BENCHMARKS = {**ATTENTION, "training": training, "decoding": decoding}
+BENCHMARKS = {
+    **ATTENTION,
+    "training": training,
+    "decoding": decoding,
+    "costs": costs,
+    "planning": planning,
+    "study_statistics": study_statistics,
+}
 
 
 def main(names: list[str]) -> int:

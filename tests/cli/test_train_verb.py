@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.command_line import exit_code
 
-from regard.cli.train_verb import full_paths
+from regard.cli.run_options import full_paths
 
 TINY = [
     *("--set", "model.embedding_dim=4", "--set", "model.hidden_dim=8"),

@@ -36,6 +36,11 @@ VERBS: dict[str, Verb] = {
         help="Train a model on a task, or go on with a run that was stopped.",
         example="regard train pronounce --recipe pronounce-quick --out runs/quick",
     ),
+    "plan": Verb(
+        module="regard.cli.plan_verb",
+        help="Say what a training would take here, and which models fit a time and a memory.",
+        example="regard plan pronounce --recipe pronounce-quick --time 10min",
+    ),
     "predict": Verb(
         module="regard.cli.predict_verb",
         help="Use a trained model: on texts, on a file, or to score it.",
@@ -50,6 +55,11 @@ VERBS: dict[str, Verb] = {
         module="regard.cli.check_verb",
         help="Hold a mechanism, ours or yours, to the contract.",
         example="regard check my_attention.py:MyAttention --seed 1",
+    ),
+    "cost": Verb(
+        module="regard.cli.cost_verb",
+        help="Price every mechanism on a shape: operations, memory, time, where one beats another.",
+        example="regard cost --length 2048 --heads 4 --head-dim 32 --causal",
     ),
     "list": Verb(
         module="regard.cli.list_verb",

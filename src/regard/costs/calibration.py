@@ -45,7 +45,8 @@ BYTES = (1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 25)
 class Calibration:
     """Seconds by kind of work, of a view's call, of calling operators beside their work.
 
-    All at the pace at which `probe_seconds` were measured. `factors` are by how much a group of operators takes longer in real work than by itself.
+    All at the pace at which `probe_seconds` were measured. `factors` are by how much
+    a group of operators takes longer in real work than by itself.
     """
 
     machine: dict[str, Any]

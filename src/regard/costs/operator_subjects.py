@@ -99,13 +99,14 @@ def _recurrent_work(sizes: Sizes) -> float:
 
 
 _SHAPES = (1, 4, 16, 64, 256, 1024)
-_ROWS, _LENGTHS, _WIDTHS = (1, 2, 8, 64), (16, 64, 128, 256, 512, 1024), (16, 64, 128)
-_PAIRS = (_ROWS, (1, *_LENGTHS), _LENGTHS, _WIDTHS)
+_ROWS, _LENGTHS, _WIDTHS = (1, 2, 8, 64), (16, 64, 128, 256, 512, 1024), (16, 32, 64, 128)
+# Queries and keys of different lengths are rarer, and measured more coarsely.
+_PAIRS = (_ROWS, (1, 16, 64, 256, 1024), (16, 64, 256, 1024), _WIDTHS)
 GRIDS: dict[str, Grid] = {
     "product": Grid(((1, 2, 8, 64, 256), _SHAPES, _SHAPES, _SHAPES), _product, math.prod, 2.0**26),
     "solve": Grid(((1, 8, 64), (16, 64, 128), (16, 64, 256)), _solve, _solve_work, 2.0**25),
-    "attention": Grid(_PAIRS, _attention, math.prod, 2.0**26),
-    "attention_backward": Grid(_PAIRS, _attention_backward, math.prod, 2.0**25),
+    "attention": Grid(_PAIRS, _attention, math.prod, 2.0**27),
+    "attention_backward": Grid(_PAIRS, _attention_backward, math.prod, 2.0**26),
     "causal_attention": Grid((_ROWS, _LENGTHS, _WIDTHS), _causal, _causal_work, 2.0**27),
     "causal_attention_backward": Grid(
         (_ROWS, _LENGTHS, _WIDTHS), _causal_backward, _causal_work, 2.0**26

@@ -27,7 +27,10 @@ MANY_CALLS = 20
 
 
 class Overheads(NamedTuple):
-    """Seconds of each operator called, by mode; and of a run by mechanism and mode, beside those."""
+    """Seconds of each operator called: by mode, in training those recorded for gradients.
+
+    `runs` are seconds of a run, by mechanism and mode, beside those of its operators.
+    """
 
     calls: dict[str, float]
     runs: dict[str, dict[str, float]]
@@ -35,25 +38,45 @@ class Overheads(NamedTuple):
     def seconds(self, trace: Trace) -> float:
         """What calling takes in a run; of what is no mechanism, the operators' part alone."""
         run = self.runs.get(trace.name, {}).get(trace.mode, 0.0)
-        return max(0.0, self.calls[trace.mode] * trace.num_calls + run)
+        return max(0.0, self.of_calls(trace) + run)
+
+    def of_calls(self, trace: Trace) -> float:
+        """The operators' part."""
+        unrecorded = self.calls["decode" if trace.mode == "decode" else "forward"]
+        recorded = trace.recorded_calls * self.calls["train"]
+        return recorded + (trace.num_calls - trace.recorded_calls) * unrecorded
 
 
 def measured_overheads(own_seconds: Callable[[Trace], float], pace: Pace) -> Overheads:
     """From every mechanism; `own_seconds` is what the operators of a trace take by themselves."""
-    beside: dict[Mode, dict[str, tuple[float, int]]] = {mode: {} for mode in MODES}
+    beside: dict[Mode, dict[str, tuple[float, Trace]]] = {mode: {} for mode in MODES}
     for name in MECHANISMS:
         for mode in MODES:
             workload = attention_workload(name, TINY, mode)
             traced = trace(workload)
             spent = quickest_seconds(workload.prepare()) / pace.now()
-            seconds = spent - own_seconds(traced)
-            beside[mode][name] = (seconds, traced.num_calls)
-    calls: dict[str, float] = {
-        mode: max(0.0, median(seconds / n for seconds, n in found.values() if n >= MANY_CALLS))
-        for mode, found in beside.items()
+            beside[mode][name] = (spent - own_seconds(traced), traced)
+
+    def typical(mode: Mode, known: float = 0.0) -> float:
+        """The median over mechanisms of what one call takes, those not recorded taking `known`."""
+        rates = []
+        for seconds, traced in beside[mode].values():
+            asked = traced.recorded_calls if mode == "train" else traced.num_calls
+            if traced.num_calls >= MANY_CALLS and asked:
+                rates.append((seconds - known * (traced.num_calls - asked)) / asked)
+        return max(0.0, median(rates))
+
+    forward = typical("forward")
+    calls = {
+        "forward": forward,
+        "decode": typical("decode"),
+        "train": typical("train", known=forward),
     }
+    by_calls = Overheads(calls=calls, runs={})
     runs: dict[str, dict[str, float]] = {
-        name: {mode: beside[mode][name][0] - calls[mode] * beside[mode][name][1] for mode in MODES}
+        name: {
+            mode: beside[mode][name][0] - by_calls.of_calls(beside[mode][name][1]) for mode in MODES
+        }
         for name in MECHANISMS
     }
     return Overheads(calls=calls, runs=runs)

@@ -86,10 +86,10 @@ def price(workload: Workload, calibration: Calibration | None) -> Price:
 def price_of(traced: Trace, calibration: Calibration | None) -> Price:
     """What a traced run takes."""
     return Price(
-        products=traced.products,
-        operations=traced.operations,
-        moved_bytes=traced.moved_bytes,
-        peak_bytes=traced.peak_bytes,
+        products=float(traced.products),
+        operations=float(traced.operations),
+        moved_bytes=float(traced.moved_bytes),
+        peak_bytes=float(traced.peak_bytes),
         seconds=None if calibration is None else predict(traced, calibration).seconds,
     )
 

@@ -33,13 +33,14 @@ CANNOT_FAKE = (
 class Trace:
     """Counts of one run, and its operators with how often each was called in these sizes.
 
-    `name` and `mode` are the workload's. `peak_bytes` is beyond what was there before the run;
-    `kept_bytes` is that: inputs and parameters.
+    `recorded_calls` of them were recorded for gradients. `name` and `mode` are the workload's.
+    `peak_bytes` is beyond what was there before the run; `kept_bytes` is that: inputs and parameters.
     """
 
     name: str
     mode: Mode
     calls: Tally[OperatorCall]
+    recorded_calls: int
     products: int
     functions: int
     arithmetic: int
@@ -65,10 +66,13 @@ class Recorder(Counter):
     def __init__(self) -> None:
         super().__init__()
         self.calls: Tally[OperatorCall] = Tally()
+        self.recorded_calls = 0
 
     def count(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         super().count(func, args, kwargs, output)
         self.calls[describe(func, args, kwargs, output)] += 1
+        # Backward, and inside a function with a backward of its own, nothing is recorded.
+        self.recorded_calls += torch.is_grad_enabled()
 
 
 def trace(workload: Workload, *, really: bool = False) -> Trace:
@@ -91,6 +95,7 @@ def _recorded(workload: Workload) -> Trace:
         name=workload.name,
         mode=workload.mode,
         calls=recorder.calls,
+        recorded_calls=recorder.recorded_calls if workload.mode == "train" else 0,
         products=recorder.products,
         functions=recorder.functions,
         arithmetic=recorder.arithmetic,

@@ -125,15 +125,16 @@ class PairTask(ABC):
 
     def evaluate_on(self, model: Any, part: HeldOut) -> dict[str, float]:
         """Scores on any part."""
-        store = self._store(part)
+        store = self.held_out_store(part)
         total, count = 0.0, 0
-        for batch in evaluation_batches(store, max_tokens=_places(store)):
+        for batch in evaluation_batches(store, max_tokens=places_at_a_time(store)):
             loss = self.loss(model, _beside(model, batch))
             total, count = total + loss.total.item(), count + loss.num_predictions
         predicted = predict(model, part.sources, self.corpus.vocabularies, self.decode)
         return {"loss": total / count, **self.scores(predicted, part.answers)}
 
-    def _store(self, part: HeldOut) -> TokenStore:
+    def held_out_store(self, part: HeldOut) -> TokenStore:
+        """The tokens of a part, each source with its first answer."""
         vocabularies = self.corpus.vocabularies
         sources = vocabularies.source.encode_all(part.sources)
         first = vocabularies.target.encode_all(answers[0] for answers in part.answers)
@@ -146,7 +147,7 @@ def predict(
     """What the model writes for each text, in their order."""
     store = TokenStore.build((ids, ()) for ids in vocabularies.source.encode_all(sources))
     outputs = [""] * len(sources)
-    batches = evaluation_batches(store, max_tokens=_places(store))
+    batches = evaluation_batches(store, max_tokens=places_at_a_time(store))
     with torch.inference_mode():
         for index in range(len(batches)):
             batch = _beside(model, batches[index])
@@ -162,7 +163,7 @@ def _beside(model: Any, batch: PairBatch) -> PairBatch:
     return PairBatch(*(tensor.to(device) for tensor in batch))
 
 
-def _places(store: TokenStore) -> int:
+def places_at_a_time(store: TokenStore) -> int:
     """A batch size that takes the longest item too."""
     if not len(store):
         return PLACES_AT_A_TIME

@@ -49,3 +49,42 @@ def factor_text(factor: float) -> str:
     ['×2', '×4', '×2.3']
     """
     return f"×{factor:.1f}".removesuffix(".0")
+
+
+def seconds_text(seconds: float) -> str:
+    """A time to three digits, in the unit that suits it.
+
+    >>> [seconds_text(seconds) for seconds in (2.5e-6, 0.00123, 0.0999, 12.3, 4000.0)]
+    ['2.50 µs', '1.23 ms', '99.9 ms', '12.3 s', '4000 s']
+    """
+    unit, scaled = "s", seconds
+    for smaller in ("ms", "µs"):
+        if scaled >= 1:
+            break
+        unit, scaled = smaller, scaled * 1000
+    return f"{three_digits(scaled)} {unit}"
+
+
+def bytes_text(count: int) -> str:
+    """Bytes to three digits, in powers of 1024.
+
+    >>> [bytes_text(count) for count in (0, 512, 1536, 3 * 2**30)]
+    ['0 B', '512 B', '1.50 KiB', '3.00 GiB']
+    """
+    unit, scaled = "B", float(count)
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if scaled < 1023.5:
+            break
+        unit, scaled = larger, scaled / 1024
+    return f"{count} B" if unit == "B" else f"{three_digits(scaled)} {unit}"
+
+
+def three_digits(number: float) -> str:
+    """A number of 1 or more to three digits; all of them if it has more.
+
+    >>> [three_digits(number) for number in (1.234, 12.34, 123.4, 1234.5)]
+    ['1.23', '12.3', '123', '1234']
+    """
+    if number < 9.995:
+        return f"{number:.2f}"
+    return f"{number:.1f}" if number < 99.95 else f"{number:.0f}"

@@ -1,0 +1,284 @@
+"""Predicted against measured: time, memory and crossover lengths, at shapes no calibration has seen.
+
+The machine is calibrated first, then each drawn shape is traced, predicted and run. Errors are |predicted /
+measured − 1|; memory is the growth of a process of its own, which keeps nothing it has freed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
+from statistics import median, quantiles
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn import functional as F
+
+from benchmarks.measuring import Finding
+from regard.core.cost import AttentionShape
+from regard.costs.attention_workloads import attention_workload, build_for
+from regard.costs.calibration import Calibration, calibrate
+from regard.costs.crossover import crossover
+from regard.costs.layer_workloads import LAYERS, layer_workload, self_attention_workload
+from regard.costs.measurement import measured_peak, median_seconds
+from regard.costs.prediction import predict
+from regard.costs.pricing import price_at
+from regard.costs.trace import trace
+from regard.costs.workload import MODES, Mode, Run, Workload
+from regard.layers.layer_cost import SequenceShape
+from regard.mechanisms import MECHANISMS
+from regard.models import build_model
+
+SEED = 0
+# What a drawn call may hold at most, so that all of them are run in a few minutes.
+MOST_POSITIONS = 16384
+LARGE_BYTES = 16 << 20
+VOCABULARY = 2000
+
+
+class Drawn(NamedTuple):
+    """A workload and what it is told as in the table."""
+
+    group: str
+    what: str
+    workload: Workload
+
+
+def costs() -> Iterator[Finding]:
+    """Every bar of the costs, on all threads there are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(os.cpu_count() or 1)
+    try:
+        yield from _findings()
+    finally:
+        torch.set_num_threads(before)
+
+
+def _findings() -> Iterator[Finding]:
+    calibration = calibrate()
+    yield Finding(
+        "calibration: seconds", calibration.took_seconds, 30.0, larger_is_better=False, detail=""
+    )
+    yield from _time_findings(calibration)
+    yield from _memory_findings()
+    yield from _crossover_findings(calibration)
+
+
+def _time_findings(calibration: Calibration) -> Iterator[Finding]:
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for group, what, workload in _drawn(random.Random(SEED)):
+        predicted = predict(trace(workload), calibration).seconds
+        measured = median_seconds(workload.prepare(), at_least=0.3, rounds=7)
+        ratios[group].append(predicted / measured)
+        print(
+            f"  {what:64} predicted {predicted * 1e3:9.3f} ms  measured {measured * 1e3:9.3f} ms"
+            f"  ratio {predicted / measured:5.2f}",
+            flush=True,
+        )
+    print("  median and largest error by group")
+    for group, found in ratios.items():
+        errors = [abs(ratio - 1) for ratio in found]
+        print(f"  {group:28} {median(errors):6.1%} {max(errors):7.1%}  of {len(errors)}")
+    errors = [abs(ratio - 1) for found in ratios.values() for ratio in found]
+    detail = f"({len(errors)} shapes)"
+    yield Finding(
+        "predicted time: median error", median(errors), 0.15, larger_is_better=False, detail=detail
+    )
+    ninetieth = quantiles(errors, n=10)[-1]
+    yield Finding(
+        "predicted time: 90th percentile", ninetieth, 0.35, larger_is_better=False, detail=detail
+    )
+
+
+def _drawn(draw: random.Random) -> Iterator[Drawn]:
+    for name in MECHANISMS:
+        for mode in MODES:
+            for _ in range(2):
+                yield _attention(name, mode, draw)
+    for name in (*LAYERS, "self-attention"):
+        for mode in MODES[:2]:
+            for _ in range(2):
+                yield _layer(name, mode, draw)
+    for name in ("transformer", "recurrent"):
+        for _ in range(4):
+            yield _training_step(name, draw)
+
+
+def _attention(name: str, mode: Mode, draw: random.Random) -> Drawn:
+    narrow = MECHANISMS[name].head_dim is not None
+    width = draw.choice([8, 12, 16] if narrow else [16, 24, 32, 48, 64])
+    heads, batch = draw.choice([1, 2, 4, 8]), draw.choice([1, 2, 4])
+    length = round(2 ** draw.uniform(6, 11))
+    if name == "additive":
+        length = min(length, 500)
+    length = min(length, MOST_POSITIONS // (batch * heads))
+    # Which masks it takes does not depend on its sizes.
+    needs_past = build_for(name, _shape(1, 1, 1, 8, causal=True)).capabilities.requires_causal
+    causal = needs_past or draw.random() < 0.5
+    shape = _shape(batch, heads, length, width, causal=causal)
+    told = f"{batch}×{heads} heads, n={length}, d={width}{', causal' if causal else ''}"
+    return Drawn(name, f"{name}, {mode}: {told}", attention_workload(name, shape, mode))
+
+
+def _shape(batch: int, heads: int, length: int, width: int, *, causal: bool) -> AttentionShape:
+    return AttentionShape(
+        batch_size=batch,
+        num_heads=heads,
+        query_length=length,
+        key_length=length,
+        key_dim=width,
+        value_dim=width,
+        causal=causal,
+    )
+
+
+def _layer(name: str, mode: Mode, draw: random.Random) -> Drawn:
+    width, batch = draw.choice([96, 128, 192, 256, 384]), draw.choice([1, 4, 8, 16])
+    shape = SequenceShape(batch_size=batch, length=round(2 ** draw.uniform(4, 8)))
+    told = f"{name}, {mode}: {batch} rows, n={shape.length}, width {width}"
+    if name == "self-attention":
+        work = self_attention_workload("scaled_dot", shape, mode, model_dim=width, num_heads=4)
+    else:
+        work = layer_workload(name, shape, mode, model_dim=width)
+    return Drawn(name, told, work)
+
+
+def _training_step(name: str, draw: random.Random) -> Drawn:
+    """A whole step: forward, loss, backward, optimiser."""
+    width, layers = draw.choice([96, 128, 192, 256]), draw.choice([1, 2, 3])
+    batch, length = draw.choice([8, 16, 32]), draw.choice([12, 20, 28, 40])
+    sizes: dict[str, Any] = {
+        "transformer": {"model_dim": width, "num_layers": layers, "feed_forward_dim": 4 * width},
+        "recurrent": {"hidden_dim": width, "embedding_dim": width, "num_layers": layers},
+    }
+    if name == "recurrent":
+        sizes[name] |= {"wiring": "after", "mechanism": "dot"}
+
+    def prepare() -> Run:
+        model: Any = build_model(
+            name, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, **sizes[name]
+        )
+        optimiser = torch.optim.AdamW(model.parameters(), fused=True)
+        source = torch.randint(4, VOCABULARY, (batch, length))
+        lengths = torch.full((batch,), length)
+
+        def run() -> None:
+            logits = model(source, lengths, source)
+            F.cross_entropy(logits.flatten(0, 1), source.flatten()).backward()
+            optimiser.step()
+            optimiser.zero_grad()
+
+        return run
+
+    told = f"{name}: a training step, {layers} layers of {width}, {batch}×{length} tokens"
+    return Drawn(f"{name} (step)", told, Workload(name, "train", prepare))
+
+
+def _memory_findings() -> Iterator[Finding]:
+    """Peaks large enough that a process's pages and small allocations do not matter."""
+    errors = []
+    for place, (_, what, workload) in enumerate(_drawn(random.Random(SEED))):
+        if workload.mode == "decode":
+            continue
+        predicted = trace(workload).peak_bytes
+        if predicted < LARGE_BYTES:
+            continue
+        child = subprocess.run(
+            [sys.executable, "-m", "benchmarks.costs", str(place)],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        measured = json.loads(child.stdout)
+        if measured is None:
+            print("  this system keeps no book of a process's peak memory")
+            return
+        errors.append(abs(predicted / measured - 1))
+        print(
+            f"  {what:64} predicted {predicted / 2**20:7.1f} MiB  measured {measured / 2**20:7.1f} MiB"
+            f"  ratio {predicted / measured:5.2f}",
+            flush=True,
+        )
+    detail = f"({len(errors)} shapes)"
+    yield Finding(
+        "predicted memory: median error",
+        median(errors),
+        0.10,
+        larger_is_better=False,
+        detail=detail,
+    )
+
+
+def _crossover_findings(calibration: Calibration) -> Iterator[Finding]:
+    for other, width in (("elu", 64), ("taylor", 16), ("polynomial", 16)):
+        yield _crossing(
+            f"scaled_dot / {other}",
+            partial(_one, "scaled_dot", width=width),
+            partial(_one, other, width=width),
+            calibration,
+        )
+    yield _crossing(
+        "self-attention / LSTM",
+        lambda length: layer_workload(
+            "lstm", SequenceShape(length=length, batch_size=8), "train", model_dim=256
+        ),
+        lambda length: self_attention_workload(
+            "scaled_dot",
+            SequenceShape(length=length, batch_size=8),
+            "train",
+            model_dim=256,
+            num_heads=4,
+        ),
+        calibration,
+        reverse=True,
+    )
+
+
+def _one(name: str, length: int, *, width: int) -> Workload:
+    return attention_workload(name, _shape(1, 4, length, width, causal=True), "train")
+
+
+def _crossing(
+    what: str,
+    first: Callable[[int], Workload],
+    second: Callable[[int], Workload],
+    calibration: Calibration,
+    *,
+    reverse: bool = False,
+) -> Finding:
+    """How far the predicted crossing lies from the measured one, as a factor of 1 or more."""
+    if reverse:
+        first, second = second, first
+
+    def predicted(make: Callable[[int], Workload]) -> Callable[[int], float]:
+        return lambda length: price_at(make, length, calibration).seconds or 0.0
+
+    def measured(make: Callable[[int], Workload]) -> Callable[[int], float]:
+        return lambda length: median_seconds(make(length).prepare(), at_least=0.1)
+
+    lengths = (32, 64, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048, 4096)
+    expected = crossover(predicted(first), predicted(second), lengths)
+    found = crossover(measured(first), measured(second), lengths)
+    if expected is None or found is None:
+        factor = 1.0 if expected == found else float("inf")
+    else:
+        factor = max(expected / found, found / expected)
+    return Finding(
+        f"crossover {what}: predicted / measured",
+        factor,
+        1.5,
+        larger_is_better=False,
+        detail=f"(predicted n = {expected}, measured n = {found})",
+    )
+
+
+if __name__ == "__main__":
+    place = int(sys.argv[1])
+    drawn = list(_drawn(random.Random(SEED)))
+    print(json.dumps(measured_peak(drawn[place].workload)))

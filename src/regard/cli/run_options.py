@@ -1,0 +1,128 @@
+"""The options that say which run is meant, the same for every verb that makes a spec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.core.errors import RegardError
+
+if TYPE_CHECKING:
+    from regard.runs.spec import RunSpec
+
+TaskName = Annotated[str | None, typer.Argument(metavar="[TASK]", help="pronounce or translate.")]
+Pairs = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Pairs to learn from; SOURCE,TARGET for parallel files."),
+]
+Dev = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Pairs to develop on; else held out by hash.")
+]
+Test = Annotated[str | None, typer.Option(metavar="FILE", help="Pairs to test on.")]
+Format = Annotated[
+    str | None, typer.Option(help="Of the files: tsv, csv, jsonl, dictionary or lines.")
+]
+SkipBadRows = Annotated[
+    bool, typer.Option("--skip-bad-rows", help="Leave bad rows out and list them.")
+]
+Recipe = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="A shipped recipe or FILE.toml; else that of the task."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Such as model.num_layers=3. May be repeated."),
+]
+Steps = Annotated[int | None, typer.Option(help="Stop after so many steps.")]
+Minutes = Annotated[float | None, typer.Option(help="Stop after so many minutes.")]
+RunSeed = Annotated[int | None, typer.Option(help="What weights and order are drawn from.")]
+Threads = Annotated[int | None, typer.Option(help="Cores to use; else all.")]
+
+FILE_OPTIONS = ("pairs", "dev", "test")
+
+
+def asked_spec(
+    task: str | None,
+    *,
+    recipe: str | None,
+    settings: list[str] | None,
+    task_options: dict[str, Any],
+    budget: dict[str, Any],
+    numbers: dict[str, int | None],
+) -> RunSpec:
+    """The checked spec; what is None or False was not asked for."""
+    from regard.runs.spec import RunSpec, settings_as_sections
+
+    sections = asked_sections(
+        task,
+        recipe=recipe,
+        changes=settings_as_sections(settings or []),
+        task_options={
+            key: value for key, value in task_options.items() if value not in (None, False)
+        },
+        budget=budget,
+        numbers=numbers,
+    )
+    return RunSpec.from_sections(sections)
+
+
+def asked_sections(
+    task: str | None,
+    *,
+    recipe: str | None,
+    changes: dict[str, Any],
+    task_options: dict[str, Any],
+    budget: dict[str, Any],
+    numbers: dict[str, int | None],
+) -> dict[str, Any]:
+    """The recipe with everything that was asked for put over it; files by their full paths."""
+    from regard.core.names import look_up
+    from regard.runs.recipe_files import read_recipe
+    from regard.runs.spec import merged, require_sections
+    from regard.tasks import TASKS
+
+    if task is None and recipe is None:
+        raise RegardError(
+            f"Name a task, one of: {', '.join(TASKS)}; or a recipe; or a run to go on with: --resume RUN."
+        )
+    if task is not None:
+        look_up("task", task, TASKS)
+    sections = read_recipe(recipe or str(task))
+    require_sections(sections)
+    named = sections.get("task", {}).get("name")
+    if task is not None and named != task:
+        raise RegardError(
+            f"The recipe '{recipe}' is for the task '{named}', not '{task}'. Choose another recipe."
+        )
+    # Another task by --set begins without options, so those of the command line come after it.
+    sections = merged(sections, changes)
+    sections = merged(sections, {"task": task_options})
+    given_budget = {key: value for key, value in budget.items() if value is not None}
+    if given_budget:
+        # A budget on the command line replaces that of the recipe, whatever it counts.
+        freed = dict.fromkeys(("steps", "tokens", "seconds", "operations"))
+        sections = merged(sections, {"training": {**freed, **given_budget}})
+    sections = merged(sections, {key: value for key, value in numbers.items() if value is not None})
+    for key in FILE_OPTIONS:
+        if isinstance(files := sections["task"].get(key), str):
+            sections["task"][key] = full_paths(files)
+    return sections
+
+
+def full_paths(files: str) -> str:
+    """The same file or two files, so that a run can be resumed from anywhere."""
+    from regard.data.text_lines import is_there
+
+    if "," not in files or is_there(Path(files)):
+        return str(Path(files).absolute())
+    return ",".join(str(Path(file.strip()).absolute()) for file in files.split(","))
+
+
+def use_threads(spec: RunSpec) -> None:
+    """As many threads as the spec asks for."""
+    import torch
+
+    if spec.threads is not None:
+        torch.set_num_threads(spec.threads)
