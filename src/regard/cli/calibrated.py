@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from regard.core.errors import RegardError
+
 if TYPE_CHECKING:
     from regard.costs.calibration import Calibration
 
@@ -28,8 +30,13 @@ def calibrated(*, anew: bool = False) -> Calibration:
     _progress("done", 1.0)
     if sys.stderr.isatty():
         typer.echo("", err=True)
-    keep(measured)
-    typer.echo(f"kept in {calibration_path()}", err=True)
+    try:
+        keep(measured)
+    except (OSError, RegardError) as error:
+        # What was measured is good for now; only the next time it has to be measured again.
+        typer.echo(f"it cannot be kept: {error} Name another folder in $REGARD_CACHE.", err=True)
+    else:
+        typer.echo(f"kept in {calibration_path()}", err=True)
     return measured
 
 

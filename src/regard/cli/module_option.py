@@ -129,7 +129,7 @@ def _builder(target: str, inputs: list[str]) -> Callable[[], Built]:
 
 
 def _function_at(target: str) -> Callable[[], Any]:
-    from regard.conformance.subjects import _module_at
+    from regard.conformance.subjects import module_at
 
     place, colon, name = target.rpartition(":")
     if not (colon and place.endswith(".py") and name.isidentifier()):
@@ -140,7 +140,7 @@ def _function_at(target: str) -> Callable[[], Any]:
         raise RegardError(
             f"--module {target}: there is no file '{place}' in {Path.cwd()}. Name one that is there."
         )
-    function = getattr(_module_at(place), name, None)
+    function = getattr(module_at(place), name, None)
     if not callable(function):
         what = "has no function" if function is None else "has something else called"
         raise RegardError(f"--module {target}: '{place}' {what} '{name}'. Name a function of it.")

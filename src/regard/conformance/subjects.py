@@ -79,7 +79,7 @@ def class_at(target: str) -> type[Mechanism]:
     place, colon, class_name = target.rpartition(":")
     if not colon:
         raise RegardError(f"'{target}' names no class. Write it as FILE.py:CLASS.")
-    return _class_in(_module_at(place), class_name, place=place)
+    return _class_in(module_at(place), class_name, place=place)
 
 
 def subject_of(
@@ -145,7 +145,8 @@ def _build(kind: type[Mechanism], name: str, options: dict[str, Any], /, **sizes
     return construct(kind, what=f"mechanism '{name}'", sizes=sizes, options=options)
 
 
-def _module_at(place: str) -> ModuleType:
+def module_at(place: str) -> ModuleType:
+    """The module of a file, or of a dotted name; what is wrong in it is told as an error of the user's."""
     try:
         return _module_in_file(Path(place)) if place.endswith(".py") else _import(place)
     except RegardError:
