@@ -226,3 +226,13 @@ def test_a_module_may_bring_its_inputs_or_take_whole_numbers(
     shown = capsys.readouterr().out
     assert "on 5×7" in shown
     assert "gather" in shown
+
+
+def test_what_is_wrong_with_a_module_is_told_before_the_machine_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    monkeypatch.setattr(calibrations, "calibrate", lambda _tell: pytest.fail("it was measured"))
+    missing = tmp_path / "nothere.py"
+    assert exit_code(["cost", "--module", f"{missing}:build"]) == 2
+    assert "there is no file" in capsys.readouterr().err

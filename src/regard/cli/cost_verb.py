@@ -128,14 +128,14 @@ def run(
     names = _names(chosen, plugin)
     keep_freed_memory()  # predictions assume it
     if module is not None:
-        from regard.cli.module_option import priced_module, read_input
-
-        for text in inputs or []:
-            read_input(text)  # a misspelled one is told before a machine is calibrated for it
-        calibration = _calibration(calibrate=calibrate, without=no_calibrate)
-        priced = priced_module(module, inputs=inputs or [], calibration=calibration)
+        from regard.cli.module_option import priced_module
         from regard.views.cost_text import module_text
 
+        priced = priced_module(
+            module,
+            inputs=inputs or [],
+            calibrated=lambda: _calibration(calibrate=calibrate, without=no_calibrate),
+        )
         print(priced.as_json() if as_json else module_text(priced))
         return
     mode: Mode = "train" if train else "decode" if decode else "forward"

@@ -22,9 +22,12 @@ INPUT = re.compile(r"(?:int(?P<below>[1-9]\d*):)?(?P<shape>[1-9]\d*(?:x[1-9]\d*)
 
 
 def priced_module(
-    target: str, *, inputs: list[str], calibration: Calibration | None
+    target: str, *, inputs: list[str], calibrated: Callable[[], Calibration | None]
 ) -> ModuleReport:
-    """What the module that FILE.py:FUNCTION returns takes on its inputs."""
+    """What the module that FILE.py:FUNCTION returns takes on its inputs.
+
+    The machine is `calibrated` last, once the module is known to run.
+    """
     from collections import Counter
 
     from regard.costs.module_workload import traced_module
@@ -49,6 +52,7 @@ def priced_module(
         raise
     except Exception as error:
         raise _failure(target, "cannot be run on these inputs", error) from error
+    calibration = calibrated()
     predicted = None if calibration is None else predict(forward, calibration)
     trained = None if calibration is None else predict(trains, calibration).seconds
     calls: Counter[str] = Counter()
@@ -82,7 +86,7 @@ def priced_module(
     )
 
 
-def read_input(text: str) -> Callable[[], Tensor]:
+def _read_input(text: str) -> Callable[[], Tensor]:
     """What makes the tensor that a text such as 2x16x64 or int100:2x16 asks for."""
     import torch
 
@@ -103,7 +107,7 @@ def _builder(target: str, inputs: list[str]) -> Callable[[], Built]:
     from torch import nn
 
     function = _function_at(target)
-    makers = [read_input(text) for text in inputs]
+    makers = [_read_input(text) for text in inputs]
 
     def build() -> Built:
         try:
