@@ -111,7 +111,7 @@ def _drawn(draw: random.Random) -> Iterator[Drawn]:
 
 
 def _attention(name: str, mode: Mode, draw: random.Random) -> Drawn:
-    narrow = MECHANISMS[name].head_dim is not None
+    narrow = MECHANISMS[name].head_dim < 64
     width = draw.choice([8, 12, 16] if narrow else [16, 24, 32, 48, 64])
     heads, batch = draw.choice([1, 2, 4, 8]), draw.choice([1, 2, 4])
     length = round(2 ** draw.uniform(6, 11))

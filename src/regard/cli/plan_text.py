@@ -26,7 +26,7 @@ class Design(NamedTuple):
 def duration(seconds: float) -> str:
     """Seconds in the unit that reads best.
 
-    >>> [duration(seconds) for seconds in (0.0642, 45, 600, 9000, 4e5, 1e9)]
+    >>> [duration(seconds) for seconds in (0.0642, 45.0, 600.0, 9000.0, 4e5, 1e9)]
     ['64.2 ms', '45 s', '10 min', '2.5 h', '4.6 days', '31.7 years']
     """
     if seconds < 1:
