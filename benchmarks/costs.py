@@ -6,11 +6,8 @@ measured − 1|; memory is the growth of a process of its own, which keeps nothi
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -26,7 +23,8 @@ from regard.costs.attention_workloads import attention_workload, build_for
 from regard.costs.calibration import Calibration, calibrate
 from regard.costs.crossover import crossover
 from regard.costs.layer_workloads import LAYERS, layer_workload, self_attention_workload
-from regard.costs.measurement import measured_peak, median_seconds
+from regard.costs.measurement import measured_seconds
+from regard.costs.peak_in_child import peaks_in_child
 from regard.costs.prediction import predict
 from regard.costs.pricing import price_at
 from regard.costs.trace import trace
@@ -43,11 +41,11 @@ VOCABULARY = 2000
 
 
 class Drawn(NamedTuple):
-    """A workload and what it is told as in the table."""
+    """What is told of a piece of work in the table, and its recipe, which another process can make too."""
 
     group: str
     what: str
-    workload: Workload
+    recipe: Callable[[], Workload]
 
 
 def costs() -> Iterator[Finding]:
@@ -72,9 +70,9 @@ def _findings() -> Iterator[Finding]:
 
 def _time_findings(calibration: Calibration) -> Iterator[Finding]:
     ratios: dict[str, list[float]] = defaultdict(list)
-    for group, what, workload in _drawn(random.Random(SEED)):
-        predicted = predict(trace(workload), calibration).seconds
-        measured = median_seconds(workload.prepare(), at_least=0.3, rounds=7)
+    for group, what, recipe in _drawn(random.Random(SEED)):
+        predicted = predict(trace(recipe()), calibration).seconds
+        measured = measured_seconds(recipe())
         ratios[group].append(predicted / measured)
         print(
             f"  {what:64} predicted {predicted * 1e3:9.3f} ms  measured {measured * 1e3:9.3f} ms"
@@ -123,7 +121,7 @@ def _attention(name: str, mode: Mode, draw: random.Random) -> Drawn:
     causal = needs_past or draw.random() < 0.5
     shape = _shape(batch, heads, length, width, causal=causal)
     told = f"{batch}×{heads} heads, n={length}, d={width}{', causal' if causal else ''}"
-    return Drawn(name, f"{name}, {mode}: {told}", attention_workload(name, shape, mode))
+    return Drawn(name, f"{name}, {mode}: {told}", partial(attention_workload, name, shape, mode))
 
 
 def _shape(batch: int, heads: int, length: int, width: int, *, causal: bool) -> AttentionShape:
@@ -143,10 +141,11 @@ def _layer(name: str, mode: Mode, draw: random.Random) -> Drawn:
     shape = SequenceShape(batch_size=batch, length=round(2 ** draw.uniform(4, 8)))
     told = f"{name}, {mode}: {batch} rows, n={shape.length}, width {width}"
     if name == "self-attention":
-        work = self_attention_workload("scaled_dot", shape, mode, model_dim=width, num_heads=4)
-    else:
-        work = layer_workload(name, shape, mode, model_dim=width)
-    return Drawn(name, told, work)
+        sizes = {"model_dim": width, "num_heads": 4}
+        return Drawn(
+            name, told, partial(self_attention_workload, "scaled_dot", shape, mode, **sizes)
+        )
+    return Drawn(name, told, partial(layer_workload, name, shape, mode, model_dim=width))
 
 
 def _training_step(name: str, draw: random.Random) -> Drawn:
@@ -160,9 +159,17 @@ def _training_step(name: str, draw: random.Random) -> Drawn:
     if name == "recurrent":
         sizes[name] |= {"wiring": "after", "mechanism": "dot"}
 
+    told = f"{name}: a training step, {layers} layers of {width}, {batch}×{length} tokens"
+    recipe = partial(training_step, name, batch=batch, length=length, options=sizes[name])
+    return Drawn(f"{name} (step)", told, recipe)
+
+
+def training_step(name: str, *, batch: int, length: int, options: dict[str, Any]) -> Workload:
+    """A model's step on drawn tokens."""
+
     def prepare() -> Run:
         model: Any = build_model(
-            name, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, **sizes[name]
+            name, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, **options
         )
         optimiser = torch.optim.AdamW(model.parameters(), fused=True)
         source = torch.randint(4, VOCABULARY, (batch, length))
@@ -176,35 +183,30 @@ def _training_step(name: str, draw: random.Random) -> Drawn:
 
         return run
 
-    told = f"{name}: a training step, {layers} layers of {width}, {batch}×{length} tokens"
-    return Drawn(f"{name} (step)", told, Workload(name, "train", prepare))
+    return Workload(name, "train", prepare)
 
 
 def _memory_findings() -> Iterator[Finding]:
     """Peaks large enough that a process's pages and small allocations do not matter."""
+    large = []
+    for drawn in _drawn(random.Random(SEED)):
+        traced = trace(drawn.recipe())
+        if traced.mode != "decode" and traced.peak_bytes >= LARGE_BYTES:
+            large.append((drawn, traced.peak_bytes))
     errors = []
-    for place, (_, what, workload) in enumerate(_drawn(random.Random(SEED))):
-        if workload.mode == "decode":
+    peaks = peaks_in_child(drawn.recipe for drawn, _ in large)
+    for (drawn, predicted), measured in zip(large, peaks, strict=True):
+        if not isinstance(measured, int):
+            print(f"  {drawn.what}: {measured or 'this system keeps no book of peak memory'}")
             continue
-        predicted = trace(workload).peak_bytes
-        if predicted < LARGE_BYTES:
-            continue
-        child = subprocess.run(
-            [sys.executable, "-m", "benchmarks.costs", str(place)],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        measured = json.loads(child.stdout)
-        if measured is None:
-            print("  this system keeps no book of a process's peak memory")
-            return
         errors.append(abs(predicted / measured - 1))
         print(
-            f"  {what:64} predicted {predicted / 2**20:7.1f} MiB  measured {measured / 2**20:7.1f} MiB"
-            f"  ratio {predicted / measured:5.2f}",
+            f"  {drawn.what:64} predicted {predicted / 2**20:7.1f} MiB"
+            f"  measured {measured / 2**20:7.1f} MiB  ratio {predicted / measured:5.2f}",
             flush=True,
         )
+    if not errors:
+        return
     detail = f"({len(errors)} shapes)"
     yield Finding(
         "predicted memory: median error",
@@ -260,7 +262,7 @@ def _crossing(
         return lambda length: price_at(make, length, calibration).seconds or 0.0
 
     def measured(make: Callable[[int], Workload]) -> Callable[[int], float]:
-        return lambda length: median_seconds(make(length).prepare(), at_least=0.1)
+        return lambda length: measured_seconds(make(length))
 
     lengths = (32, 64, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048, 4096)
     expected = crossover(predicted(first), predicted(second), lengths)
@@ -276,9 +278,3 @@ def _crossing(
         larger_is_better=False,
         detail=f"(predicted n = {expected}, measured n = {found})",
     )
-
-
-if __name__ == "__main__":
-    place = int(sys.argv[1])
-    drawn = list(_drawn(random.Random(SEED)))
-    print(json.dumps(measured_peak(drawn[place].workload)))

@@ -17,7 +17,6 @@ def made_up_calibration(seconds: float = SECONDS) -> Calibration:
     dimensions = {kind: len(grid.axes) for kind, grid in GRIDS.items()} | dict.fromkeys(MOVERS, 1)
     return Calibration(
         machine=this_machine(),
-        probe_seconds=1.0,
         tables={
             kind: LogTable(((1,),) * count, {(1,) * count: seconds})
             for kind, count in dimensions.items()

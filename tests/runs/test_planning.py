@@ -21,7 +21,7 @@ from regard.runs.evaluation_price import NOT_EVALUATED
 from regard.runs.largest_model import GREATEST, SMALLEST, largest, scaled
 from regard.runs.made_up_data import CHARACTERS, made_up_task
 from regard.runs.planning import Plan, mechanism_of, plan_beside, plan_run, steps_within
-from regard.runs.priced_work import Price, middles, price_by_rows
+from regard.runs.priced_work import WorkPrice, middles, price_by_rows
 from regard.runs.spec import RunSpec
 from regard.runs.trainee import NoRoomError, StepPrice, Trainee
 from regard.training.batch_stream import BatchStream
@@ -124,7 +124,7 @@ def test_averages_are_kept_too(words: Path, averaging: str) -> None:
     assert ours.kept_bytes == copies * ours.weight_bytes + counters + generator
 
 
-STEP = StepPrice(Price(2.0, 0.0, 0.0), tokens=10.0, declared=100.0)
+STEP = StepPrice(WorkPrice(2.0, 0.0, 0.0), tokens=10.0, declared=100.0)
 
 
 @pytest.mark.parametrize(
@@ -218,13 +218,13 @@ def test_where_nothing_fits_the_smallest_is_told() -> None:
 def test_a_line_through_two_parts_gives_the_whole() -> None:
     asked = []
 
-    def price(rows: int) -> Price:
+    def price(rows: int) -> WorkPrice:
         asked.append(rows)
-        return Price(3.0 + 2 * rows, 10.0 * rows, 1.0)
+        return WorkPrice(3.0 + 2 * rows, 10.0 * rows, 1.0)
 
-    assert price_by_rows(price, rows=100, most=10) == Price(203.0, 1000.0, 1.0)
+    assert price_by_rows(price, rows=100, most=10) == WorkPrice(203.0, 1000.0, 1.0)
     assert asked == [5, 10]
-    assert price_by_rows(price, rows=4, most=10) == Price(11.0, 40.0, 1.0)
+    assert price_by_rows(price, rows=4, most=10) == WorkPrice(11.0, 40.0, 1.0)
     assert price_by_rows(price, rows=1, most=0).seconds == 5.0
 
 

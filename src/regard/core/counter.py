@@ -185,14 +185,10 @@ SOLVES = {_aten.linalg_solve_triangular, _aten.triangular_solve}
 
 
 class Counter(TorchDispatchMode):
-    """Counts the operators run inside its `with` block. The module's text says what each figure is.
+    """Counts the operators run inside its `with` block. The module's text says what each figure is."""
 
-    Unless `strict`, an operator that hides products without a formula counts as none.
-    """
-
-    def __init__(self, *, strict: bool = True) -> None:
+    def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.strict = strict
         self.products = 0
         self.functions = 0
         self.arithmetic = 0
@@ -202,7 +198,7 @@ class Counter(TorchDispatchMode):
         self.peak_bytes = 0
         self.by_operator: Tally[str] = Tally()
         self._live_memory = 0
-        self.live_bytes = 0
+        self._live_bytes = 0
         self._depths: dict[int, int] = {}
 
     def __torch_dispatch__(
@@ -253,7 +249,7 @@ class Counter(TorchDispatchMode):
             # Forward substitution does half the multiply-adds of a full product.
             triangle, right = args[:2]
             products = int(triangle.shape[-1]) * int(right.numel())
-        elif self.strict and packet not in HARMLESS and OPAQUE.search(packet.__name__):
+        elif packet not in HARMLESS and OPAQUE.search(packet.__name__):
             raise RegardError(
                 f"The counter has no formula for the operator '{packet.__name__}', which does matrix "
                 "products inside. Add one to regard.core.counter.PRODUCTS."
@@ -279,14 +275,14 @@ class Counter(TorchDispatchMode):
             taken = storage.nbytes()
             numbers = taken // tensor.element_size()
             self._live_memory += numbers
-            self.live_bytes += taken
+            self._live_bytes += taken
             self.peak_memory = max(self.peak_memory, self._live_memory)
-            self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+            self.peak_bytes = max(self.peak_bytes, self._live_bytes)
             weakref.finalize(storage, self._forget, identity, numbers, taken)
 
     def _forget(self, identity: int, numbers: int, taken: int) -> None:
         self._live_memory -= numbers
-        self.live_bytes -= taken
+        self._live_bytes -= taken
         self._depths.pop(identity, None)
 
 

@@ -25,18 +25,12 @@ from regard.core.whole_file import write_whole
 from regard.costs.in_context import GROUPS, group_of, measured_factors
 from regard.costs.log_table import LogTable, Sizes
 from regard.costs.measurement import quickest_seconds
-from regard.costs.operator_subjects import (
-    GRIDS,
-    MOVERS,
-    moving_run,
-    view_overhead,
-)
+from regard.costs.operator_subjects import GRIDS, MOVERS, view_overhead
 from regard.costs.overhead import Overheads, measured_overheads
-from regard.costs.pace import Pace
 from regard.costs.trace import Trace
 from regard.costs.workload import MODES
 
-FORMAT = 4
+FORMAT = 5
 # Bytes an operator reads and writes, from one that is all overhead to one far beyond any cache.
 BYTES = (1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 25)
 
@@ -45,12 +39,10 @@ BYTES = (1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 25)
 class Calibration:
     """Seconds by kind of work, of a view's call, of calling operators beside their work.
 
-    All at the pace at which `probe_seconds` were measured. `factors` are by how much
-    a group of operators takes longer in real work than by itself.
+    `factors` are by how much a group of operators takes longer in real work than by itself.
     """
 
     machine: dict[str, Any]
-    probe_seconds: float
     tables: dict[str, LogTable]
     view_seconds: float
     overheads: Overheads
@@ -62,7 +54,6 @@ class Calibration:
         return {
             "format": FORMAT,
             "machine": self.machine,
-            "probe_seconds": self.probe_seconds,
             "view_seconds": self.view_seconds,
             "overheads": self.overheads._asdict(),
             "factors": self.factors,
@@ -75,7 +66,6 @@ class Calibration:
         """The inverse of `as_json`."""
         return cls(
             machine=dict(held["machine"]),
-            probe_seconds=float(held["probe_seconds"]),
             tables={kind: LogTable.from_json(table) for kind, table in held["tables"].items()},
             view_seconds=float(held["view_seconds"]),
             overheads=Overheads(**held["overheads"]),
@@ -116,39 +106,34 @@ def calibrate(tell: Callable[[str, float], None] = lambda _what, _share: None) -
     """Measure this machine; `tell` hears what is being measured and the share that is done."""
     began = time.monotonic()
     tables: dict[str, LogTable] = {}
-    pace = Pace()
     steps = len(GRIDS) + len(MOVERS)
     for kind, grid in GRIDS.items():
         tell(kind, len(tables) / steps)
 
         def seconds(sizes: Sizes, prepare: Any = grid.prepare) -> float:
-            run = prepare(*sizes)
-            return quickest_seconds(run, rounds=3, at_least=0.0) / pace.now()
+            return quickest_seconds(prepare(*sizes), rounds=3, at_least=0.0)
 
         tables[kind] = LogTable.measured(grid.axes, seconds, work=grid.work, most=grid.most)
     for kind in MOVERS:
         tell(kind, len(tables) / steps)
 
         def seconds_of_bytes(sizes: Sizes, mover: str = kind) -> float:
-            run = moving_run(mover, sizes[0])
-            return quickest_seconds(run, at_least=0.0005) / pace.now()
+            return quickest_seconds(MOVERS[mover](sizes[0]), at_least=0.0005)
 
         tables[kind] = LogTable.measured([BYTES], seconds_of_bytes, work=math.prod, most=math.inf)
     tell("calls", 1.0)
     alone = Calibration(
         machine=this_machine(),
-        probe_seconds=pace.reference,
         tables=tables,
-        view_seconds=view_overhead() / pace.now(),
+        view_seconds=view_overhead(),
         overheads=Overheads(calls=dict.fromkeys(MODES, 0.0), runs={}),
         factors=dict.fromkeys(GROUPS, 1.0),
         took_seconds=0.0,
     )
     called = replace(
-        alone,
-        overheads=measured_overheads(lambda traced: sum(alone.by_kind(traced).values()), pace),
+        alone, overheads=measured_overheads(lambda traced: sum(alone.by_kind(traced).values()))
     )
-    factors = measured_factors(called.by_group, pace)
+    factors = measured_factors(called.by_group)
     return replace(called, factors=factors, took_seconds=time.monotonic() - began)
 
 

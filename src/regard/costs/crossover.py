@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-# Half an octave apart: between two of them the times are nearly straight lines in the logarithms.
+# Half an octave apart but for the last: in the logarithms times are nearly straight in between.
 LENGTHS = (32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048, 2896, 4096, 8192)
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from regard.core.cost import AttentionShape
 from regard.costs.attention_workloads import attention_workload
 from regard.costs.measurement import quickest_seconds
-from regard.costs.pace import Pace
 from regard.costs.trace import Trace, trace
 from regard.costs.workload import MODES
 
@@ -53,9 +52,7 @@ def group_of(kind: str) -> str:
     return "calls" if kind == "view" else "moving"
 
 
-def measured_factors(
-    seconds_by_group: Callable[[Trace], dict[str, float]], pace: Pace
-) -> dict[str, float]:
+def measured_factors(seconds_by_group: Callable[[Trace], dict[str, float]]) -> dict[str, float]:
     """The factors; `seconds_by_group` is what a trace takes with all of them 1."""
     rows = []
     for name in EXAMPLES:
@@ -65,7 +62,7 @@ def measured_factors(
             for mode in MODES[:2]:
                 workload = attention_workload(name, shape, mode)
                 parts = seconds_by_group(trace(workload))
-                spent = quickest_seconds(workload.prepare(), at_least=0.005) / pace.now()
+                spent = quickest_seconds(workload.prepare(), at_least=0.005)
                 rows.append([parts[group] / spent for group in GROUPS])
     shares = np.array(rows)
     held = np.sqrt(HELD) * np.eye(len(GROUPS))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import time
 from pathlib import Path
-from statistics import median
 
 import torch
 
@@ -17,32 +16,16 @@ CLEAR = Path("/proc/self/clear_refs")
 RESET_PEAK = "5"
 
 
-def measured_seconds(workload: Workload, *, at_least: float = 0.2, rounds: int = 5) -> float:
-    """The median of several rounds, after one to warm up; short work is repeated within a round."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        run = workload.prepare()
-    return median_seconds(run, at_least=at_least, rounds=rounds)
-
-
-def median_seconds(run: Run, *, at_least: float = 0.2, rounds: int = 5) -> float:
-    """The median time of one call, over rounds that take `at_least` seconds together."""
-    run()
-    began = time.perf_counter()
-    run()
-    once = time.perf_counter() - began
-    repeats = max(1, round(at_least / rounds / max(once, 1e-7)))
-    times = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        for _ in range(repeats):
-            run()
-        times.append((time.perf_counter() - began) / repeats)
-    return median(times)
+def measured_seconds(workload: Workload, *, at_least: float = 0.04, rounds: int = 5) -> float:
+    """The shortest time of one run, as a prediction is of an undisturbed machine."""
+    return quickest_seconds(_ready(workload), at_least=at_least, rounds=rounds)
 
 
 def quickest_seconds(run: Run, *, rounds: int = 5, at_least: float = 0.001) -> float:
-    """The shortest time of one call: what it takes undisturbed. Rounds of short work have many calls."""
+    """The shortest time of one call, after one to warm up: what it takes undisturbed.
+
+    A round takes `at_least` so many seconds: short work is called many times in it.
+    """
     run()
     began = time.perf_counter()
     run()
@@ -64,15 +47,19 @@ def measured_peak(workload: Workload) -> int | None:
     """
     if not CLEAR.exists():
         return None
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        run = workload.prepare()
+    run = _ready(workload)
     run()  # what is allocated once for good: threads, kernels
     _give_back()
     CLEAR.write_text(RESET_PEAK)
     before = _book("VmRSS")
     run()
     return max(0, _book("VmHWM") - before)
+
+
+def _ready(workload: Workload) -> Run:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return workload.prepare()
 
 
 def _give_back() -> None:

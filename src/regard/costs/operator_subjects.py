@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.costs.log_table import Sizes
-from regard.costs.measurement import median_seconds
+from regard.costs.measurement import quickest_seconds
 from regard.costs.workload import Run
 
 ROW = 128  # numbers in a row, for operators that work along rows
@@ -252,12 +252,7 @@ def _reduction(moved: int, dim: int) -> Run:
     return lambda: x.sum(dim)
 
 
-def moving_run(kind: str, moved: int) -> Run:
-    """The run of one kind that moves so many bytes."""
-    return MOVERS[kind](moved)
-
-
 def view_overhead() -> float:
     """Seconds of a call that moves nothing."""
     x = torch.randn(4, 4)
-    return median_seconds(lambda: x[1:3], at_least=0.02, rounds=5)
+    return quickest_seconds(lambda: x[1:3])

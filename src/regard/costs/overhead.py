@@ -14,7 +14,6 @@ from typing import NamedTuple
 from regard.core.cost import AttentionShape
 from regard.costs.attention_workloads import attention_workload
 from regard.costs.measurement import quickest_seconds
-from regard.costs.pace import Pace
 from regard.costs.trace import Trace, trace
 from regard.costs.workload import MODES, Mode
 from regard.mechanisms import MECHANISMS
@@ -47,14 +46,14 @@ class Overheads(NamedTuple):
         return recorded + (trace.num_calls - trace.recorded_calls) * unrecorded
 
 
-def measured_overheads(own_seconds: Callable[[Trace], float], pace: Pace) -> Overheads:
+def measured_overheads(own_seconds: Callable[[Trace], float]) -> Overheads:
     """From every mechanism; `own_seconds` is what the operators of a trace take by themselves."""
     beside: dict[Mode, dict[str, tuple[float, Trace]]] = {mode: {} for mode in MODES}
     for name in MECHANISMS:
         for mode in MODES:
             workload = attention_workload(name, TINY, mode)
             traced = trace(workload)
-            spent = quickest_seconds(workload.prepare()) / pace.now()
+            spent = quickest_seconds(workload.prepare())
             beside[mode][name] = (spent - own_seconds(traced), traced)
 
     def typical(mode: Mode, known: float = 0.0) -> float:

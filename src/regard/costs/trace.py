@@ -34,7 +34,7 @@ class Trace:
     """Counts of one run, and its operators with how often each was called in these sizes.
 
     `recorded_calls` of them were recorded for gradients. `name` and `mode` are the workload's.
-    `peak_bytes` is beyond what was there before the run; `kept_bytes` is that: inputs and parameters.
+    `peak_bytes` is beyond what was there before the run: inputs and parameters.
     """
 
     name: str
@@ -46,8 +46,6 @@ class Trace:
     arithmetic: int
     moved_bytes: int
     peak_bytes: int
-    kept_bytes: int
-    depth: int
 
     @property
     def operations(self) -> int:
@@ -87,7 +85,7 @@ def trace(workload: Workload, *, really: bool = False) -> Trace:
 
 
 def _recorded(workload: Workload) -> Trace:
-    with torch.random.fork_rng(devices=[]), Counter(strict=False) as before:
+    with torch.random.fork_rng(devices=[]):
         ready = workload.prepare()
     with Recorder() as recorder:
         ready()
@@ -101,6 +99,4 @@ def _recorded(workload: Workload) -> Trace:
         arithmetic=recorder.arithmetic,
         moved_bytes=recorder.moved_bytes,
         peak_bytes=recorder.peak_bytes,
-        kept_bytes=before.live_bytes,
-        depth=recorder.depth,
     )

@@ -18,8 +18,15 @@ from regard.data.batching import evaluation_batches
 from regard.data.token_store import TokenStore
 from regard.models.decoding import FINISHED_SHARE
 from regard.models.next_tokens import likeliest
-from regard.runs.build import FORWARD_AND_BACKWARD, operations_of
-from regard.runs.priced_work import Price, first_rows, mean_price, middles, price_by_rows, price_of
+from regard.runs.build import cost_of_batch
+from regard.runs.priced_work import (
+    WorkPrice,
+    first_rows,
+    mean_price,
+    middles,
+    price_by_rows,
+    price_of,
+)
 from regard.tasks.pair_task import PairTask, places_at_a_time
 
 # Decoding with more is traced on fewer rows: its products are small, and take their time.
@@ -68,7 +75,7 @@ def evaluation_price(
 
 def _part_price(
     model: Any, task: PairTask, calibration: Calibration, *, beam_size: int, samples: int
-) -> Price:
+) -> WorkPrice:
     """Of the whole development part; a beam of 0 is the loss alone."""
     store = task.held_out_store(task.corpus.dev)
     # Decoding makes its batches from the sources alone.
@@ -80,7 +87,7 @@ def _part_price(
     for place in middles(len(batches), samples):
         batch = pair_batch(store, batches.indices(place))
 
-        def price(rows: int, batch: Any = batch) -> Price:
+        def price(rows: int, batch: Any = batch) -> WorkPrice:
             part = first_rows(batch, rows)
 
             @torch.inference_mode()
@@ -93,7 +100,7 @@ def _part_price(
 
             return price_of(run, "decode" if beam_size else "forward", calibration)
 
-        forward = max(1, beam_size) * operations_of(model, batch) / FORWARD_AND_BACKWARD
+        forward = max(1, beam_size) * cost_of_batch(model, batch).operations
         rows = len(batch.source)
         most = int(rows * MOST_OPERATIONS / max(1.0, forward))
         prices.append(price_by_rows(price, rows=rows, most=most))

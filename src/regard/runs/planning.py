@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.costs.calibration import Calibration
+from regard.runs.designs import PLACES, option_of
 from regard.runs.evaluation_price import NOT_EVALUATED, EvaluationPrice, evaluation_price
 from regard.runs.spec import RunSpec
 from regard.runs.trainee import StepPrice, Trainee
@@ -184,8 +185,6 @@ def steps_within(
 
 def mechanism_of(spec: RunSpec) -> str:
     """The name of the attention; where places differ, each with its own: "encoder elu, …"."""
-    from regard.runs.designs import PLACES, option_of
-
     own = {place: spec.model_options.get(f"{place}_mechanism") for place in PLACES}
     for_all = str(option_of(spec, "mechanism") or "none")
     if not any(own.values()):

@@ -12,7 +12,7 @@ from regard.costs.trace import trace
 from regard.costs.workload import Mode, Run, Workload
 
 
-class Price(NamedTuple):
+class WorkPrice(NamedTuple):
     """Predicted seconds, bytes at the peak beyond what was there before, and counted operations."""
 
     seconds: float
@@ -20,14 +20,14 @@ class Price(NamedTuple):
     operations: float
 
 
-def price_of(run: Run, mode: Mode, calibration: Calibration) -> Price:
+def price_of(run: Run, mode: Mode, calibration: Calibration) -> WorkPrice:
     """What one run takes. It is really run: batches ask for values, which fake tensors do not have."""
     traced = trace(Workload("planned", mode, lambda: run), really=True)
     predicted = predict(traced, calibration)
-    return Price(predicted.seconds, float(traced.peak_bytes), float(traced.operations))
+    return WorkPrice(predicted.seconds, float(traced.peak_bytes), float(traced.operations))
 
 
-def price_by_rows(price: Callable[[int], Price], *, rows: int, most: int) -> Price:
+def price_by_rows(price: Callable[[int], WorkPrice], *, rows: int, most: int) -> WorkPrice:
     """The price of `rows` rows; beyond `most`, along the line through that many and half of them.
 
     Everything is linear in the rows: what does not depend on them, such as the optimiser, is its start.
@@ -37,7 +37,7 @@ def price_by_rows(price: Callable[[int], Price], *, rows: int, most: int) -> Pri
     many = max(2, most)
     few = many // 2
     at_few, at_many = price(few), price(many)
-    return Price(
+    return WorkPrice(
         *(
             high + (high - low) / (many - few) * (rows - many)
             for low, high in zip(at_few, at_many, strict=True)
@@ -45,10 +45,10 @@ def price_by_rows(price: Callable[[int], Price], *, rows: int, most: int) -> Pri
     )
 
 
-def mean_price(prices: list[Price]) -> Price:
+def mean_price(prices: list[WorkPrice]) -> WorkPrice:
     """The means of seconds and operations, and the largest peak."""
     seconds, peaks, operations = zip(*prices, strict=True)
-    return Price(sum(seconds) / len(prices), max(peaks), sum(operations) / len(prices))
+    return WorkPrice(sum(seconds) / len(prices), max(peaks), sum(operations) / len(prices))
 
 
 def first_rows(batch: PairBatch, rows: int) -> PairBatch:

@@ -12,7 +12,14 @@ from regard.core.pair_batch import PairBatch
 from regard.costs.calibration import Calibration
 from regard.runs.build import build_spec_model, operations_of
 from regard.runs.machine_memory import free_bytes
-from regard.runs.priced_work import Price, first_rows, mean_price, middles, price_by_rows, price_of
+from regard.runs.priced_work import (
+    WorkPrice,
+    first_rows,
+    mean_price,
+    middles,
+    price_by_rows,
+    price_of,
+)
 from regard.runs.spec import RunSpec
 from regard.tasks.pair_task import PairTask
 from regard.training.averaging import build_averaging
@@ -37,7 +44,7 @@ class NoRoomError(RegardError):
 class StepPrice(NamedTuple):
     """The mean step of an epoch; `declared` operations are those a budget counts."""
 
-    price: Price
+    price: WorkPrice
     tokens: float
     declared: float
 
@@ -105,11 +112,11 @@ class Trainee:
     def _declared(self, batch: PairBatch) -> float:
         return float(self.options.accumulate * operations_of(self.model, batch))
 
-    def _price(self, batch: PairBatch, calibration: Calibration, most: float) -> Price:
+    def _price(self, batch: PairBatch, calibration: Calibration, most: float) -> WorkPrice:
         rows = len(batch.source)
         most_rows = int(rows * most / max(1.0, self._declared(batch)))
 
-        def price(count: int) -> Price:
+        def price(count: int) -> WorkPrice:
             part = first_rows(batch, count)
             return price_of(lambda: self.step(part), "train", calibration)
 
@@ -117,7 +124,7 @@ class Trainee:
         if rows <= most_rows:
             return found
 
-        def features_price(count: int) -> Price:
+        def features_price(count: int) -> WorkPrice:
             part = first_rows(batch, count)
             return price_of(lambda: self._gradient_of_features(part), "train", calibration)
 

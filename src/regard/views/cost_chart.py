@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from regard.core.records import Survey
+from regard.views.chart_ticks import tick_across, tick_down
 from regard.views.growth import head_widths, priced_lengths, width_title
 from regard.views.markup import Markup, element, joined
 from regard.views.numbers import humanised, spaced
@@ -75,8 +76,14 @@ def cost_chart(survey: Survey, *, width: int) -> Markup:
         drawn.append(_line(line, places=places, end=end, label=label))
     return element(
         "svg",
-        *(_tick_across(across(length), spaced(length), bottom=bottom) for length in lengths),
-        *(_tick_down(down(10**power), _power_of_ten(power)) for power in range(floor, ceiling + 1)),
+        *(
+            tick_across(across(length), spaced(length), top=TOP, bottom=bottom)
+            for length in lengths
+        ),
+        *(
+            tick_down(down(10**power), _power_of_ten(power), left=LEFT, right=RIGHT)
+            for power in range(floor, ceiling + 1)
+        ),
         element("text", "tokens", class_="unit", x=RIGHT, y=bottom + 38, text_anchor="end"),
         element("text", "operations", class_="unit", x=LEFT, y=TOP - 10),
         *drawn,
@@ -144,17 +151,3 @@ def _line(line: Line, *, places: Sequence[tuple[float, float]], end: float, labe
 
 def _power_of_ten(power: int) -> str:
     return humanised(10**power).replace(".0", "")
-
-
-def _tick_across(place: float, text: str, *, bottom: float) -> Markup:
-    return joined(
-        element("line", class_="grid", x1=place, x2=place, y1=TOP, y2=bottom),
-        element("text", text, class_="tick", x=place, y=bottom + 18, text_anchor="middle"),
-    )
-
-
-def _tick_down(place: float, text: str) -> Markup:
-    return joined(
-        element("line", class_="grid", x1=LEFT, x2=RIGHT, y1=place, y2=place),
-        element("text", text, class_="tick", x=LEFT - 8, y=place + 4, text_anchor="end"),
-    )

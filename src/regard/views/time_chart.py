@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 
 from regard.core.cost_report import CostReport, Curve
+from regard.views.chart_ticks import tick_across, tick_down
 from regard.views.cost_chart import spread
-from regard.views.markup import Markup, element, joined
+from regard.views.markup import Markup, element
 from regard.views.numbers import humanised, seconds_text, spaced
 from regard.views.time_scale import Mark, height_name, height_text, length_ticks, marks, ranges
 
@@ -58,8 +59,14 @@ def time_chart(report: CostReport) -> Markup:
     powers = range(found.floor, found.ceiling + 1)
     return element(
         "svg",
-        *(_tick_across(across(length), spaced(length), bottom) for length in length_ticks(found)),
-        *(_tick_down(down(10.0**power), height_text(report, power)) for power in powers),
+        *(
+            tick_across(across(length), spaced(length), top=TOP, bottom=bottom)
+            for length in length_ticks(found)
+        ),
+        *(
+            tick_down(down(10.0**power), height_text(report, power), left=LEFT, right=RIGHT)
+            for power in powers
+        ),
         element("text", "tokens", class_="unit", x=RIGHT, y=bottom + 38, text_anchor="end"),
         element("text", height_name(report), class_="unit", x=LEFT, y=TOP - 10),
         *(line(curve, label) for curve, label in zip(curves, labels, strict=True)),
@@ -94,18 +101,4 @@ def _line(
         element("circle", cx=x, cy=end, r=3),
         element("text", curve.name, x=x + 30, y=label + 4),
         class_=f"line {family_class(report, curve.family)}",
-    )
-
-
-def _tick_across(place: float, text: str, bottom: float) -> Markup:
-    return joined(
-        element("line", class_="grid", x1=place, x2=place, y1=TOP, y2=bottom),
-        element("text", text, class_="tick", x=place, y=bottom + 18, text_anchor="middle"),
-    )
-
-
-def _tick_down(place: float, text: str) -> Markup:
-    return joined(
-        element("line", class_="grid", x1=LEFT, x2=RIGHT, y1=place, y2=place),
-        element("text", text, class_="tick", x=LEFT - 8, y=place + 4, text_anchor="end"),
     )
