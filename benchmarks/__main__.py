@@ -17,6 +17,7 @@ from benchmarks.attention import BENCHMARKS as ATTENTION
 from benchmarks.costs import costs
 from benchmarks.decoding import decoding
 from benchmarks.planning import planning
+from benchmarks.study_execution import study_execution
 from benchmarks.study_statistics import study_statistics
 from benchmarks.training import training
 from regard.core.allocator import keep_freed_memory
@@ -31,6 +32,7 @@ BENCHMARKS = {
     "decoding": decoding,
     "costs": costs,
     "planning": planning,
+    "study_execution": study_execution,
     "study_statistics": study_statistics,
 }
 

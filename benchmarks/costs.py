@@ -181,6 +181,7 @@ def training_step(name: str, *, batch: int, length: int, options: dict[str, Any]
             optimiser.step()
             optimiser.zero_grad()
 
+        run()  # the optimiser makes its moments at its first step
         return run
 
     return Workload(name, "train", prepare)

@@ -20,8 +20,8 @@ from benchmarks.measuring import Finding
 from regard.studies.detectable import detectable_difference, detectable_in_errors, spread_factor
 from regard.studies.item_comparison import compare_on_items
 from regard.studies.paired_t import pair_tests
-from regard.studies.summed_scores import percentage
 from regard.studies.verdicts import LEVEL
+from regard.tasks.summed_scores import percentage
 
 STUDIES = 10_000
 COVERAGE_STUDIES = 1_000

@@ -5,24 +5,22 @@ from __future__ import annotations
 from regard.costs.calibration import Calibration, this_machine
 from regard.costs.in_context import GROUPS
 from regard.costs.log_table import LogTable
-from regard.costs.operator_subjects import GRIDS, MOVERS
-from regard.costs.overhead import Overheads
-from regard.costs.workload import MODES
+from regard.costs.operator_subjects import GRIDS
+from regard.costs.overhead import NO_OVERHEADS
 
 SECONDS = 1e-12
 
 
 def made_up_calibration(seconds: float = SECONDS) -> Calibration:
     """`seconds` for a product of work 1 and for a byte that is moved; calling takes nothing."""
-    dimensions = {kind: len(grid.axes) for kind, grid in GRIDS.items()} | dict.fromkeys(MOVERS, 1)
+    dimensions = {kind: len(grid.axes) for kind, grid in GRIDS.items()}
     return Calibration(
         machine=this_machine(),
         tables={
             kind: LogTable(((1,),) * count, {(1,) * count: seconds})
             for kind, count in dimensions.items()
         },
-        view_seconds=0.0,
-        overheads=Overheads(calls=dict.fromkeys(MODES, 0.0), runs={}),
+        overheads=NO_OVERHEADS,
         factors=dict.fromkeys(GROUPS, 1.0),
         took_seconds=0.0,
     )

@@ -18,7 +18,7 @@ from regard.costs.calibration import (
     keep,
     kept_calibration,
 )
-from regard.costs.operator_subjects import GRIDS, MOVERS
+from regard.costs.operator_subjects import GRIDS
 from regard.costs.prediction import predict
 from regard.costs.trace import trace
 
@@ -63,7 +63,7 @@ def test_a_table_that_is_missing_numbers_is_damage() -> None:
 
 
 def test_every_kind_that_is_measured_is_in_a_calibration() -> None:
-    assert set(made_up_calibration().tables) == {*GRIDS, *MOVERS}
+    assert set(made_up_calibration().tables) == set(GRIDS)
 
 
 def test_a_prediction_adds_up_its_kinds() -> None:

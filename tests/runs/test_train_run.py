@@ -251,10 +251,10 @@ def test_a_run_that_began_meanwhile_is_not_overwritten(
 ) -> None:
     folder = RunFolder(tmp_path / "run")
 
-    def build_slowly(spec: RunSpec) -> Any:
+    def build_slowly(spec: RunSpec, **words: Any) -> Any:
         folder.make()
         folder.spec.write_text("another")
-        return build_task(spec)
+        return build_task(spec, **words)
 
     monkeypatch.setattr("regard.runs.train_run.build_task", build_slowly)
     with pytest.raises(RegardError, match="already holds a run"):

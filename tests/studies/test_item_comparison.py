@@ -12,7 +12,7 @@ from scipy import stats
 from regard.core.errors import RegardError
 from regard.studies.item_bootstrap import item_kinds, resampled_sums
 from regard.studies.item_comparison import ItemPair, compare_on_items
-from regard.studies.summed_scores import bleu, percentage
+from regard.tasks.summed_scores import bleu, percentage
 
 
 def edits(*, items: int, seed: int, better: float = 0.0) -> dict[str, np.ndarray]:

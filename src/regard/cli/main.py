@@ -26,6 +26,16 @@ class Verb(NamedTuple):
 
 
 VERBS: dict[str, Verb] = {
+    "study": Verb(
+        module="regard.cli.study_verb",
+        help="Compare arms on equal terms, over seeds, and write a page with the verdict.",
+        example="regard study --recipe pronounce-quick --over mechanism=dot,additive --seeds 5",
+    ),
+    "report": Verb(
+        module="regard.cli.report_verb",
+        help="Compare the runs of a study anew, and draw its page again.",
+        example="regard report studies/scores --out scores.html",
+    ),
     "demo": Verb(
         module="regard.cli.demo_verb",
         help="Write one page that shows every mechanism: what it reads, costs and fulfils.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -50,6 +50,18 @@ def attention_workload(
         return trained(call, wanting=[*tensors.values(), *mechanism.parameters()])
 
     return Workload(name, mode, prepare)
+
+
+class Example(NamedTuple):
+    """A call that calibration runs to find what no single operator shows."""
+
+    name: str
+    shape: AttentionShape
+    mode: Mode
+
+    def workload(self) -> Workload:
+        """The call."""
+        return attention_workload(self.name, self.shape, self.mode)
 
 
 def drawn(

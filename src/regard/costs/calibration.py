@@ -13,38 +13,51 @@ import os
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product as all_of
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 
 from regard.core.errors import RegardError
 from regard.core.whole_file import write_whole
-from regard.costs.in_context import GROUPS, group_of, measured_factors
+from regard.costs.attention_workloads import Example
+from regard.costs.in_context import EXAMPLES, GROUPS, found_factors, group_of
+from regard.costs.layer_workloads import LayerExample
 from regard.costs.log_table import LogTable, Sizes
 from regard.costs.measurement import quickest_seconds
-from regard.costs.operator_subjects import GRIDS, MOVERS, view_overhead
-from regard.costs.overhead import Overheads, measured_overheads
+from regard.costs.operator_subjects import GRIDS, SHORT
+from regard.costs.overhead import NO_OVERHEADS, TINY_EXAMPLES, Overheads, found_overheads
 from regard.costs.trace import Trace
-from regard.costs.workload import MODES
+from regard.costs.workload import Run
 
-FORMAT = 5
-# Bytes an operator reads and writes, from one that is all overhead to one far beyond any cache.
-BYTES = (1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 25)
+FORMAT = 7
+FEWEST_PASSES = 2
+ENOUGH_SECONDS = 25.0
+TOLD_EVERY = 50
+
+
+class Subject(NamedTuple):
+    """One thing that is timed."""
+
+    what: str
+    key: Hashable
+    prepare: Callable[[], Run]
+    at_least: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """Seconds by kind of work, of a view's call, of calling operators beside their work.
+    """Seconds by kind of work, and of calling operators beside their work.
 
     `factors` are by how much a group of operators takes longer in real work than by itself.
     """
 
     machine: dict[str, Any]
     tables: dict[str, LogTable]
-    view_seconds: float
     overheads: Overheads
     factors: dict[str, float]
     took_seconds: float
@@ -54,7 +67,6 @@ class Calibration:
         return {
             "format": FORMAT,
             "machine": self.machine,
-            "view_seconds": self.view_seconds,
             "overheads": self.overheads._asdict(),
             "factors": self.factors,
             "took_seconds": self.took_seconds,
@@ -67,7 +79,6 @@ class Calibration:
         return cls(
             machine=dict(held["machine"]),
             tables={kind: LogTable.from_json(table) for kind, table in held["tables"].items()},
-            view_seconds=float(held["view_seconds"]),
             overheads=Overheads(**held["overheads"]),
             factors={group: float(held["factors"][group]) for group in GROUPS},
             took_seconds=float(held["took_seconds"]),
@@ -77,10 +88,8 @@ class Calibration:
         """Seconds of a run by kind of operator; those of calling them are the kind "view"."""
         found: defaultdict[str, float] = defaultdict(float)
         for call, times in trace.calls.items():
-            one = (
-                self.view_seconds if call.kind == "view" else self.tables[call.kind].at(call.sizes)
-            )
-            found[call.kind] += times * one
+            if call.kind != "view":
+                found[call.kind] += times * self.tables[call.kind].at(call.sizes)
         found["view"] += self.overheads.seconds(trace)
         return {kind: self.factors[group_of(kind)] * spent for kind, spent in found.items()}
 
@@ -103,38 +112,64 @@ def this_machine() -> dict[str, Any]:
 
 
 def calibrate(tell: Callable[[str, float], None] = lambda _what, _share: None) -> Calibration:
-    """Measure this machine; `tell` hears what is being measured and the share that is done."""
+    """Measure this machine; `tell` hears what is being measured and the share that is done.
+
+    Everything is measured in two passes or, as far as time allows, more, and its shortest time counts: a
+    machine has slow spells of seconds, and one that falls on a whole table would make it wrong throughout.
+    """
     began = time.monotonic()
-    tables: dict[str, LogTable] = {}
-    steps = len(GRIDS) + len(MOVERS)
-    for kind, grid in GRIDS.items():
-        tell(kind, len(tables) / steps)
-
-        def seconds(sizes: Sizes, prepare: Any = grid.prepare) -> float:
-            return quickest_seconds(prepare(*sizes), rounds=3, at_least=0.0)
-
-        tables[kind] = LogTable.measured(grid.axes, seconds, work=grid.work, most=grid.most)
-    for kind in MOVERS:
-        tell(kind, len(tables) / steps)
-
-        def seconds_of_bytes(sizes: Sizes, mover: str = kind) -> float:
-            return quickest_seconds(MOVERS[mover](sizes[0]), at_least=0.0005)
-
-        tables[kind] = LogTable.measured([BYTES], seconds_of_bytes, work=math.prod, most=math.inf)
-    tell("calls", 1.0)
+    subjects = list(_subjects())
+    shortest: dict[Hashable, float] = {}
+    turn = 0
+    while turn < FEWEST_PASSES or (time.monotonic() - began) * (turn + 1) / turn < ENOUGH_SECONDS:
+        for place, subject in enumerate(subjects):
+            if place % TOLD_EVERY == 0:
+                tell(subject.what, min(1.0, (turn + place / len(subjects)) / FEWEST_PASSES))
+            found = quickest_seconds(subject.prepare(), rounds=1, at_least=subject.at_least)
+            shortest[subject.key] = min(found, shortest.get(subject.key, math.inf))
+        turn += 1
+    tables = {
+        kind: LogTable.measured(
+            grid.axes,
+            partial(_looked_up, shortest, kind),
+            work=grid.work,
+            most=grid.most,
+        )
+        for kind, grid in GRIDS.items()
+    }
     alone = Calibration(
         machine=this_machine(),
         tables=tables,
-        view_seconds=view_overhead(),
-        overheads=Overheads(calls=dict.fromkeys(MODES, 0.0), runs={}),
+        overheads=NO_OVERHEADS,
         factors=dict.fromkeys(GROUPS, 1.0),
         took_seconds=0.0,
     )
-    called = replace(
-        alone, overheads=measured_overheads(lambda traced: sum(alone.by_kind(traced).values()))
+    overheads = found_overheads(
+        {example: shortest[example] for example in TINY_EXAMPLES},
+        lambda traced: sum(alone.by_kind(traced).values()),
     )
-    factors = measured_factors(called.by_group)
+    called = replace(alone, overheads=overheads)
+    factors = found_factors({example: shortest[example] for example in EXAMPLES}, called.by_group)
     return replace(called, factors=factors, took_seconds=time.monotonic() - began)
+
+
+def _looked_up(shortest: dict[Hashable, float], kind: str, sizes: Sizes) -> float:
+    return shortest[kind, sizes]
+
+
+def _subjects() -> Iterator[Subject]:
+    for kind, grid in GRIDS.items():
+        for sizes in all_of(*grid.axes):
+            if grid.work(sizes) <= grid.most:
+                yield Subject(
+                    kind, (kind, sizes), partial(grid.prepare, *sizes), at_least=grid.at_least
+                )
+    for example in (*TINY_EXAMPLES, *EXAMPLES):
+        yield Subject("examples", example, partial(_prepared, example), at_least=2 * SHORT)
+
+
+def _prepared(example: Example | LayerExample) -> Run:
+    return example.workload().prepare()
 
 
 def calibration_path() -> Path:

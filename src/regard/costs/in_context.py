@@ -7,13 +7,12 @@ operators: the factors, near 1, that make the relative errors smallest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from regard.core.cost import AttentionShape
-from regard.costs.attention_workloads import attention_workload
-from regard.costs.measurement import quickest_seconds
+from regard.costs.attention_workloads import Example
 from regard.costs.trace import Trace, trace
 from regard.costs.workload import MODES
 
@@ -22,7 +21,7 @@ FUSED = (
     *("attention", "attention_backward", "causal_attention", "causal_attention_backward"),
     *("recurrent", "recurrent_backward"),
 )
-EXAMPLES = (
+MECHANISMS_SHOWN = (
     *("scaled_dot", "general", "location", "window", "synthesizer_dense"),
     *("elu", "taylor", "random_features", "retention", "delta"),
 )
@@ -39,6 +38,13 @@ SHAPES = tuple(
     )
     for batch, heads, length, width, causal in ((1, 2, 150, 16, True), (2, 4, 400, 32, False))
 )
+EXAMPLES = tuple(
+    Example(name, shape, mode)
+    for name in MECHANISMS_SHOWN
+    for shape in SHAPES
+    for mode in MODES[:2]
+    if shape.causal or name not in PAST_ONLY
+)
 # How strongly the factors are held near 1, in units of one example's squared relative error.
 HELD = 0.5
 
@@ -47,23 +53,19 @@ def group_of(kind: str) -> str:
     """Which factor a kind of operator has."""
     if kind in FUSED:
         return "fused"
-    if kind in ("product", "solve"):
+    if kind in ("product", "solve", "convolution", "convolution_backward"):
         return "products"
     return "calls" if kind == "view" else "moving"
 
 
-def measured_factors(seconds_by_group: Callable[[Trace], dict[str, float]]) -> dict[str, float]:
+def found_factors(
+    spent: Mapping[Example, float], seconds_by_group: Callable[[Trace], dict[str, float]]
+) -> dict[str, float]:
     """The factors; `seconds_by_group` is what a trace takes with all of them 1."""
     rows = []
-    for name in EXAMPLES:
-        for shape in SHAPES:
-            if name in PAST_ONLY and not shape.causal:
-                continue
-            for mode in MODES[:2]:
-                workload = attention_workload(name, shape, mode)
-                parts = seconds_by_group(trace(workload))
-                spent = quickest_seconds(workload.prepare(), at_least=0.005)
-                rows.append([parts[group] / spent for group in GROUPS])
+    for example, seconds in spent.items():
+        parts = seconds_by_group(trace(example.workload()))
+        rows.append([parts[group] / seconds for group in GROUPS])
     shares = np.array(rows)
     held = np.sqrt(HELD) * np.eye(len(GROUPS))
     left = np.vstack([shares, held])

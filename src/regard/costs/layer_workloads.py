@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -75,3 +75,16 @@ def _run(layer: nn.Module, shape: SequenceShape, mode: Mode, *, model_dim: int) 
     if mode == "forward":
         return without_gradients(call)
     return trained(call, wanting=[x, *layer.parameters()])
+
+
+class LayerExample(NamedTuple):
+    """A layer that calibration runs."""
+
+    name: str
+    shape: SequenceShape
+    mode: Mode
+    model_dim: int
+
+    def workload(self) -> Workload:
+        """The call."""
+        return layer_workload(self.name, self.shape, self.mode, model_dim=self.model_dim)

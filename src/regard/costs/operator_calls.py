@@ -6,6 +6,7 @@ Kinds and their sizes:
     solve                   (batch, size, columns) of a triangular system
     attention, …_backward   (rows, queries, keys, width) of fused attention
     causal_attention, …     (rows, length, width) of the same under a causal mask
+    convolution, …          (positions, inner, columns) of a convolution
     recurrent, …_backward   (steps, batch, inputs, hidden) of a fused recurrent layer
     view                    nothing is moved; only the call takes time
     all other kinds         (bytes,) read and written: plain, exp, softmax, gather …
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_iter
 
-from regard.core.counter import moved_by
+from regard.core.counter import bytes_of, moved_by
 
 
 class OperatorCall(NamedTuple):
@@ -58,7 +59,9 @@ KINDS: dict[str, tuple[str, ...]] = {
     "layer_norm": ("native_layer_norm",),
     "layer_norm_backward": ("native_layer_norm_backward",),
     "cumulate": ("cumsum", "logcumsumexp", "cummax"),
-    "gather": ("index_select", "index", "gather", "embedding"),
+    "gather": ("index_select", "embedding"),
+    "pick": ("index", "gather", "take_along_dim"),
+    "remainder": ("remainder", "fmod", "floor_divide"),
     "scatter": (
         *("embedding_dense_backward", "index_add", "index_put", "_index_put_impl", "scatter_add"),
         *("nll_loss_backward", "scatter"),
@@ -113,21 +116,19 @@ def describe(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: A
         steps, batch, inputs = args[0].shape
         kind = "recurrent_backward" if stem.endswith("backward") else "recurrent"
         return OperatorCall(kind, (steps, batch, inputs, args[2].shape[1]))
-    if stem == "convolution":
-        weight, positions = args[1], output.numel() // output.shape[1]
-        return OperatorCall("product", (1, positions, math.prod(weight.shape[1:]), weight.shape[0]))
-    if stem == "convolution_backward":
-        gradient, _, weight = args[:3]
-        positions = gradient.numel() // gradient.shape[1]
-        # The two products of the backward pass, as one that is twice as long.
-        return OperatorCall(
-            "product", (1, 2 * positions, math.prod(weight.shape[1:]), weight.shape[0])
-        )
+    if stem in ("convolution", "convolution_backward"):
+        # Positions that are written, or, going back, whose gradient is read.
+        weight, positions = (args[1], output) if stem == "convolution" else (args[2], args[0])
+        count = positions.numel() // positions.shape[1]
+        return OperatorCall(stem, (count, math.prod(weight.shape[1:]), weight.shape[0]))
     if "solve" in stem:
         triangle, right = args[:2]
         batch, size = math.prod(triangle.shape[:-2]), triangle.shape[-1]
         return OperatorCall("solve", (batch, size, right.shape[-1]))
-    return OperatorCall(_moving_kind(stem, args), (moved_by(func, args, kwargs, output),))
+    moved = moved_by(func, args, kwargs, output)
+    if stem != name and isinstance(output, Tensor):
+        moved -= bytes_of(output)  # written where it was read: the memory is at hand
+    return OperatorCall(_moving_kind(stem, args), (moved,))
 
 
 def _moving_kind(stem: str, args: tuple[Any, ...]) -> str:

@@ -11,19 +11,27 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.costs.log_table import Sizes
-from regard.costs.measurement import quickest_seconds
 from regard.costs.workload import Run
 
 ROW = 128  # numbers in a row, for operators that work along rows
 
 
+# Bytes an operator reads and writes, from one that is all overhead to one far beyond any cache.
+BYTES = (1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 25)
+SHORT = 0.0005
+
+
 class Grid(NamedTuple):
-    """Sizes to measure, what to run for them, and how much of its work is worth measuring."""
+    """Sizes to measure, what to run for them, and how much of its work is worth measuring.
+
+    Runs shorter than `at_least` seconds are timed together.
+    """
 
     axes: Sequence[Sequence[int]]
     prepare: Callable[..., Run]
     work: Callable[[Sizes], float]
     most: float
+    at_least: float = 0.0
 
 
 def _product(batch: int, rows: int, inner: int, columns: int) -> Run:
@@ -42,7 +50,7 @@ def _solve(batch: int, size: int, columns: int) -> Run:
 
 
 def _attention(rows: int, queries: int, keys: int, width: int, *, causal: bool = False) -> Run:
-    query, key, value = (torch.randn(1, rows, n, width) for n in (queries, keys, keys))
+    query, key, value = (torch.full((1, rows, n, width), 0.5) for n in (queries, keys, keys))
     return lambda: F.scaled_dot_product_attention(query, key, value, is_causal=causal)
 
 
@@ -50,7 +58,7 @@ def _attention_backward(
     rows: int, queries: int, keys: int, width: int, *, causal: bool = False
 ) -> Run:
     query, key, value = inputs = [
-        torch.randn(1, rows, n, width, requires_grad=True) for n in (queries, keys, keys)
+        torch.full((1, rows, n, width), 0.5, requires_grad=True) for n in (queries, keys, keys)
     ]
     output = F.scaled_dot_product_attention(query, key, value, is_causal=causal)
     gradient = torch.ones_like(output)
@@ -83,6 +91,30 @@ def _recurrent_backward(steps: int, batch: int, inputs: int, hidden: int) -> Run
     return lambda: torch.autograd.grad(output, wanting, gradient, retain_graph=True)
 
 
+def _convolution(positions: int, inner: int, columns: int) -> Run:
+    layer, x = _convolved(positions, inner, columns)
+
+    def run() -> object:
+        with torch.no_grad():
+            return layer(x)
+
+    return run
+
+
+def _convolution_backward(positions: int, inner: int, columns: int) -> Run:
+    layer, x = _convolved(positions, inner, columns)
+    x.requires_grad_()
+    output = layer(x)
+    wanting, gradient = [x, *layer.parameters()], torch.ones_like(output)
+    return lambda: torch.autograd.grad(output, wanting, gradient, retain_graph=True)
+
+
+def _convolved(positions: int, inner: int, columns: int) -> tuple[torch.nn.Module, Tensor]:
+    length = min(64, positions)
+    layer = torch.nn.Conv1d(inner // 3, columns, kernel_size=3, padding=1)
+    return layer, torch.randn(positions // length, inner // 3, length)
+
+
 def _solve_work(sizes: Sizes) -> float:
     batch, size, columns = sizes
     return float(batch * size * size * columns)
@@ -102,7 +134,9 @@ _SHAPES = (1, 4, 16, 64, 256, 1024)
 _ROWS, _LENGTHS, _WIDTHS = (1, 2, 8, 64), (16, 64, 128, 256, 512, 1024), (16, 32, 64, 128)
 # Queries and keys of different lengths are rarer, and measured more coarsely.
 _PAIRS = (_ROWS, (1, 16, 64, 256, 1024), (16, 64, 256, 1024), _WIDTHS)
-GRIDS: dict[str, Grid] = {
+_RECURRENT = ((1, 16, 64), (1, 4, 16, 64), (32, 256), (32, 96, 192, 384))
+_CONVOLVED = ((16, 128, 1024), (48, 288, 1152), (16, 96, 384))
+_SHAPED: dict[str, Grid] = {
     "product": Grid(((1, 2, 8, 64, 256), _SHAPES, _SHAPES, _SHAPES), _product, math.prod, 2.0**26),
     "solve": Grid(((1, 8, 64), (16, 64, 128), (16, 64, 256)), _solve, _solve_work, 2.0**25),
     "attention": Grid(_PAIRS, _attention, math.prod, 2.0**27),
@@ -112,17 +146,19 @@ GRIDS: dict[str, Grid] = {
         (_ROWS, _LENGTHS, _WIDTHS), _causal_backward, _causal_work, 2.0**26
     ),
     "recurrent": Grid(
-        ((1, 16, 128), (1, 16, 128), (32, 256), (32, 128, 512)),
+        _RECURRENT,
         _recurrent,
         _recurrent_work,
         2.0**27,
     ),
     "recurrent_backward": Grid(
-        ((1, 16, 128), (1, 16, 128), (32, 256), (32, 128, 512)),
+        _RECURRENT,
         _recurrent_backward,
         _recurrent_work,
         2.0**26,
     ),
+    "convolution": Grid(_CONVOLVED, _convolution, math.prod, 2.0**27),
+    "convolution_backward": Grid(_CONVOLVED, _convolution_backward, math.prod, 2.0**26),
 }
 
 
@@ -194,6 +230,18 @@ def _gather(moved: int) -> Run:
     return lambda: x.index_select(0, index)
 
 
+def _pick(moved: int) -> Run:
+    # Numbers one by one, each by an index of its own of eight bytes.
+    x = _rows(moved // 16)
+    index = torch.randint(x.shape[-1], x.shape)
+    return lambda: x.gather(-1, index)
+
+
+def _remainder(moved: int) -> Run:
+    x = torch.arange(max(1, moved // 16))
+    return lambda: x % 7
+
+
 def _scatter(moved: int) -> Run:
     x = _rows(moved // 8)
     index = torch.randint(len(x), (len(x),))
@@ -206,8 +254,8 @@ def _random(moved: int) -> Run:
 
 
 def _optimise(moved: int) -> Run:
-    # It reads a weight, its gradient and two moments, and writes three of them.
-    weight, gradient, first, second = (torch.rand(max(1, moved // 28)) for _ in range(4))
+    # A weight, its gradient and two moments; what is written is written where it was read.
+    weight, gradient, first, second = (torch.rand(max(1, moved // 16)) for _ in range(4))
     step = torch.tensor(1.0)
 
     def run() -> object:
@@ -220,7 +268,7 @@ def _optimise(moved: int) -> Run:
 
 
 # kind → what moves so many bytes
-MOVERS: dict[str, Callable[[int], Run]] = {
+_MOVERS: dict[str, Callable[[int], Run]] = {
     "plain": _plain,
     "copy": _unary(torch.clone),
     "transpose": _transpose,
@@ -240,6 +288,8 @@ MOVERS: dict[str, Callable[[int], Run]] = {
     "reduce_last": lambda moved: _reduction(moved, -1),
     "reduce_first": lambda moved: _reduction(moved, 0),
     "gather": _gather,
+    "pick": _pick,
+    "remainder": _remainder,
     "scatter": _scatter,
     "random": _random,
     "optimise": _optimise,
@@ -252,7 +302,6 @@ def _reduction(moved: int, dim: int) -> Run:
     return lambda: x.sum(dim)
 
 
-def view_overhead() -> float:
-    """Seconds of a call that moves nothing."""
-    x = torch.randn(4, 4)
-    return quickest_seconds(lambda: x[1:3])
+GRIDS = _SHAPED | {
+    kind: Grid((BYTES,), mover, math.prod, math.inf, SHORT) for kind, mover in _MOVERS.items()
+}

@@ -7,75 +7,75 @@ on sequences so short that nothing else matters.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from statistics import median
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import numpy as np
+from scipy.optimize import nnls
+
 from regard.core.cost import AttentionShape
-from regard.costs.attention_workloads import attention_workload
-from regard.costs.measurement import quickest_seconds
+from regard.costs.attention_workloads import Example
+from regard.costs.layer_workloads import LayerExample
 from regard.costs.trace import Trace, trace
-from regard.costs.workload import MODES, Mode
+from regard.costs.workload import MODES
+from regard.layers.layer_cost import SequenceShape
 from regard.mechanisms import MECHANISMS
 
 TINY = AttentionShape(
     num_heads=2, query_length=8, key_length=8, key_dim=8, value_dim=8, causal=True
 )
-# With fewer operators than this, a run tells nothing of what each of them takes.
-MANY_CALLS = 20
+TINY_EXAMPLES: tuple[Example | LayerExample, ...] = (
+    *(Example(name, TINY, mode) for name in MECHANISMS for mode in MODES),
+    # A few calls of Python run many operators here: it tells the two apart.
+    *(LayerExample("gru", SequenceShape(batch_size=2, length=16), mode, 16) for mode in MODES[:2]),
+)
 
 
 class Overheads(NamedTuple):
-    """Seconds of each operator called: by mode, in training those recorded for gradients.
+    """Seconds of each call of Python, of each operator it runs, and of recording one for gradients.
 
-    `runs` are seconds of a run, by mechanism and mode, beside those of its operators.
+    `runs` are seconds of a run, by name and mode, beside those of its calls.
     """
 
-    calls: dict[str, float]
+    python: float
+    operator: float
+    recorded: float
     runs: dict[str, dict[str, float]]
 
     def seconds(self, trace: Trace) -> float:
-        """What calling takes in a run; of what is no mechanism, the operators' part alone."""
+        """What calling takes in a run; of what was no example, the calls' part alone."""
         run = self.runs.get(trace.name, {}).get(trace.mode, 0.0)
         return max(0.0, self.of_calls(trace) + run)
 
     def of_calls(self, trace: Trace) -> float:
-        """The operators' part."""
-        unrecorded = self.calls["decode" if trace.mode == "decode" else "forward"]
-        recorded = trace.recorded_calls * self.calls["train"]
-        return recorded + (trace.num_calls - trace.recorded_calls) * unrecorded
+        """The calls' part."""
+        return (
+            trace.python_calls * self.python
+            + trace.num_calls * self.operator
+            + trace.recorded_calls * self.recorded
+        )
 
 
-def measured_overheads(own_seconds: Callable[[Trace], float]) -> Overheads:
-    """From every mechanism; `own_seconds` is what the operators of a trace take by themselves."""
-    beside: dict[Mode, dict[str, tuple[float, Trace]]] = {mode: {} for mode in MODES}
-    for name in MECHANISMS:
-        for mode in MODES:
-            workload = attention_workload(name, TINY, mode)
-            traced = trace(workload)
-            spent = quickest_seconds(workload.prepare())
-            beside[mode][name] = (spent - own_seconds(traced), traced)
+NO_OVERHEADS = Overheads(python=0.0, operator=0.0, recorded=0.0, runs={})
 
-    def typical(mode: Mode, known: float = 0.0) -> float:
-        """The median over mechanisms of what one call takes, those not recorded taking `known`."""
-        rates = []
-        for seconds, traced in beside[mode].values():
-            asked = traced.recorded_calls if mode == "train" else traced.num_calls
-            if traced.num_calls >= MANY_CALLS and asked:
-                rates.append((seconds - known * (traced.num_calls - asked)) / asked)
-        return max(0.0, median(rates))
 
-    forward = typical("forward")
-    calls = {
-        "forward": forward,
-        "decode": typical("decode"),
-        "train": typical("train", known=forward),
-    }
-    by_calls = Overheads(calls=calls, runs={})
-    runs: dict[str, dict[str, float]] = {
-        name: {
-            mode: beside[mode][name][0] - by_calls.of_calls(beside[mode][name][1]) for mode in MODES
-        }
-        for name in MECHANISMS
-    }
-    return Overheads(calls=calls, runs=runs)
+def found_overheads(
+    spent: Mapping[Example | LayerExample, float], own_seconds: Callable[[Trace], float]
+) -> Overheads:
+    """From the seconds of the tiny examples; `own_seconds` is what a trace's operators take alone."""
+    traces = [trace(example.workload()) for example in spent]
+    seconds = np.array(list(spent.values()))
+    beside = seconds - np.array([own_seconds(traced) for traced in traces])
+    counts = np.array(
+        [[traced.python_calls, traced.num_calls, traced.recorded_calls] for traced in traces]
+    )
+    # Relative to what each example takes, so that the short ones count as much as the long.
+    (python, operator, recorded), _ = nnls(counts / seconds[:, None], beside / seconds)
+    calls = Overheads(
+        python=float(python), operator=float(operator), recorded=float(recorded), runs={}
+    )
+    runs: dict[str, dict[str, float]] = {}
+    for traced, left in zip(traces, beside, strict=True):
+        if traced.name in MECHANISMS:
+            runs.setdefault(traced.name, {})[traced.mode] = float(left) - calls.of_calls(traced)
+    return calls._replace(runs=runs)

@@ -1,7 +1,7 @@
 """Peak memory of work, measured in a process of its own.
 
-This process keeps what it frees, which hides what a run takes; the child does not. Should the system
-lack memory, it is the child that is killed: that is told, and another child goes on with the rest.
+This process keeps what it frees, which hides what a run takes; the child returns it at once. Should the
+system lack memory, it is the child that is killed: that is told, and another child goes on with the rest.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from regard.core.allocator import return_freed_memory
 from regard.costs.measurement import measured_peak
 from regard.costs.workload import Workload
 
@@ -73,6 +74,7 @@ def _serve(
     if OOM_SCORE.exists():
         OOM_SCORE.write_text(FIRST_TO_BE_KILLED)
     torch.set_num_threads(threads)
+    return_freed_memory()
     if begin is not None:
         begin()
     while True:

@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
     UnsupportedFakeTensorException,
 )
+from torch.overrides import TorchFunctionMode
 
 from regard.core.counter import Counter
 from regard.costs.operator_calls import OperatorCall, describe
@@ -33,14 +34,16 @@ CANNOT_FAKE = (
 class Trace:
     """Counts of one run, and its operators with how often each was called in these sizes.
 
-    `recorded_calls` of them were recorded for gradients. `name` and `mode` are the workload's.
-    `peak_bytes` is beyond what was there before the run: inputs and parameters.
+    `recorded_calls` of them were recorded for gradients. `python_calls` are the calls of Python that led to
+    them; one may run a thousand operators, as that of a recurrent layer does. `peak_bytes` is beyond
+    what was there before the run: inputs and parameters. `name` and `mode` are the workload's.
     """
 
     name: str
     mode: Mode
     calls: Tally[OperatorCall]
     recorded_calls: int
+    python_calls: int
     products: int
     functions: int
     arithmetic: int
@@ -73,6 +76,27 @@ class Recorder(Counter):
         self.recorded_calls += torch.is_grad_enabled()
 
 
+class PythonCalls(TorchFunctionMode):
+    """Counts the calls of Python in which a recorder saw an operator; those within others are not."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+        self.count = 0
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        before = self.recorder.calls.total()
+        result = func(*args, **(kwargs or {}))
+        self.count += self.recorder.calls.total() > before
+        return result
+
+
 def trace(workload: Workload, *, really: bool = False) -> Trace:
     """Record one run of the workload, on fake tensors if it can be done and unless `really`."""
     if not really:
@@ -87,13 +111,14 @@ def trace(workload: Workload, *, really: bool = False) -> Trace:
 def _recorded(workload: Workload) -> Trace:
     with torch.random.fork_rng(devices=[]):
         ready = workload.prepare()
-    with Recorder() as recorder:
+    with Recorder() as recorder, PythonCalls(recorder) as python:
         ready()
     return Trace(
         name=workload.name,
         mode=workload.mode,
         calls=recorder.calls,
         recorded_calls=recorder.recorded_calls if workload.mode == "train" else 0,
+        python_calls=python.count,
         products=recorder.products,
         functions=recorder.functions,
         arithmetic=recorder.arithmetic,

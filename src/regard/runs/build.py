@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from regard.models import build_model, model_class
 from regard.models.decoding import decode
 from regard.runs.spec import RunSpec
 from regard.tasks import task_class
+from regard.tasks.pair_corpus import PairCorpus
 from regard.tasks.pair_task import PairTask
 from regard.tasks.pair_vocabularies import PairVocabularies
 
@@ -24,13 +26,21 @@ from regard.tasks.pair_vocabularies import PairVocabularies
 BACKWARD_TIMES = 2
 
 
-def build_task(spec: RunSpec, *, vocabularies: PairVocabularies | None = None) -> PairTask:
-    """The task, its files read; while training it is evaluated with the quickest decoding."""
-    return task_class(spec.task).from_options(
-        spec.task_options,
-        seed=spec.seed,
-        decode=partial(decode, beam_size=1),
-        vocabularies=vocabularies,
+def build_task(
+    spec: RunSpec,
+    *,
+    vocabularies: PairVocabularies | None = None,
+    corpus: PairCorpus | None = None,
+) -> PairTask:
+    """The task, its files read; while training it is evaluated with the quickest decoding.
+
+    A `corpus` that was read before, for equal options of the task, is not read again.
+    """
+    task, quickest = task_class(spec.task), partial(decode, beam_size=1)
+    if corpus is not None:
+        return task(corpus=corpus, options=spec.task_options, seed=spec.seed, decode=quickest)
+    return task.from_options(
+        spec.task_options, seed=spec.seed, decode=quickest, vocabularies=vocabularies
     )
 
 
@@ -69,6 +79,19 @@ def operations_of(model: Any, batch: PairBatch) -> int:
     cost = cost_of_batch(model, batch)
     beside = cost.functions + cost.arithmetic
     return cost.operations + cost.backward_products + BACKWARD_TIMES * beside
+
+
+def operations_counter(model: Any) -> Callable[[PairBatch], int]:
+    """`operations_of` for one model, worked out once for batches of one shape."""
+    known: dict[tuple[int, ...], int] = {}
+
+    def count(batch: PairBatch) -> int:
+        shape = (*batch.source.shape, *batch.given.shape)
+        if shape not in known:
+            known[shape] = operations_of(model, batch)
+        return known[shape]
+
+    return count
 
 
 def cost_of_batch(model: Any, batch: PairBatch) -> Cost:

@@ -7,7 +7,9 @@ metrics.jsonl           loss, learning rate and dev scores, step by step; the sa
 timing.jsonl            how long it took, which is never the same
 checkpoint.safetensors  where to go on from
 model.safetensors       the weights that were kept
-record.json             what came of it: scores, counts, versions
+predictions-dev.jsonl   what those weights wrote for every held-out source, beside the right answers
+predictions-test.jsonl
+record.json             what came of it: scores, counts, versions; written last
 bad_rows.txt            rows left out of the data, if there were any
 tensorboard             a folder of events, if they were asked for
 """
@@ -36,6 +38,7 @@ class RunFolder:
         self.timing = path / "timing.jsonl"
         self.checkpoint = path / "checkpoint.safetensors"
         self.model = path / "model.safetensors"
+        self.predictions = {part: path / f"predictions-{part}.jsonl" for part in ("dev", "test")}
         self.record = path / "record.json"
         self.bad_rows = path / "bad_rows.txt"
         self.tensorboard = path / "tensorboard"
@@ -105,6 +108,7 @@ class RunFolder:
             self.timing,
             self.checkpoint,
             self.model,
+            *self.predictions.values(),
             self.record,
             self.bad_rows,
             self.tensorboard,
@@ -120,7 +124,10 @@ class RunFolder:
 
     def read_rows(self, path: Path) -> Any:
         """Read a file with a JSON value on every line."""
-        return self._parsed(path, lambda text: [json.loads(line) for line in text.splitlines()])
+        # Not `splitlines`: a text may hold what ends a line elsewhere, such as U+2028.
+        return self._parsed(
+            path, lambda text: [json.loads(line) for line in text.split("\n") if line]
+        )
 
     def _parsed(self, path: Path, parse: Callable[[str], Any]) -> Any:
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import torch
@@ -13,9 +12,11 @@ from torch import nn
 
 from regard.core.errors import RegardError
 from regard.core.whole_file import write_whole
-from regard.runs.build import best_decoding, build_spec_model, build_task, operations_of
+from regard.runs.build import best_decoding, build_spec_model, build_task, operations_counter
+from regard.runs.predictions import write_predictions
 from regard.runs.run_folder import RunFolder
 from regard.runs.spec import RunSpec, Sections, require_sections
+from regard.tasks.pair_corpus import PairCorpus
 from regard.tasks.pair_task import PairTask
 from regard.tasks.pair_vocabularies import PairVocabularies
 from regard.training.folder_lock import folder_locked
@@ -38,17 +39,20 @@ def begin_run(
     spec: RunSpec,
     folder: RunFolder,
     *,
+    corpus: PairCorpus | None = None,
     watchers: Sequence[Watcher] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> Record | None:
-    """Train a new run to its end; the record, or None if interrupted. `tell` as for `resume_run`.
+    """Train a new run to its end; the record, or None if interrupted.
+
+    `corpus` and `tell` as for `resume_run`.
 
     Its folder is written only once the data was read and the model built, and removed if there is
     an error before the first checkpoint, so that a mistake in what was asked leaves nothing behind.
     """
     folder.require_new()
     tell("reading the data")
-    task = build_task(spec)
+    task = build_task(spec, corpus=corpus)
     model = build_spec_model(spec, task.corpus.vocabularies)
     folder.require_new()  # again: another run may have begun there meanwhile
     folder.make()
@@ -68,12 +72,14 @@ def begin_run(
 def resume_run(
     folder: RunFolder,
     *,
+    corpus: PairCorpus | None = None,
     watchers: Sequence[Watcher] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> Record | None:
     """Train a run to its end from where it stopped; the record, or None if interrupted.
 
-    `tell` is given a line of text about each stage.
+    A `corpus` that was read before, for equal options of the task, is used if its vocabularies
+    are the run's own. `tell` is given a line of text about each stage.
     """
     if folder.record.is_file():
         raise RegardError(
@@ -82,10 +88,12 @@ def resume_run(
         )
     spec = spec_of(folder)
     tell("reading the data")
-    vocabularies = PairVocabularies.from_json(folder.read_json(folder.vocabulary))
-    task = build_task(spec, vocabularies=vocabularies)
+    written = folder.read_json(folder.vocabulary)
+    if corpus is not None and corpus.vocabularies.as_json() != written:
+        corpus = None
+    task = build_task(spec, vocabularies=PairVocabularies.from_json(written), corpus=corpus)
     _require_same_data(task, folder)
-    model = build_spec_model(spec, vocabularies)
+    model = build_spec_model(spec, task.corpus.vocabularies)
     return _trained(spec, task, model, folder, watchers=watchers, tell=tell)
 
 
@@ -121,14 +129,13 @@ def _trained(
         write_whole(folder.bad_rows, "\n".join(lines) + "\n")
         tell(f"{task.corpus.bad.summary()}\n  listed in {folder.bad_rows}")
     tell(_description(spec, task, model))
-    needs_operations = spec.training.operations is not None
     outcome = train(
         model=model,
         task=task,
         options=spec.training,
         folder=folder.path,
         seed=spec.seed,
-        operations=partial(operations_of, model) if needs_operations else None,
+        operations=operations_counter(model),
         watchers=watchers,
         resume=folder.checkpoint.is_file(),
     )
@@ -159,7 +166,10 @@ def _description(spec: RunSpec, task: PairTask, model: nn.Module) -> str:
 def _record(
     spec: RunSpec, task: PairTask, model: nn.Module, outcome: Outcome, folder: RunFolder
 ) -> Record:
-    """Scores of the kept weights, decoded as well as the task's options ask, and how they came about."""
+    """Scores of the kept weights, decoded as well as the task's options ask, and how they came about.
+
+    What the weights wrote is left in the folder.
+    """
     from regard import __version__
 
     load_weights(model, folder.model)
@@ -167,10 +177,18 @@ def _record(
     task.decode = best_decoding(spec)
     scores = {}
     with torch.inference_mode():
-        for part in ("dev", "test"):
+        for part in folder.predictions:
             held_out = getattr(task.corpus, part)
+            predicted: list[str] = []
             if len(held_out):
-                scores[part] = task.evaluate_on(model, held_out)
+                scores[part], predicted = task.assess_on(model, held_out)
+            write_predictions(
+                folder,
+                part,
+                sources=held_out.sources,
+                predicted=predicted,
+                answers=held_out.answers,
+            )
     return {
         "spec": spec.as_sections(),
         "scores": scores,

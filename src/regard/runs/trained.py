@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.alignment_record import AlignmentRecord
@@ -157,9 +158,7 @@ class TrainedRun:
         lengths = torch.tensor([source.shape[1]])
         hypothesis = self._decoding(beam_size, length_penalty)(self.model, source, lengths)[0]
         given = torch.tensor([[START, *hypothesis.tokens]])
-        with torch.inference_mode():
-            weights: dict[str, Tensor] = self.model.weights(source, lengths, given)  # type: ignore[operator]
-        cross = {name: values[0] for name, values in weights.items() if name.startswith("cross")}
+        cross = self.source_weights(source, lengths, given)
         if not cross:
             raise RegardError(
                 f"The model of '{self.folder.path}' has no attention over its source, so there is nothing "
@@ -170,9 +169,31 @@ class TrainedRun:
             source_tokens=tuple(self.vocabularies.source.tokens_of(source[0].tolist())),
             output_tokens=tuple(self.vocabularies.target.tokens_of([*hypothesis.tokens, END])),
             maps={
-                name: tuple(tuple(tuple(row) for row in head) for head in values.tolist())
+                name: tuple(tuple(tuple(row) for row in head) for head in values[0].tolist())
                 for name, values in cross.items()
             },
+        )
+
+    def source_weights(
+        self,
+        source: Int[Tensor, "batch source_length"],
+        source_lengths: Int[Tensor, " batch"],
+        given: Int[Tensor, "batch target_length"],
+    ) -> dict[str, Float[Tensor, "batch heads target_length source_length"]]:
+        """Every attention over the source, by name; none in a model without.
+
+        Row i was read to write the token that follows `given[:, : i + 1]`, in either wiring of a recurrent
+        model: before its update, a step reads with the state that has not yet seen `given[:, i]`.
+        """
+        with torch.inference_mode():
+            weights: dict[str, Tensor] = self.model.weights(source, source_lengths, given)  # type: ignore[operator]
+        return {name: values for name, values in weights.items() if name.startswith("cross")}
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether the model has an attention over its source at all."""
+        return bool(
+            self.source_weights(torch.tensor([[END]]), torch.tensor([1]), torch.tensor([[START]]))
         )
 
     def _decoding(self, beam_size: int | None, length_penalty: float | None) -> Decode:

@@ -35,7 +35,7 @@ RESAMPLES = 10_000
 ROUNDING = 1e-12
 
 ScoreOfSums = Callable[[np.ndarray], np.ndarray]
-"""From summed statistics (..., k) to scores (...), as in `summed_scores.py`."""
+"""From summed statistics (..., k) to scores (...), as in `tasks/summed_scores.py`."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def compare_on_items(
 
     An arm with statistics that are not finite is left out of the comparisons, and listed.
 
-    >>> from regard.studies.summed_scores import percentage
+    >>> from regard.tasks.summed_scores import percentage
     >>> wrong = {"dot": [1, 1, 0, 1] * 50, "additive": [0, 1, 0, 0] * 50}
     >>> arms = {arm: np.stack([of_arm, np.ones(200)], axis=1) for arm, of_arm in wrong.items()}
     >>> compare_on_items(arms, score=percentage, lower_is_better=True).pairs[0].verdict

@@ -3,15 +3,26 @@
 An edit puts in, takes out or replaces one symbol; the edits between two sequences are the fewest that
 turn one into the other (Levenshtein). Rates of pronunciations are in percent, as they are published;
 rates of text are fractions. Both can pass the whole: a prediction may be longer than its reference.
+
+Every rate is a ratio of two sums. What one item adds to them is a function of its own, so that a rate
+can be taken of any choice of items.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
 from regard.core.errors import RegardError
+
+
+class ItemErrors(NamedTuple):
+    """What one item adds to a rate: errors to the first sum, that out of which they are to the second."""
+
+    errors: float
+    out_of: float
 
 
 def word_error_rate(
@@ -22,12 +33,18 @@ def word_error_rate(
     >>> word_error_rate([["AH"], ["B"]], [[["EY"], ["AH"]], [["B", "IY"]]])
     50.0
     """
+    return 100.0 * _rate(wrong_items(predicted, answers), unit="items")
+
+
+def wrong_items(
+    predicted: Sequence[Sequence[str]], answers: Sequence[Sequence[Sequence[str]]]
+) -> list[ItemErrors]:
+    """For each item 1 if its prediction equals none of its answers, out of 1."""
     _require_answers(predicted, answers)
-    wrong = sum(
-        list(guess) not in [list(answer) for answer in choices]
+    return [
+        ItemErrors(float(list(guess) not in [list(answer) for answer in choices]), 1.0)
         for guess, choices in zip(predicted, answers, strict=True)
-    )
-    return 100.0 * wrong / len(predicted)
+    ]
 
 
 def phone_error_rate(
@@ -41,15 +58,21 @@ def phone_error_rate(
     >>> phone_error_rate([["AH", "T"], ["B"]], [[["EY"], ["AE", "T"]], [["B", "IY"]]])
     50.0
     """
+    return 100.0 * _rate(nearest_edits(predicted, answers), unit="phones")
+
+
+def nearest_edits(
+    predicted: Sequence[Sequence[str]], answers: Sequence[Sequence[Sequence[str]]]
+) -> list[ItemErrors]:
+    """For each item the edits to the answer that `phone_error_rate` chooses, out of its length."""
     _require_answers(predicted, answers)
-    edits = length = 0
+    found = []
     for guess, choices in zip(predicted, answers, strict=True):
-        fewest, longest = min(
+        edits, negative_length = min(
             (Levenshtein.distance(guess, answer), -len(answer)) for answer in choices
         )
-        edits += fewest
-        length -= longest
-    return 100.0 * _share(edits, length, unit="phones")
+        found.append(ItemErrors(edits, -negative_length))
+    return found
 
 
 def character_error_rate(predicted: Sequence[str], references: Sequence[str]) -> float:
@@ -62,7 +85,12 @@ def character_error_rate(predicted: Sequence[str], references: Sequence[str]) ->
     >>> character_error_rate(["abcd", "x"], ["abcd", "y"])
     0.2
     """
-    return _rate(predicted, references, unit="characters")
+    return _rate(character_edits(predicted, references), unit="characters")
+
+
+def character_edits(predicted: Sequence[str], references: Sequence[str]) -> list[ItemErrors]:
+    """For each item the edits of characters, out of those of its reference."""
+    return _edits(predicted, references)
 
 
 def mean_character_error_rate(predicted: Sequence[str], references: Sequence[str]) -> float:
@@ -74,12 +102,21 @@ def mean_character_error_rate(predicted: Sequence[str], references: Sequence[str
     >>> mean_character_error_rate(["abcd", "x"], ["abcd", "y"])
     0.5
     """
+    return _rate(character_rates(predicted, references), unit="sentences")
+
+
+def character_rates(predicted: Sequence[str], references: Sequence[str]) -> list[ItemErrors]:
+    """For each item its own rate, as `mean_character_error_rate` takes it, out of 1."""
     require_pairs(predicted, references)
-    rates = [
-        Levenshtein.distance(guess, reference) / len(reference) if reference else float(guess != "")
+    return [
+        ItemErrors(
+            Levenshtein.distance(guess, reference) / len(reference)
+            if reference
+            else float(guess != ""),
+            1.0,
+        )
         for guess, reference in zip(predicted, references, strict=True)
     ]
-    return sum(rates) / len(rates)
 
 
 def text_word_error_rate(predicted: Sequence[str], references: Sequence[str]) -> float:
@@ -88,10 +125,13 @@ def text_word_error_rate(predicted: Sequence[str], references: Sequence[str]) ->
     >>> text_word_error_rate(["the cat sat"], ["the  black cat sat"])
     0.25
     """
-    return _rate(
-        [guess.split() for guess in predicted],
-        [reference.split() for reference in references],
-        unit="words",
+    return _rate(word_edits(predicted, references), unit="words")
+
+
+def word_edits(predicted: Sequence[str], references: Sequence[str]) -> list[ItemErrors]:
+    """For each item the edits of words, out of those of its reference."""
+    return _edits(
+        [guess.split() for guess in predicted], [reference.split() for reference in references]
     )
 
 
@@ -117,21 +157,21 @@ def _require_answers(predicted: Sequence[object], answers: Sequence[Sequence[obj
             )
 
 
-def _rate(
-    predicted: Sequence[Sequence[str]], references: Sequence[Sequence[str]], *, unit: str
-) -> float:
+def _edits(
+    predicted: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
+) -> list[ItemErrors]:
     require_pairs(predicted, references)
-    edits = sum(
-        Levenshtein.distance(guess, reference)
+    return [
+        ItemErrors(Levenshtein.distance(guess, reference), len(reference))
         for guess, reference in zip(predicted, references, strict=True)
-    )
-    return _share(edits, sum(map(len, references)), unit=unit)
+    ]
 
 
-def _share(edits: int, length: int, *, unit: str) -> float:
-    if length == 0:
+def _rate(items: Sequence[ItemErrors], *, unit: str) -> float:
+    out_of = sum(item.out_of for item in items)
+    if out_of == 0:
         raise RegardError(
             f"All references are empty, so there is no rate of errors over their {unit}. "
             "Give at least one reference that is not."
         )
-    return edits / length
+    return sum(item.errors for item in items) / out_of

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
+from jaxtyping import Float
 from torch.nn import functional as F
 
 from regard.core.errors import RegardError
@@ -25,8 +27,16 @@ from regard.data.token_store import TokenStore
 from regard.tasks.pair_corpus import HeldOut, PairCorpus, source_of
 from regard.tasks.pair_options import PairOptions
 from regard.tasks.pair_vocabularies import PairVocabularies
+from regard.tasks.summed_scores import SummedMetric
 
 PLACES_AT_A_TIME = 8192  # decoding keeps no gradients, so its batches may be larger
+
+
+class Assessed(NamedTuple):
+    """How a model scored on a part, and what it wrote for each source."""
+
+    scores: dict[str, float]
+    predicted: list[str]
 
 
 class PairTask(ABC):
@@ -35,6 +45,8 @@ class PairTask(ABC):
     options_class: ClassVar[type[PairOptions]]
     # name of a score → whether a smaller one is better
     metrics: ClassVar[dict[str, bool]]
+    # those of them that are a function of sums over items
+    summed: ClassVar[dict[str, SummedMetric]] = {}
     # whether rows with one source are several right answers to it
     groups_answers: ClassVar[bool]
     default_format: ClassVar[str | None] = None
@@ -84,6 +96,25 @@ class PairTask(ABC):
         """Every metric of these predictions."""
 
     @classmethod
+    def item_statistics(
+        cls, metric: str, predicted: Sequence[str], answers: Sequence[Sequence[str]]
+    ) -> Float[np.ndarray, "items k"]:
+        """What every item adds to the sums that `summed_metric(metric).score` turns into the metric."""
+        statistics = cls.summed_metric(metric).statistics(predicted, answers)
+        return np.array(statistics, dtype=np.float64)
+
+    @classmethod
+    def summed_metric(cls, metric: str) -> SummedMetric:
+        """The metric as a function of sums over items; one that is none is an error."""
+        look_up("metric", metric, cls.metrics)
+        if metric not in cls.summed:
+            raise RegardError(
+                f"The metric '{metric}' is not a function of what was predicted, so it cannot be taken "
+                f"item by item. Choose one of: {', '.join(cls.summed)}."
+            )
+        return cls.summed[metric]
+
+    @classmethod
     def signatures(cls) -> dict[str, str]:
         """How those metrics are computed that have several definitions."""
         return {}
@@ -121,17 +152,17 @@ class PairTask(ABC):
 
     def evaluate(self, model: Any) -> dict[str, float]:
         """Scores on the part held out for development, and the loss without smoothing."""
-        return self.evaluate_on(model, self.corpus.dev)
+        return self.assess_on(model, self.corpus.dev).scores
 
-    def evaluate_on(self, model: Any, part: HeldOut) -> dict[str, float]:
-        """Scores on any part."""
+    def assess_on(self, model: Any, part: HeldOut) -> Assessed:
+        """Scores on any part, the loss among them, and the predictions they are of."""
         store = self.held_out_store(part)
         total, count = 0.0, 0
         for batch in evaluation_batches(store, max_tokens=places_at_a_time(store)):
             loss = self.loss(model, _beside(model, batch))
             total, count = total + loss.total.item(), count + loss.num_predictions
         predicted = predict(model, part.sources, self.corpus.vocabularies, self.decode)
-        return {"loss": total / count, **self.scores(predicted, part.answers)}
+        return Assessed({"loss": total / count, **self.scores(predicted, part.answers)}, predicted)
 
     def held_out_store(self, part: HeldOut) -> TokenStore:
         """The tokens of a part, each source with its first answer."""

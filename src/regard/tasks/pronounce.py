@@ -15,10 +15,16 @@ from typing import ClassVar
 
 from regard.data.cmudict import embedded_dictionary
 from regard.data.pair_rows import PairSource
-from regard.tasks.edit_rates import phone_error_rate, word_error_rate
+from regard.tasks.edit_rates import (
+    nearest_edits,
+    phone_error_rate,
+    word_error_rate,
+    wrong_items,
+)
 from regard.tasks.pair_corpus import source_of
 from regard.tasks.pair_options import PairOptions
 from regard.tasks.pair_task import PairTask
+from regard.tasks.summed_scores import SummedMetric, percentage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +42,10 @@ class Pronounce(PairTask):
 
     options_class = PronounceOptions
     metrics: ClassVar[dict[str, bool]] = {"wer": True, "per": True, "loss": True}
+    summed: ClassVar[dict[str, SummedMetric]] = {
+        "wer": SummedMetric(lambda *texts: wrong_items(*_phones(*texts)), percentage),
+        "per": SummedMetric(lambda *texts: nearest_edits(*_phones(*texts)), percentage),
+    }
     groups_answers = True
     default_format = "dictionary"
 
@@ -47,9 +57,14 @@ class Pronounce(PairTask):
 
     @classmethod
     def scores(cls, predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-        guesses = [text.split() for text in predicted]
-        right = [[answer.split() for answer in choices] for choices in answers]
-        return {
-            "wer": word_error_rate(guesses, right),
-            "per": phone_error_rate(guesses, right),
-        }
+        phones = _phones(predicted, answers)
+        return {"wer": word_error_rate(*phones), "per": phone_error_rate(*phones)}
+
+
+def _phones(
+    predicted: Sequence[str], answers: Sequence[Sequence[str]]
+) -> tuple[list[list[str]], list[list[list[str]]]]:
+    return (
+        [text.split() for text in predicted],
+        [[answer.split() for answer in choices] for choices in answers],
+    )

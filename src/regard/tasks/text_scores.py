@@ -2,14 +2,19 @@
 
 Both compare whole texts as people write them: predictions and references must not be cut into tokens
 before, since the score does its own cutting (13a for BLEU; chrF counts characters, spaces left out).
+Both are functions of counts that add up over items (`summed_scores.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from regard.tasks.edit_rates import require_pairs
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
 
 
 class TextScore(NamedTuple):
@@ -27,11 +32,8 @@ def bleu(
     >>> bleu(["a small cat sat down"], ["A small cat sat down"]).score
     100.0
     """
-    from sacrebleu.metrics.bleu import BLEU
-
     require_pairs(predicted, references)
-    # `force` only keeps the library from writing a warning into a progress display.
-    metric = BLEU(lowercase=lowercase, tokenize="13a", force=True)
+    metric = _bleu(lowercase=lowercase)
     score = metric.corpus_score(list(predicted), [list(references)]).score
     return TextScore(_without_noise(score), str(metric.get_signature()))
 
@@ -44,12 +46,46 @@ def chrf(
     >>> chrf(["a small cat"], ["A small cat"]).score
     100.0
     """
-    from sacrebleu.metrics.chrf import CHRF
-
     require_pairs(predicted, references)
-    metric = CHRF(lowercase=lowercase)
+    metric = _chrf(lowercase=lowercase)
     score = metric.corpus_score(list(predicted), [list(references)]).score
     return TextScore(_without_noise(score), str(metric.get_signature()))
+
+
+def bleu_counts(
+    predicted: Sequence[str], references: Sequence[str], *, lowercase: bool = True
+) -> list[list[float]]:
+    """The ten counts of each item that BLEU adds up."""
+    return _counts(_bleu(lowercase=lowercase), predicted, references)
+
+
+def chrf_counts(
+    predicted: Sequence[str], references: Sequence[str], *, lowercase: bool = True
+) -> list[list[float]]:
+    """The eighteen counts of each item that chrF adds up."""
+    return _counts(_chrf(lowercase=lowercase), predicted, references)
+
+
+def _bleu(*, lowercase: bool) -> BLEU:
+    from sacrebleu.metrics.bleu import BLEU
+
+    # `force` only keeps the library from writing a warning into a progress display.
+    return BLEU(lowercase=lowercase, tokenize="13a", force=True)
+
+
+def _chrf(*, lowercase: bool) -> CHRF:
+    from sacrebleu.metrics.chrf import CHRF
+
+    return CHRF(lowercase=lowercase)
+
+
+def _counts(
+    metric: BLEU | CHRF, predicted: Sequence[str], references: Sequence[str]
+) -> list[list[float]]:
+    require_pairs(predicted, references)
+    # The library's own path from texts to counts; it has no public name for it.
+    rows = metric._extract_corpus_statistics(list(predicted), [list(references)])
+    return [[float(count) for count in row] for row in rows]
 
 
 def _without_noise(score: float) -> float:

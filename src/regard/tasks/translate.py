@@ -6,26 +6,38 @@ characters over all characters of the references, WER those of words, both fract
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from regard.core.errors import RegardError
 from regard.data.pair_rows import PairSource
+from regard.tasks import summed_scores
 from regard.tasks.edit_rates import (
+    character_edits,
     character_error_rate,
+    character_rates,
     mean_character_error_rate,
     text_word_error_rate,
+    word_edits,
 )
 from regard.tasks.pair_corpus import source_of
 from regard.tasks.pair_options import PairOptions
 from regard.tasks.pair_task import PairTask
-from regard.tasks.text_scores import bleu, chrf
+from regard.tasks.summed_scores import SummedMetric
+from regard.tasks.text_scores import bleu, bleu_counts, chrf, chrf_counts
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateOptions(PairOptions):
     """As `PairOptions`; there is no embedded corpus, so `pairs` must be given."""
+
+
+def _to_first(
+    statistics: Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]],
+) -> Callable[[Sequence[str], Sequence[Sequence[str]]], Sequence[Sequence[float]]]:
+    """The statistics against the first answer, which is the only one here."""
+    return lambda predicted, answers: statistics(predicted, [choices[0] for choices in answers])
 
 
 class Translate(PairTask):
@@ -39,6 +51,13 @@ class Translate(PairTask):
         "mean_cer": True,
         "wer": True,
         "loss": True,
+    }
+    summed: ClassVar[dict[str, SummedMetric]] = {
+        "bleu": SummedMetric(_to_first(bleu_counts), summed_scores.bleu),
+        "chrf": SummedMetric(_to_first(chrf_counts), summed_scores.chrf),
+        "cer": SummedMetric(_to_first(character_edits), summed_scores.fraction),
+        "mean_cer": SummedMetric(_to_first(character_rates), summed_scores.fraction),
+        "wer": SummedMetric(_to_first(word_edits), summed_scores.fraction),
     }
     groups_answers = False
 

@@ -88,3 +88,15 @@ def three_digits(number: float) -> str:
     if number < 9.995:
         return f"{number:.2f}"
     return f"{number:.1f}" if number < 99.95 else f"{number:.0f}"
+
+
+def duration_text(seconds: float) -> str:
+    """How long a training took, in the unit that suits it.
+
+    >>> [duration_text(seconds) for seconds in (0.25, 48.2, 191.0, 4310.0)]
+    ['250 ms', '48.2 s', '3.2 min', '1.20 h']
+    """
+    if seconds < 100:
+        return seconds_text(seconds)
+    minutes = seconds / 60
+    return f"{minutes:.1f} min" if minutes < 60 else f"{three_digits(minutes / 60)} h"

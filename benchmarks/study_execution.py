@@ -1,0 +1,152 @@
+"""The bars of doing a study's runs: cores kept busy, little time lost between runs, kills survived.
+
+Runs are tiny: a made-up language of a few hundred words, a second or two each, so that whatever an executor
+loses shows. The runs of the two measurements of time are done by one worker a core.
+
+- How busy the cores were: the processor time of all workers, of that of all cores from the first word to
+  the last; starting the workers is counted against the executor, though they compute meanwhile.
+- Lost per run: what the cores had to give, less the seconds of each run's own training and scoring,
+  shared among the runs. Starting workers, reading data, building models and waiting are all in it.
+- Killed: all processes of a study at random moments, by SIGKILL, and started again; beside it the same
+  study left alone. What each run came to must be the same bits, except seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.runs.toy_words import toy_sections, write_words
+
+from benchmarks.measuring import Finding
+from regard.runs.run_folder import RunFolder
+from regard.studies.executor import Failed, Finished, Job
+from regard.studies.processes import Processes
+
+BUSY, LOST = 85.0, 0.5
+MECHANISMS = ("dot", "scaled_dot", "general", "additive")
+GRID_SEEDS, KILLED_SEEDS = 10, 3
+KILLS = 5
+STEPS = 150
+ROOT = Path(__file__).parents[1]
+COMMAND = [sys.executable, "-m", "benchmarks.study_execution"]
+
+
+def study_execution() -> Iterator[Finding]:
+    """A grid of 40 runs, then 12 runs killed and left alone."""
+    with tempfile.TemporaryDirectory(prefix="regard.") as scratch:
+        yield from _grid(Path(scratch) / "grid")
+        yield _killed(Path(scratch))
+
+
+def toy_study(study: Path, *, seeds: int, checkpoint_every: int | None = None) -> list[Job]:
+    """Four mechanisms, each with so many seeds."""
+    study.mkdir(parents=True, exist_ok=True)
+    pairs = study / "words.dict"
+    if not pairs.exists():
+        write_words(pairs)
+    training = {"steps": STEPS, "evaluate_every": 50, "checkpoint_every": checkpoint_every}
+    return [
+        Job(
+            key=f"{mechanism}-{seed}",
+            arm=mechanism,
+            seed=seed,
+            sections=toy_sections(
+                pairs, model={"mechanism": mechanism}, training=training, seed=seed, threads=1
+            ),
+            folder=study / "runs" / f"{mechanism}-{seed}",
+        )
+        for seed in range(seeds)
+        for mechanism in MECHANISMS
+    ]
+
+
+def killed_study(study: Path) -> list[Job]:
+    """Twelve runs that save often enough for a kill to fall between two checkpoints of one run."""
+    return toy_study(study, seeds=KILLED_SEEDS, checkpoint_every=20)
+
+
+def _grid(study: Path) -> Iterator[Finding]:
+    jobs = toy_study(study, seeds=GRID_SEEDS)
+    cores = len(os.sched_getaffinity(0))
+    before, began = _children_seconds(), time.monotonic()
+    events = list(Processes().run(jobs))
+    wall, used = time.monotonic() - began, _children_seconds() - before
+    if failed := [event.reason for event in events if isinstance(event, Failed)]:
+        raise RuntimeError(f"{len(failed)} runs failed: {failed[0]}")
+    own = sum(event.seconds for event in events if isinstance(event, Finished))
+    detail = f"{len(jobs)} runs in {wall:.0f} s on {cores} cores, {own / len(jobs):.2f} s each"
+    yield Finding("cores busy, %", 100 * used / (wall * cores), BUSY, True, detail)
+    yield Finding("lost per run, seconds", (wall * cores - own) / len(jobs), LOST, False)
+
+
+def _children_seconds() -> float:
+    """Processor time of all processes that were started here and have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _killed(scratch: Path) -> Finding:
+    alone, killed = scratch / "alone", scratch / "killed"
+    began = time.monotonic()
+    _start(alone).wait()
+    seconds = time.monotonic() - began
+    chance = random.Random(0)
+    finished: list[int] = []
+    while len(finished) < KILLS:
+        running = _start(killed)
+        # The first seconds of each start are imports, so that a kill mostly meets a training.
+        try:
+            running.wait(timeout=chance.uniform(0.2, 0.6) * seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+        else:
+            break
+        finished.append(sum(job.is_finished for job in killed_study(killed)))
+    _start(killed).wait()
+    jobs = zip(killed_study(alone), killed_study(killed), strict=True)
+    same = [_came_to(one.folder) == _came_to(other.folder) for one, other in jobs]
+    return Finding(
+        f"same bits after {KILLS} kills, runs of {len(same)}",
+        sum(same) if len(finished) == KILLS else 0,
+        len(same),
+        True,
+        f"finished at each kill: {', '.join(map(str, finished))}",
+    )
+
+
+def _start(study: Path) -> subprocess.Popen[bytes]:
+    """The study in processes of their own, which a signal to the group reaches together."""
+    return subprocess.Popen([*COMMAND, str(study)], cwd=ROOT, start_new_session=True)
+
+
+def _came_to(folder: Path) -> dict[str, Any]:
+    """What must not depend on kills; nothing, if there is no record."""
+    run = RunFolder(folder)
+    if not run.record.is_file():
+        return {}
+    record = json.loads(run.record.read_text(encoding="utf-8"))
+    del record["outcome"]["seconds"], record["spec"]["task"]["pairs"]
+    files = [*run.predictions.values(), run.metrics, run.model]
+    return {"record": record, **{file.name: file.read_bytes() for file in files}}
+
+
+def main() -> int:
+    """Do the study of twelve runs in the folder that is named, from wherever it stands."""
+    events = list(Processes().run(killed_study(Path(sys.argv[1]))))
+    return int(any(isinstance(event, Failed) for event in events))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""What `regard study` was asked for, as the sections of a study: a file with flags put over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from regard.core.errors import RegardError
+
+BUDGETS = ("steps", "tokens", "seconds", "operations")
+
+
+def asked_study(
+    name: str | None,
+    *,
+    recipe: str | None,
+    over: Sequence[str],
+    settings: Sequence[str],
+    task_options: dict[str, Any],
+    budget: dict[str, Any],
+    seeds: str | None,
+    learning_rates: str | None,
+    words: dict[str, Any],
+) -> dict[str, Any]:
+    """The sections; `words` are plain keys such as the question. What is None was not asked for."""
+    from regard.cli.run_options import FILE_OPTIONS, full_paths
+    from regard.runs.spec import merged, settings_as_sections
+    from regard.studies.study_files import read_study, shipped_studies
+
+    if name is None and recipe is None:
+        raise RegardError(
+            f"Name a study, one of: {', '.join(shipped_studies())}; or FILE.toml; or make one of a recipe: "
+            "regard study --recipe pronounce-quick --over mechanism=dot,additive"
+        )
+    sections = {} if name is None else read_study(name)
+    if recipe is not None:
+        sections["recipe"] = recipe
+    changes = settings_as_sections(settings)
+    given = {key: value for key, value in budget.items() if value is not None}
+    if given:
+        # A budget on the command line replaces the other, whatever that counts.
+        changes = merged(changes, {"training": {**dict.fromkeys(BUDGETS), **given}})
+    files = {key: value for key, value in task_options.items() if value not in (None, False)}
+    for key in FILE_OPTIONS:
+        if key in files:
+            files[key] = full_paths(files[key])
+    if files:
+        changes = merged(changes, {"task": files})
+    sections = merged(sections, changes)
+    if over:
+        sections["over"] = dict(_choices(text) for text in over)
+        sections.pop("arms", None)
+        sections.pop("baseline", None)
+    if seeds is not None:
+        sections["seeds"] = _seeds(seeds)
+    if learning_rates is not None:
+        sections["learning_rates"] = [_number(rate) for rate in learning_rates.split(",")]
+    return sections | {key: value for key, value in words.items() if value is not None}
+
+
+def _choices(text: str) -> tuple[str, list[Any]]:
+    from regard.core.setting_value import setting_value
+
+    name, equals, values = text.partition("=")
+    if not (name.strip() and equals and values.strip()):
+        raise RegardError(
+            f"--over {text}: write it as OPTION=VALUE,VALUE,…, such as --over mechanism=dot,additive."
+        )
+    return name.strip(), [setting_value(value) for value in values.split(",")]
+
+
+def _seeds(text: str) -> Any:
+    """A number is how many; several are the seeds themselves."""
+    try:
+        found = [int(seed) for seed in text.split(",")]
+    except ValueError as error:
+        raise RegardError(
+            f"--seeds {text}: give how many, such as 5, or which, such as 3,4,5."
+        ) from error
+    return found if "," in text else found[0]
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise RegardError(
+            f"--learning-rates … {text} …: give numbers, such as --learning-rates 1e-3,2e-3."
+        ) from error

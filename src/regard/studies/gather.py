@@ -1,0 +1,263 @@
+"""From the runs of a study to its record: everything that its page shows."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.core.study_record import (
+    ArmRecord,
+    CurvePoint,
+    StudyRecord,
+    StudyRunRecord,
+)
+from regard.runs.evaluations import evaluations
+from regard.runs.predictions import Predictions, read_predictions
+from regard.runs.spec import RunSpec
+from regard.runs.trained import load
+from regard.studies.agreements import Agreements, agreements
+from regard.studies.chosen_runs import (
+    KnownRun,
+    best_rates,
+    by_arm_and_seed,
+    common_seeds,
+    known_runs,
+)
+from regard.studies.disagreements import disagreements
+from regard.studies.headline import headline
+from regard.studies.item_comparison import ItemComparison, compare_on_items
+from regard.studies.pair_verdicts import item_verdicts, seed_verdicts
+from regard.studies.prepared import PreparedStudy
+from regard.studies.seed_comparison import SeedComparison, compare_over_seeds
+from regard.studies.shared_pictures import shared_pictures
+from regard.studies.study_folder import StudyFolder
+from regard.tasks import task_class
+from regard.tasks.pair_task import PairTask
+
+Chosen = Mapping[str, Mapping[int, KnownRun]]
+
+
+def gather(
+    prepared: PreparedStudy,
+    folder: StudyFolder,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+) -> StudyRecord:
+    """Read every run and compare them."""
+    study = prepared.study
+    spec = study.spec_of(study.arms[0], seed=study.seeds[0])
+    task = task_class(spec.task)
+    metric = spec.task_options.metric or next(iter(task.metrics))
+    lower_is_better = task.metrics[metric]
+    tell("reading the runs")
+    runs = known_runs(prepared, folder)
+    part = _part(runs)
+    rates = best_rates(runs, metric=metric, lower_is_better=lower_is_better)
+    chosen = by_arm_and_seed(runs, rates)
+    seeds = common_seeds(chosen)
+    tell("comparing the arms")
+    over_seeds = compare_over_seeds(
+        {
+            arm: {seed: of_arm[seed].score(part, metric) for seed in seeds}
+            for arm, of_arm in chosen.items()
+        },
+        lower_is_better=lower_is_better,
+    )
+    compared = [arm.arm for arm in over_seeds.arms]
+    predictions = {
+        arm: [read_predictions(chosen[arm][seed].folder, part) for seed in seeds]
+        for arm in compared
+    }
+    on_items = _on_items(predictions, task, metric, lower_is_better=lower_is_better)
+    tell("looking at what the arms attend to")
+    agreed = agreements(chosen, folder, part=part)
+    first = {arm: chosen[arm][seeds[0]] for arm in compared}
+    first_written = {arm: of_arm[0] for arm, of_arm in predictions.items()}
+    some = next(iter(first_written.values()), None)
+    return StudyRecord(
+        name=prepared.name,
+        question=study.question or f"Which of {len(study.arms)} arms does best on {spec.task}?",
+        headline=headline(over_seeds, on_items, metric=metric, part=part),
+        task=spec.task,
+        part=part,
+        items=len(some) if some else 0,
+        metric=metric,
+        lower_is_better=lower_is_better,
+        seeds=seeds,
+        budget=_budget(spec),
+        tries=_tries(study.learning_rates),
+        matched=prepared.matched,
+        arms=tuple(
+            _arm(prepared, name, of_arm, seeds, over_seeds, agreed, part=part, rate=rates[name])
+            for name, of_arm in chosen.items()
+        ),
+        runs=tuple(_run(known, metric, part, counts=_counts(known, chosen)) for known in runs),
+        verdicts=(
+            *seed_verdicts(over_seeds),
+            *(item_verdicts(on_items) if on_items is not None else ()),
+        ),
+        disagreements=disagreements(first_written, task=task, metric=metric),
+        pictures=shared_pictures(
+            {arm: load(known.folder.path) for arm, known in first.items()},
+            some.sources if some else (),
+        ),
+        agreement_source=agreed.source,
+        facts=_facts(prepared, runs, seeds),
+    )
+
+
+def _part(runs: Sequence[KnownRun]) -> str:
+    """The test part, unless the data has none."""
+    finished = [known for known in runs if known.state == "finished"]
+    has_test = all("test" in known.record["scores"] for known in finished)
+    return "test" if finished and has_test else "dev"
+
+
+def _on_items(
+    predictions: Mapping[str, Sequence[Predictions]],
+    task: type[PairTask],
+    metric: str,
+    *,
+    lower_is_better: bool,
+) -> ItemComparison | None:
+    """Statistics are added up over the seeds: the answer is about these models together."""
+    if metric not in task.summed or not predictions:
+        return None
+    statistics = {
+        arm: np.sum(
+            [task.item_statistics(metric, one.predicted, one.answers) for one in of_arm], axis=0
+        )
+        for arm, of_arm in predictions.items()
+    }
+    score = task.summed_metric(metric).score
+    return compare_on_items(statistics, score=score, lower_is_better=lower_is_better)
+
+
+def _arm(
+    prepared: PreparedStudy,
+    name: str,
+    runs: Mapping[int, KnownRun],
+    seeds: Sequence[int],
+    over_seeds: SeedComparison,
+    agreed: Agreements,
+    *,
+    part: str,
+    rate: float | None,
+) -> ArmRecord:
+    found = next((arm for arm in over_seeds.arms if arm.arm == name), None)
+    finished = [runs[seed] for seed in seeds if runs[seed].state == "finished"]
+    outcomes = [known.record["outcome"] for known in finished]
+    names = finished[0].record["scores"][part] if finished else {}
+    interval = found.interval if found else None
+    agreement = agreed.arms.get(name)
+    size = prepared.sizes[name]
+    return ArmRecord(
+        name=name,
+        settings=prepared.study.arm(name).changes,
+        is_baseline=name == prepared.study.baseline,
+        mean=found.mean if found else None,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+        scores={one: _mean([known.score(part, one) for known in finished]) for one in names},
+        parameters=size.parameters,
+        operations=_mean([float(outcome["operations"]) for outcome in outcomes]),
+        seconds=_mean([float(outcome["seconds"]) for outcome in outcomes]),
+        peak_bytes=size.peak_bytes,
+        learning_rate=rate,
+        agreement=agreement.mean if agreement else None,
+        agreement_low=agreement.low if agreement else None,
+        agreement_high=agreement.high if agreement else None,
+        trouble="; ".join(
+            f"seed {seed} {runs[seed].state}: {runs[seed].reason}"
+            for seed in runs
+            if runs[seed].state != "finished"
+        ),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else 0.0
+
+
+def _counts(known: KnownRun, chosen: Chosen) -> bool:
+    return chosen[known.run.arm].get(known.run.seed) is known
+
+
+def _run(known: KnownRun, metric: str, part: str, *, counts: bool) -> StudyRunRecord:
+    outcome: dict[str, Any] = known.record.get("outcome", {})
+    scores: dict[str, dict[str, float]] = known.record.get("scores", {})
+    curve = evaluations(known.folder) if known.state == "finished" else []
+    return StudyRunRecord(
+        arm=known.run.arm,
+        seed=known.run.seed,
+        learning_rate=known.run.learning_rate,
+        key=known.run.key,
+        state=known.state,
+        counts=counts,
+        reason=known.reason,
+        scores=_finite(scores.get(part, {})),
+        dev_scores=_finite(scores.get("dev", {})),
+        steps=int(outcome.get("steps", 0)),
+        seconds=float(outcome.get("seconds", 0.0)),
+        curve=tuple(
+            CurvePoint(
+                step=point.step,
+                tokens=point.tokens,
+                operations=float(point.operations),
+                seconds=point.seconds,
+                score=score,
+            )
+            for point in curve
+            if (score := point.scores.get(metric)) is not None and math.isfinite(score)
+        ),
+    )
+
+
+def _finite(scores: Mapping[str, float | None]) -> dict[str, float]:
+    return {
+        name: score for name, score in scores.items() if score is not None and math.isfinite(score)
+    }
+
+
+def _budget(spec: RunSpec) -> str:
+    units = {"steps": "steps", "tokens": "tokens", "seconds": "seconds", "operations": "operations"}
+    given = [
+        f"{limit:,.4g} {units[name]}" if isinstance(limit, float) else f"{limit:,} {units[name]}"
+        for name, limit in spec.training.budget._asdict().items()
+        if limit is not None
+    ]
+    return f"Every run had {' or '.join(given)}."
+
+
+def _tries(rates: Sequence[float]) -> str:
+    if not rates:
+        return "Every arm had one try, with the learning rate of the recipe."
+    listed = ", ".join(f"{rate:g}" for rate in rates)
+    return (
+        f"Every arm had {len(rates)} tries with each seed, one for each learning rate ({listed}); the rate "
+        "with the best mean on dev counts."
+    )
+
+
+def _facts(
+    prepared: PreparedStudy, runs: Sequence[KnownRun], seeds: Sequence[int]
+) -> dict[str, str]:
+    facts = {
+        "command": prepared.command,
+        "seeds": ", ".join(map(str, seeds)),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+    }
+    record = next((known.record for known in runs if known.state == "finished"), None)
+    if record is not None:
+        facts["versions"] = ", ".join(f"{name} {told}" for name, told in record["versions"].items())
+        facts["data"] = ", ".join(f"{name} {told}" for name, told in record["data"].items())
+        facts["threads"] = f"{record['threads']} a run"
+        signatures = record.get("signatures", {})
+        if signatures:
+            facts["metrics"] = ", ".join(f"{name}: {told}" for name, told in signatures.items())
+    return facts

@@ -1,0 +1,180 @@
+"""The table of a study's arms: scores drawn on one axis, then the figures, the best arm first.
+
+On a narrow screen a row becomes a card; each figure then carries its heading with it.
+"""
+
+from __future__ import annotations
+
+from regard.core.study_record import ArmRecord, StudyRecord
+from regard.views.chart_scale import Scale
+from regard.views.cost_measures import MEASURES
+from regard.views.dot_row import HEIGHT, dot_row, grid_lines, row_picture, shared_scale, tick_row
+from regard.views.markup import Markup, element, joined
+from regard.views.study_arms import (
+    arm_class,
+    arm_label,
+    arm_number,
+    baseline_of,
+    interval_text,
+    ranked,
+    score_decimals,
+    score_text,
+    seed_scores,
+)
+from regard.views.verdict_mark import verdict_against, verdict_mark
+
+AXIS_HEIGHT = 26.0
+
+
+def arm_table(record: StudyRecord) -> Markup:
+    """All arms; one without a score says what went wrong."""
+    scale = score_scale(record)
+    columns = _columns(record)
+    headings = [
+        element("th", "arm", scope="col"),
+        element("th", _axis(record, scale), scope="col", class_="drawn-cell"),
+        *(
+            element("th", heading, scope="col", title=title, class_=_class(heading, record))
+            for heading, title in columns
+        ),
+    ]
+    rows = [
+        _row(record, arm, scale, columns) if arm.mean is not None else _failed(arm, record, columns)
+        for arm in ranked(record)
+    ]
+    return element(
+        "table",
+        element("thead", element("tr", *headings)),
+        element("tbody", *rows),
+        class_="cards arms",
+    )
+
+
+def score_scale(
+    record: StudyRecord, *, start: float | None = None, end: float | None = None
+) -> Scale | None:
+    """The axis of the scores that all arms share; None where no arm has one."""
+    dots = [score for arm in record.arms for _, score in seed_scores(record, arm.name)]
+    dots += [arm.mean for arm in record.arms if arm.mean is not None]
+    intervals = [(arm.low, arm.high) for arm in record.arms]
+    if start is None or end is None:
+        return shared_scale(dots, intervals)
+    return shared_scale(dots, intervals, start=start, end=end)
+
+
+def score_marks(record: StudyRecord, arm: ArmRecord, scale: Scale, *, middle: float) -> Markup:
+    """The row of one arm: a dot a seed, the mean and its interval."""
+    decimals = score_decimals(record)
+    dots = [
+        (f"{arm.name}, seed {seed}: {score_text(score, decimals=decimals)}", score)
+        for seed, score in seed_scores(record, arm.name)
+    ]
+    marks = dot_row(scale, middle=middle, mean=arm.mean, low=arm.low, high=arm.high, dots=dots)
+    return element(
+        "g", marks, class_=arm_class(record, arm.name), data_arm=arm_number(record, arm.name)
+    )
+
+
+def _columns(record: StudyRecord) -> list[tuple[str, str]]:
+    """Headings and what they mean, without the name and the chart."""
+    found = [(record.metric, f"mean over seeds on {record.part}, with its 95 % interval")]
+    if baseline_of(record) and len(record.arms) > 1:
+        found.append(("against baseline", "of the method, over seeds"))
+    found += [(name, f"mean over seeds on {record.part}") for name in _other_scores(record)]
+    if any(arm.agreement is not None for arm in record.arms):
+        found.append(("agreement", "of the attention with known alignments"))
+    found += [(measure.name, measure.meaning) for measure in MEASURES]
+    if any(arm.learning_rate is not None for arm in record.arms):
+        found.append(("learning rate", "the one that counts"))
+    return found
+
+
+def _other_scores(record: StudyRecord) -> list[str]:
+    names = dict.fromkeys(name for arm in record.arms for name in arm.scores)
+    return [name for name in names if name != record.metric]
+
+
+def _axis(record: StudyRecord, scale: Scale | None) -> Markup:
+    better = "lower is better" if record.lower_is_better else "higher is better"
+    words = element("span", f"{record.metric}, {better}", class_="axis-name")
+    if scale is None:
+        return words
+    return joined(words, row_picture(tick_row(scale, below=AXIS_HEIGHT - 6), height=AXIS_HEIGHT))
+
+
+def _row(
+    record: StudyRecord, arm: ArmRecord, scale: Scale | None, columns: list[tuple[str, str]]
+) -> Markup:
+    decimals, baseline = score_decimals(record), baseline_of(record)
+    drawn = Markup("")
+    if scale is not None:
+        written = f"{arm.name}: {record.metric} {score_text(arm.mean, decimals=decimals)}"
+        within = interval_text(arm.low, arm.high, decimals=decimals)
+        drawn = row_picture(
+            grid_lines(scale, top=0.0, bottom=HEIGHT, at=baseline.mean if baseline else None),
+            score_marks(record, arm, scale, middle=HEIGHT / 2),
+            aria_label=f"{written}, 95 % interval {within}" if within else written,
+        )
+    figures = _figures(record, arm)
+    cells = [
+        element("td", figures[heading], data_label=heading, class_=_class(heading, record))
+        for heading, _ in columns
+    ]
+    return element(
+        "tr",
+        _name(record, arm),
+        element("td", drawn, class_="drawn-cell"),
+        *cells,
+        class_="baseline" if arm.is_baseline else None,
+    )
+
+
+def _class(heading: str, record: StudyRecord) -> str | None:
+    if heading == record.metric:
+        return "score"
+    return "verdict-cell" if heading == "against baseline" else None
+
+
+def _figures(record: StudyRecord, arm: ArmRecord) -> dict[str, Markup]:
+    decimals = score_decimals(record)
+    within = interval_text(arm.low, arm.high, decimals=decimals)
+    found = {
+        record.metric: joined(
+            element("b", score_text(arm.mean, decimals=decimals)),
+            " ",
+            element("small", within or "no interval"),
+        ),
+        "against baseline": joined("–")
+        if arm.is_baseline
+        else verdict_mark(verdict_against(record, arm.name)),
+        "agreement": joined("–" if arm.agreement is None else f"{100 * arm.agreement:.0f} %"),
+        "learning rate": joined("–" if arm.learning_rate is None else f"{arm.learning_rate:g}"),
+    }
+    for name in _other_scores(record):
+        score = arm.scores.get(name)
+        found[name] = joined("–" if score is None else f"{score:.4g}".replace("-", "−"))
+    for measure in MEASURES:
+        found[measure.name] = joined(measure.text(arm))
+    return found
+
+
+def _name(record: StudyRecord, arm: ArmRecord) -> Markup:
+    tag = element("span", "baseline", class_="tag") if arm.is_baseline else Markup("")
+    note = element("small", arm.trouble, class_="trouble") if arm.trouble else Markup("")
+    return element("th", arm_label(record, arm.name), tag, note, scope="row")
+
+
+def _failed(arm: ArmRecord, record: StudyRecord, columns: list[tuple[str, str]]) -> Markup:
+    tag = element("span", "baseline", class_="tag") if arm.is_baseline else Markup("")
+    return element(
+        "tr",
+        element("th", arm_label(record, arm.name), tag, scope="row"),
+        element(
+            "td",
+            element("b", "✗ no score"),
+            f": {arm.trouble}" if arm.trouble else "",
+            colspan=len(columns) + 1,
+            class_="trouble",
+        ),
+        class_="failed-arm",
+    )
