@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from regard.runs.spec import Sections
@@ -84,6 +84,7 @@ class Failed(NamedTuple):
 Event = Started | Progressed | Finished | Failed
 
 
+@runtime_checkable
 class Executor(Protocol):
     """Does jobs, somewhere."""
 

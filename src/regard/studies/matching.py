@@ -1,7 +1,8 @@
 """Arms made as large as the baseline: widths solved for, and what mismatch is left.
 
-A recurrent model's hidden width and a Transformer's model width are found by halving, since parameters
-only grow with them; a Transformer's feed-forward width then closes what is left of the gap.
+The main width is found by halving, since parameters only grow with it: the hidden width of a recurrent
+model, the model width of a Transformer. A width that counts for less then closes what is left of the gap:
+that of the embeddings, or of the feed-forward layers.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ def _matched(spec: RunSpec, vocabularies: PairVocabularies, wanted: int) -> RunS
 
     main = MAIN_WIDTH[spec.model]
     if spec.model == "recurrent":
-        return closest(lambda width: _with(spec, **{main: width}))
+        # Each direction of the encoder has half of the hidden width.
+        wide = closest(lambda units: _with(spec, **{main: 2 * units}))
+        return closest(lambda width: _with(wide, embedding_dim=width))
     unit = WIDTH_OF_A_HEAD * int(option_of(spec, "num_heads"))
     ratio = option_of(spec, "feed_forward_dim") or FEED_FORWARD_TIMES * option_of(spec, main)
     ratio /= option_of(spec, main)

@@ -1,0 +1,178 @@
+"""A whole study of tiny runs: the record says what the runs did, and going on adds only what is missing."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runs.toy_words import write_words
+
+from regard.core.errors import RegardError
+from regard.core.study_record import StudyRecord
+from regard.runs.predictions import read_predictions
+from regard.runs.run_folder import RunFolder
+from regard.studies.executor import Event, Failed, Finished
+from regard.studies.prepared import PreparedStudy
+from regard.studies.processes import Processes
+from regard.studies.study import compared, run_study
+from regard.studies.study_folder import StudyFolder
+from regard.studies.study_spec import StudySpec
+from regard.tasks.pronounce import Pronounce
+
+TINY = {"embedding_dim": 4, "hidden_dim": 8}
+TRAINING = {"steps": 6, "evaluate_every": 3, "warmup_steps": 1}
+
+
+def tiny(folder: Path, **sections: Any) -> StudySpec:
+    pairs = folder / "words.dict"
+    if not pairs.exists():
+        write_words(pairs, count=160)
+    task = {"pairs": str(pairs), "dev_share": 0.2, "test_share": 0.2, "beam_size": 1}
+    asked = {
+        "recipe": "pronounce-quick",
+        "over": {"mechanism": ["dot", "none"]},
+        "model": TINY,
+        "task": task,
+        "training": TRAINING,
+        "seeds": 2,
+    }
+    return StudySpec.from_sections({**asked, **sections})
+
+
+def run(study: StudySpec, folder: Path) -> tuple[StudyRecord, list[Event]]:
+    events: list[Event] = []
+    record = run_study(study, folder, executor=Processes(workers=1), watch=events.append)
+    return record, events
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("studies")
+
+
+@pytest.fixture(scope="module")
+def record(place: Path) -> StudyRecord:
+    return run(tiny(place), place / "study")[0]
+
+
+def test_scores_are_those_of_the_runs(record: StudyRecord, place: Path) -> None:
+    assert [arm.name for arm in record.arms] == ["dot", "none"]
+    assert record.seeds == (0, 1)
+    for arm in record.arms:
+        runs = record.runs_of(arm.name)
+        held = [RunFolder(place / "study/runs" / one.key) for one in runs]
+        scores = [json.loads(one.record.read_text())["scores"]["test"]["wer"] for one in held]
+        assert arm.mean == pytest.approx(sum(scores) / 2)
+        assert [one.scores["wer"] for one in runs] == scores
+        assert [point.step for point in runs[0].curve] == [3, 6]
+        assert runs[0].curve[-1].operations > runs[0].curve[0].operations > 0
+        assert arm.operations > 0
+        assert arm.peak_bytes > 4 * arm.parameters
+    assert record.arms[0].is_baseline
+
+
+def test_two_seeds_make_no_claim_about_methods(record: StudyRecord) -> None:
+    methods = [pair for pair in record.verdicts if pair.holds_for == "method"]
+    assert [pair.verdict for pair in methods] == ["these runs only"]
+    models = [pair for pair in record.verdicts if pair.holds_for == "models"]
+    assert len(models) == 1
+    assert "a claim about the methods takes 5 seeds" in " ".join(record.headline)
+
+
+def test_items_are_compared_by_what_was_written(record: StudyRecord, place: Path) -> None:
+    (pair,) = [pair for pair in record.verdicts if pair.holds_for == "models"]
+    rates = {}
+    for arm in ("dot", "none"):
+        sums = 0
+        for one in record.runs_of(arm):
+            written = read_predictions(RunFolder(place / "study/runs" / one.key))
+            assert len(written) == record.items
+            sums = sums + Pronounce.item_statistics("wer", written.predicted, written.answers).sum(
+                axis=0
+            )
+        rates[arm] = 100 * sums[0] / sums[1]
+    assert pair.difference == pytest.approx(rates["dot"] - rates["none"])
+
+
+def test_pictures_are_of_arms_with_attention(record: StudyRecord) -> None:
+    assert record.pictures
+    assert all(set(picture.alignments) == {"dot"} for picture in record.pictures)
+
+
+def test_the_record_is_kept_and_can_be_read(record: StudyRecord, place: Path) -> None:
+    text = (place / "study/record.json").read_text()
+    assert StudyRecord.from_json(text) == record
+
+
+def test_going_on_adds_only_what_is_missing(record: StudyRecord, place: Path) -> None:
+    more, events = run(tiny(place, seeds=3), place / "study")
+    trained = [event.job.seed for event in events if isinstance(event, Finished) and event.seconds]
+    assert trained == [2, 2]
+    assert more.seeds == (0, 1, 2)
+    before = {one.key: one for one in record.runs}
+    assert all(before.get(one.key, one) == one for one in more.runs)
+
+
+def test_a_failed_arm_is_told_and_the_rest_goes_on(place: Path) -> None:
+    # A learning rate with which the loss is soon no number.
+    arms = [
+        {"name": "sound", "set": []},
+        {"name": "wild", "set": ["training.learning_rate=1e30", "training.clip_norm=none"]},
+    ]
+    study = tiny(place, over={}, arms=arms, seeds=2)
+    found, events = run(study, place / "wild")
+    failed = [event for event in events if isinstance(event, Failed)]
+    assert {event.job.arm for event in failed} == {"wild"}
+    assert found.arm("sound").mean is not None
+    assert found.arm("wild").mean is None
+    assert "seed 0 failed: " in found.arm("wild").trouble
+    assert found.verdicts == ()
+
+
+def test_every_arm_has_the_same_tries_and_dev_decides(place: Path) -> None:
+    found, _ = run(tiny(place, learning_rates=[1e-6, 1e-2], seeds=1), place / "rates")
+    assert len(found.runs) == 4
+    for arm in found.arms:
+        tries = [one for one in found.runs if one.arm == arm.name]
+        best = min(tries, key=lambda one: one.dev_scores["wer"])
+        (counting,) = found.runs_of(arm.name)
+        assert counting.dev_scores["wer"] == best.dev_scores["wer"]
+        assert arm.learning_rate == counting.learning_rate
+    assert "2 tries" in found.tries
+
+
+def test_a_study_can_be_compared_before_it_is_finished(record: StudyRecord, place: Path) -> None:
+    folder = StudyFolder(place / "study")
+    prepared = PreparedStudy.read(folder)
+    asked = tiny(place, seeds=5)
+    more = PreparedStudy(
+        name="more",
+        study=asked,
+        sizes=prepared.sizes,
+        matched="",
+        command="",
+        plugins=(),
+    )
+    found = compared(more, folder)
+    assert set(found.seeds) <= {0, 1, 2}
+    assert {one.state for one in found.runs} == {"finished", "missing"}
+    assert all(math.isfinite(arm.mean or 0) for arm in found.arms)
+
+
+def test_other_folders_are_left_alone(place: Path) -> None:
+    other = place / "other"
+    other.mkdir()
+    (other / "precious.txt").write_text("mine")
+    with pytest.raises(RegardError, match="holds other things than a study"):
+        run(tiny(place), other)
+    assert [path.name for path in other.iterdir()] == ["precious.txt"]
+
+
+def test_an_arm_that_cannot_be_built_is_named_before_anything_is_trained(place: Path) -> None:
+    study = tiny(place, over={"mechanism": ["dot", "nonsense"]})
+    with pytest.raises(RegardError, match="In the arm 'nonsense'"):
+        run(study, place / "nonsense")
+    assert not (place / "nonsense").exists()
