@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regard.costs.calibration import Calibration, this_machine
-from regard.costs.in_context import GROUPS
+from regard.costs.in_context import NO_FACTORS
 from regard.costs.log_table import LogTable
 from regard.costs.operator_subjects import GRIDS
 from regard.costs.overhead import NO_OVERHEADS
@@ -21,6 +21,6 @@ def made_up_calibration(seconds: float = SECONDS) -> Calibration:
             for kind, count in dimensions.items()
         },
         overheads=NO_OVERHEADS,
-        factors=dict.fromkeys(GROUPS, 1.0),
+        factors=NO_FACTORS,
         took_seconds=0.0,
     )

@@ -25,7 +25,7 @@ import torch
 from regard.core.errors import RegardError
 from regard.core.whole_file import write_whole
 from regard.costs.attention_workloads import Example
-from regard.costs.in_context import EXAMPLES, GROUPS, found_factors, group_of
+from regard.costs.in_context import EXAMPLES, NO_FACTORS, Factors, found_factors, group_of
 from regard.costs.layer_workloads import LayerExample
 from regard.costs.log_table import LogTable, Sizes
 from regard.costs.measurement import quickest_seconds
@@ -34,7 +34,7 @@ from regard.costs.overhead import NO_OVERHEADS, TINY_EXAMPLES, Overheads, found_
 from regard.costs.trace import Trace
 from regard.costs.workload import Run
 
-FORMAT = 7
+FORMAT = 9
 FEWEST_PASSES = 2
 ENOUGH_SECONDS = 25.0
 TOLD_EVERY = 50
@@ -53,13 +53,13 @@ class Subject(NamedTuple):
 class Calibration:
     """Seconds by kind of work, and of calling operators beside their work.
 
-    `factors` are by how much a group of operators takes longer in real work than by itself.
+    `factors` are by how much operators take longer in real work than alone.
     """
 
     machine: dict[str, Any]
     tables: dict[str, LogTable]
     overheads: Overheads
-    factors: dict[str, float]
+    factors: Factors
     took_seconds: float
 
     def as_json(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Calibration:
             machine=dict(held["machine"]),
             tables={kind: LogTable.from_json(table) for kind, table in held["tables"].items()},
             overheads=Overheads(**held["overheads"]),
-            factors={group: float(held["factors"][group]) for group in GROUPS},
+            factors={mode: dict(held["factors"][mode]) for mode in NO_FACTORS},
             took_seconds=float(held["took_seconds"]),
         )
 
@@ -91,14 +91,10 @@ class Calibration:
             if call.kind != "view":
                 found[call.kind] += times * self.tables[call.kind].at(call.sizes)
         found["view"] += self.overheads.seconds(trace)
-        return {kind: self.factors[group_of(kind)] * spent for kind, spent in found.items()}
-
-    def by_group(self, trace: Trace) -> dict[str, float]:
-        """The same by group of kinds."""
-        found = dict.fromkeys(GROUPS, 0.0)
-        for kind, spent in self.by_kind(trace).items():
-            found[group_of(kind)] += spent
-        return found
+        factors = self.factors.get(trace.mode, {})
+        return {
+            kind: factors.get(group_of(kind) or "", 1.0) * spent for kind, spent in found.items()
+        }
 
 
 def this_machine() -> dict[str, Any]:
@@ -141,7 +137,7 @@ def calibrate(tell: Callable[[str, float], None] = lambda _what, _share: None) -
         machine=this_machine(),
         tables=tables,
         overheads=NO_OVERHEADS,
-        factors=dict.fromkeys(GROUPS, 1.0),
+        factors=NO_FACTORS,
         took_seconds=0.0,
     )
     overheads = found_overheads(
@@ -149,7 +145,7 @@ def calibrate(tell: Callable[[str, float], None] = lambda _what, _share: None) -
         lambda traced: sum(alone.by_kind(traced).values()),
     )
     called = replace(alone, overheads=overheads)
-    factors = found_factors({example: shortest[example] for example in EXAMPLES}, called.by_group)
+    factors = found_factors({example: shortest[example] for example in EXAMPLES}, called.by_kind)
     return replace(called, factors=factors, took_seconds=time.monotonic() - began)
 
 

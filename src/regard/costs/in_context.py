@@ -1,8 +1,10 @@
 """How much longer operators take inside real work than alone in a loop.
 
 Alone, an operator finds its numbers in the cache and its memory at hand; inside a mechanism others
-have been there meanwhile. Real calls of middling length, traced and run, give one factor for each group of
-operators: the factors, near 1, that make the relative errors smallest.
+have been there meanwhile, the more so in training, where what is kept for the way back takes fresh memory.
+Real calls of middling length, traced and run, give factors for products and for what moves numbers: those,
+near 1, that make the relative errors smallest. Fused operators do all their work in one call, and a
+decoded token's numbers are few: they have none.
 """
 
 from __future__ import annotations
@@ -14,18 +16,19 @@ import numpy as np
 from regard.core.cost import AttentionShape
 from regard.costs.attention_workloads import Example
 from regard.costs.trace import Trace, trace
-from regard.costs.workload import MODES
+from regard.costs.workload import Mode
 
-GROUPS = ("fused", "products", "moving", "calls")
-FUSED = (
+GROUPS = ("products", "moving")
+ALONE = (
     *("attention", "attention_backward", "causal_attention", "causal_attention_backward"),
-    *("recurrent", "recurrent_backward"),
+    *("recurrent", "recurrent_backward", "convolution", "convolution_backward", "view"),
 )
 MECHANISMS_SHOWN = (
-    *("scaled_dot", "general", "location", "window", "synthesizer_dense"),
+    *("general", "location", "window", "synthesizer_dense"),
     *("elu", "taylor", "random_features", "retention", "delta"),
 )
 PAST_ONLY = ("retention", "delta")
+SHOWN: tuple[Mode, ...] = ("forward", "train")
 SHAPES = tuple(
     AttentionShape(
         batch_size=batch,
@@ -42,33 +45,49 @@ EXAMPLES = tuple(
     Example(name, shape, mode)
     for name in MECHANISMS_SHOWN
     for shape in SHAPES
-    for mode in MODES[:2]
+    for mode in SHOWN
     if shape.causal or name not in PAST_ONLY
 )
 # How strongly the factors are held near 1, in units of one example's squared relative error.
 HELD = 0.5
+LEAST = 0.5
+
+Factors = dict[str, dict[str, float]]
+"""By mode, then by group."""
+
+NO_FACTORS: Factors = {mode: dict.fromkeys(GROUPS, 1.0) for mode in SHOWN}
 
 
-def group_of(kind: str) -> str:
-    """Which factor a kind of operator has."""
-    if kind in FUSED:
-        return "fused"
-    if kind in ("product", "solve", "convolution", "convolution_backward"):
-        return "products"
-    return "calls" if kind == "view" else "moving"
+def group_of(kind: str) -> str | None:
+    """Which factor a kind of operator has, if any."""
+    if kind in ALONE:
+        return None
+    return "products" if kind in ("product", "solve") else "moving"
 
 
 def found_factors(
-    spent: Mapping[Example, float], seconds_by_group: Callable[[Trace], dict[str, float]]
+    spent: Mapping[Example, float], seconds_by_kind: Callable[[Trace], dict[str, float]]
+) -> Factors:
+    """The factors; `seconds_by_kind` is what a trace takes with all of them 1."""
+    return {mode: _of_mode(mode, spent, seconds_by_kind) for mode in SHOWN}
+
+
+def _of_mode(
+    mode: Mode,
+    spent: Mapping[Example, float],
+    seconds_by_kind: Callable[[Trace], dict[str, float]],
 ) -> dict[str, float]:
-    """The factors; `seconds_by_group` is what a trace takes with all of them 1."""
-    rows = []
+    shares, left_over = [], []
     for example, seconds in spent.items():
-        parts = seconds_by_group(trace(example.workload()))
-        rows.append([parts[group] / seconds for group in GROUPS])
-    shares = np.array(rows)
+        if example.mode != mode:
+            continue
+        parts = dict.fromkeys((*GROUPS, None), 0.0)
+        for kind, taken in seconds_by_kind(trace(example.workload())).items():
+            parts[group_of(kind)] += taken / seconds
+        shares.append([parts[group] for group in GROUPS])
+        left_over.append(1.0 - parts[None])
     held = np.sqrt(HELD) * np.eye(len(GROUPS))
-    left = np.vstack([shares, held])
-    right = np.concatenate([np.ones(len(shares)), held.sum(axis=1)])
+    left = np.vstack([np.array(shares), held])
+    right = np.concatenate([np.array(left_over), held.sum(axis=1)])
     found, *_ = np.linalg.lstsq(left, right, rcond=None)
-    return dict(zip(GROUPS, (float(max(0.3, factor)) for factor in found), strict=True))
+    return dict(zip(GROUPS, (float(max(LEAST, factor)) for factor in found), strict=True))

@@ -60,7 +60,8 @@ KINDS: dict[str, tuple[str, ...]] = {
     "layer_norm_backward": ("native_layer_norm_backward",),
     "cumulate": ("cumsum", "logcumsumexp", "cummax"),
     "gather": ("index_select", "embedding"),
-    "pick": ("index", "gather", "take_along_dim"),
+    "pick": ("gather", "take_along_dim"),
+    "index": ("index",),
     "remainder": ("remainder", "fmod", "floor_divide"),
     "scatter": (
         *("embedding_dense_backward", "index_add", "index_put", "_index_put_impl", "scatter_add"),

@@ -231,10 +231,16 @@ def _gather(moved: int) -> Run:
 
 
 def _pick(moved: int) -> Run:
-    # Numbers one by one, each by an index of its own of eight bytes.
-    x = _rows(moved // 16)
-    index = torch.randint(x.shape[-1], x.shape)
-    return lambda: x.gather(-1, index)
+    # Numbers one by one, each by an index of its own, as where a row of states is taken for each query.
+    x = _rows(moved // 8)
+    index = torch.randint(len(x), (len(x), 1)).expand_as(x)
+    return lambda: x.gather(0, index)
+
+
+def _index(moved: int) -> Run:
+    x = _rows(moved // 8)
+    rows, columns = torch.arange(len(x))[:, None], torch.arange(x.shape[1])
+    return lambda: x[rows, columns]
 
 
 def _remainder(moved: int) -> Run:
@@ -289,6 +295,7 @@ _MOVERS: dict[str, Callable[[int], Run]] = {
     "reduce_first": lambda moved: _reduction(moved, 0),
     "gather": _gather,
     "pick": _pick,
+    "index": _index,
     "remainder": _remainder,
     "scatter": _scatter,
     "random": _random,
