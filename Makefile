@@ -18,9 +18,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 install: $(INSTALLED)  ## make .venv, with everything in it
 
-demo: $(INSTALLED)  ## write build/demo.html, a page to open
-	mkdir -p build
-	$(BIN)/regard demo --out build/demo.html
+demo: $(INSTALLED)  ## compare four mechanisms on embedded data, and write build/demo/page.html
+	$(BIN)/regard study first-look --out build/demo
 
 # Each worker keeps torch to one thread (tests/conftest.py); more than four only cost memory.
 test: $(INSTALLED)  ## run every test

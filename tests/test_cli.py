@@ -13,7 +13,7 @@ import pytest
 from tests.command_line import exit_code
 
 import regard
-from regard.cli import demo_verb
+from regard.cli import survey_verb
 from regard.cli.main import VERBS, Verb, main
 from regard.core.errors import RegardError
 from regard.core.records import CheckRecord, MechanismRecord, Survey
@@ -59,7 +59,7 @@ def test_a_mistyped_verb_is_told_the_nearest(capsys: pytest.CaptureFixture[str])
     [
         (["list", "--jsno"], "--jsno"),
         (["check"], "TARGET"),
-        (["demo", "--only"], "--only"),
+        (["survey", "--only"], "--only"),
     ],
 )
 def test_a_mistake_in_an_option_looks_like_any_other(
@@ -74,7 +74,7 @@ def test_a_mistake_in_an_option_looks_like_any_other(
     assert shown.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("verb", [["check", "dot"], ["demo"]])
+@pytest.mark.parametrize("verb", [["check", "dot"], ["survey"]])
 @pytest.mark.parametrize("seed", ["-1", str(2**63), "1.5", "many"])
 def test_a_seed_out_of_range_is_refused(
     verb: list[str], seed: str, capsys: pytest.CaptureFixture[str]
@@ -95,12 +95,12 @@ def test_a_seed_at_either_end_is_taken(seed: int, capsys: pytest.CaptureFixture[
 
 @pytest.fixture
 def no_survey(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The current folder of a demo that must be refused before any work is done."""
+    """The current folder of a survey that must be refused before any work is done."""
 
     def work(**given: object) -> None:
         raise AssertionError("the survey was begun")
 
-    monkeypatch.setattr(demo_verb, "_survey", work)
+    monkeypatch.setattr(survey_verb, "_survey", work)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -116,12 +116,12 @@ def no_survey(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         (["--sentence", "a \udcff rose"], r"'a \udcff rose' has bytes at letter 3"),
     ],
 )
-def test_what_a_demo_cannot_do_is_refused_before_the_work(
+def test_what_a_survey_cannot_do_is_refused_before_the_work(
     arguments: list[str], complaint: str, no_survey: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     os.mkfifo(no_survey / "pipe")
     (no_survey / "file").write_text("")
-    assert exit_code(["demo", *arguments]) == 2
+    assert exit_code(["survey", *arguments]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("error: ")
     assert complaint in shown
@@ -148,7 +148,7 @@ def test_one_is_counted_in_the_singular() -> None:
         costs=(),
     )
     one = Survey(version="1", seed=0, tokens=("a",), num_heads=8, mechanisms=(mechanism,))
-    assert demo_verb.summary(one, path=Path("page.html")).splitlines() == [
+    assert survey_verb.summary(one, path=Path("page.html")).splitlines() == [
         "page.html",
         "1 mechanism reads 1 word",
         "1 check passed, 0 failed",

@@ -49,9 +49,9 @@ def table() -> Survey:
 
 
 def run(*arguments: str) -> int | str | None:
-    """The exit code of `regard demo`."""
+    """The exit code of `regard survey`."""
     try:
-        main(["demo", *arguments])
+        main(["survey", *arguments])
     except SystemExit as stop:
         return stop.code
     return 0
@@ -132,7 +132,7 @@ def test_json_round_trip(two: Survey) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"mechanisms": [{}], "tokens": []}'])
 def test_other_json_is_refused(text: str) -> None:
-    with pytest.raises(RegardError, match=r"not a survey .* `regard demo --json`"):
+    with pytest.raises(RegardError, match=r"not a survey .* `regard survey --json`"):
         Survey.from_json(text)
 
 
@@ -156,7 +156,7 @@ def test_sentences_are_bounded(sentence: str, message: str) -> None:
 
 
 def test_the_verb_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = tmp_path / "new" / "demo.html"
+    page = tmp_path / "new" / "survey.html"
     options = [f"--only={name}" for name in TWO]
     assert run(f"--out={page}", *options, "--sentence=a rose <script> is a rose") == 0
     shown = capsys.readouterr()
@@ -187,7 +187,7 @@ def test_the_verb_prints_records(tmp_path: Path, capsys: pytest.CaptureFixture[s
     [
         (["--only=dleta"], "Unknown mechanism 'dleta'. Did you mean 'delta'?"),
         (["--sentence="], "The sentence has 0 words"),
-        (["--out=."], "'.' is a folder; give the path of a file, such as demo.html."),
+        (["--out=."], "'.' is a folder; give the path of a file, such as survey.html."),
     ],
 )
 def test_mistakes_are_told_before_the_work(
@@ -195,6 +195,6 @@ def test_mistakes_are_told_before_the_work(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RegardError) as refusal:
-        run_verb("demo", arguments)
+        run_verb("survey", arguments)
     assert str(refusal.value).startswith(message)
     assert list(tmp_path.iterdir()) == []

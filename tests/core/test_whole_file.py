@@ -22,7 +22,7 @@ def test_the_folder_is_made_and_nothing_else_is_left(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_refused_with_an_example(tmp_path: Path) -> None:
-    with pytest.raises(RegardError, match=r"is a folder; give the path of a file, such as .*demo"):
+    with pytest.raises(RegardError, match=r"is a folder; give the path of a file, such as .*page"):
         write_whole(tmp_path, "text")
 
 

@@ -29,17 +29,17 @@ VERBS: dict[str, Verb] = {
     "study": Verb(
         module="regard.cli.study_verb",
         help="Compare arms on equal terms, over seeds, and write a page with the verdict.",
-        example="regard study --recipe pronounce-quick --over mechanism=dot,additive --seeds 5",
+        example="regard study --recipe pronounce-quick --over cell=lstm,gru",
     ),
     "report": Verb(
         module="regard.cli.report_verb",
         help="Compare the runs of a study anew, and draw its page again.",
         example="regard report studies/scores --out scores.html",
     ),
-    "demo": Verb(
-        module="regard.cli.demo_verb",
+    "survey": Verb(
+        module="regard.cli.survey_verb",
         help="Write one page that shows every mechanism: what it reads, costs and fulfils.",
-        example='regard demo --sentence "a rose is a rose is a rose"',
+        example='regard survey --sentence "a rose is a rose is a rose"',
     ),
     "train": Verb(
         module="regard.cli.train_verb",

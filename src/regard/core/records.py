@@ -109,7 +109,7 @@ class Survey:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RegardError(
                 f"The text is not a survey ({type(error).__name__}: {error}). "
-                "Make one with `regard demo --json`."
+                "Make one with `regard survey --json`."
             ) from error
 
 

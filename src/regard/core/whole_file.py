@@ -100,7 +100,7 @@ def _require_replaceable(path: Path, target: Path) -> None:
     except (FileNotFoundError, NotADirectoryError):
         return
     if stat.S_ISDIR(mode):
-        example = path / "demo.html"
+        example = path / "page.html"
         raise RegardError(f"'{path}' is a folder; give the path of a file, such as {example}.")
     if stat.S_ISLNK(mode):  # still one after resolving
         raise _refusal(path, "its symbolic links lead in a circle")

@@ -1,4 +1,4 @@
-"""`regard demo`: every mechanism at a glance, on one page that needs nothing but a browser."""
+"""`regard survey`: every mechanism at a glance, on one page that needs nothing but a browser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.core.errors import RegardError
 if TYPE_CHECKING:
     from regard.core.records import MechanismRecord, Survey
 
-DEFAULT_OUT = Path("build/demo.html")
+DEFAULT_OUT = Path("build/survey.html")
 STANDARD_OUTPUT = Path("-")  # as many other programs spell it
 
 
@@ -47,7 +47,7 @@ def run(
     if path == STANDARD_OUTPUT:
         raise RegardError(
             f"--out {path}: --out takes the path of a file, and a page is not printed. Name a file, "
-            "such as --out demo.html, or leave --out away and print the records with --json."
+            "such as --out survey.html, or leave --out away and print the records with --json."
         )
     if path is not None:
         require_writable(path)
