@@ -8,7 +8,7 @@ loses shows. The runs of the two measurements of time are done by one worker a c
 - Lost per run: what the cores had to give, less the seconds of each run's own training and scoring,
   shared among the runs. Starting workers, reading data, building models and waiting are all in it.
 - Killed: all processes of a study at random moments, by SIGKILL, and started again; beside it the same
-  study left alone. What each run came to must be the same bits, except seconds.
+  study left alone. What each run came to, and the study's record, must be the same bits, except seconds.
 """
 
 from __future__ import annotations
@@ -23,15 +23,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tests.runs.toy_words import toy_sections, write_words
 
 from benchmarks.measuring import Finding
+from regard.core.study_record import StudyRecord
 from regard.runs.run_folder import RunFolder
 from regard.studies.executor import Failed, Finished, Job
 from regard.studies.processes import Processes
+from regard.studies.study import run_study
+from regard.studies.study_spec import StudySpec
 
 BUSY, LOST = 85.0, 0.5
 MECHANISMS = ("dot", "scaled_dot", "general", "additive")
@@ -49,13 +53,10 @@ def study_execution() -> Iterator[Finding]:
         yield _killed(Path(scratch))
 
 
-def toy_study(study: Path, *, seeds: int, checkpoint_every: int | None = None) -> list[Job]:
-    """Four mechanisms, each with so many seeds."""
-    study.mkdir(parents=True, exist_ok=True)
-    pairs = study / "words.dict"
-    if not pairs.exists():
-        write_words(pairs)
-    training = {"steps": STEPS, "evaluate_every": 50, "checkpoint_every": checkpoint_every}
+def toy_grid(study: Path) -> list[Job]:
+    """Four mechanisms, each with ten seeds."""
+    pairs = _words(study)
+    training = {"steps": STEPS, "evaluate_every": 50}
     return [
         Job(
             key=f"{mechanism}-{seed}",
@@ -66,18 +67,29 @@ def toy_study(study: Path, *, seeds: int, checkpoint_every: int | None = None) -
             ),
             folder=study / "runs" / f"{mechanism}-{seed}",
         )
-        for seed in range(seeds)
+        for seed in range(GRID_SEEDS)
         for mechanism in MECHANISMS
     ]
 
 
-def killed_study(study: Path) -> list[Job]:
+def killed_study(scratch: Path) -> StudySpec:
     """Twelve runs that save often enough for a kill to fall between two checkpoints of one run."""
-    return toy_study(study, seeds=KILLED_SEEDS, checkpoint_every=20)
+    training = {"steps": STEPS, "evaluate_every": 50, "checkpoint_every": 20}
+    sections = toy_sections(_words(scratch), training=training, threads=1)
+    sections.pop("seed", None)
+    return StudySpec.from_sections(
+        {**sections, "over": {"mechanism": list(MECHANISMS)}, "seeds": KILLED_SEEDS}
+    )
+
+
+def _words(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    pairs = folder / "words.dict"
+    return pairs if pairs.exists() else write_words(pairs)
 
 
 def _grid(study: Path) -> Iterator[Finding]:
-    jobs = toy_study(study, seeds=GRID_SEEDS)
+    jobs = toy_grid(study)
     cores = len(os.sched_getaffinity(0))
     before, began = _children_seconds(), time.monotonic()
     events = list(Processes().run(jobs))
@@ -113,12 +125,13 @@ def _killed(scratch: Path) -> Finding:
             running.wait()
         else:
             break
-        finished.append(sum(job.is_finished for job in killed_study(killed)))
+        finished.append(len(list((killed / "runs").glob("*/record.json"))))
     _start(killed).wait()
-    jobs = zip(killed_study(alone), killed_study(killed), strict=True)
-    same = [_came_to(one.folder) == _came_to(other.folder) for one, other in jobs]
+    keys = [run.key for run in killed_study(scratch).runs()]
+    same = [_came_to(alone / "runs" / key) == _came_to(killed / "runs" / key) for key in keys]
+    same.append(_without_seconds(alone) == _without_seconds(killed))
     return Finding(
-        f"same bits after {KILLS} kills, runs of {len(same)}",
+        f"same bits after {KILLS} kills, of {len(keys)} runs and their study",
         sum(same) if len(finished) == KILLS else 0,
         len(same),
         True,
@@ -137,16 +150,35 @@ def _came_to(folder: Path) -> dict[str, Any]:
     if not run.record.is_file():
         return {}
     record = json.loads(run.record.read_text(encoding="utf-8"))
-    del record["outcome"]["seconds"], record["spec"]["task"]["pairs"]
+    del record["outcome"]["seconds"]
     files = [*run.predictions.values(), run.metrics, run.model]
     return {"record": record, **{file.name: file.read_bytes() for file in files}}
 
 
-def main() -> int:
+def _without_seconds(study: Path) -> StudyRecord | Path:
+    """The record of a study without what the clock said; the folder itself if there is none."""
+    path = study / "record.json"
+    if not path.is_file():
+        return study
+    record = StudyRecord.from_json(path.read_text(encoding="utf-8"))
+    return replace(
+        record,
+        name="",
+        arms=tuple(replace(arm, seconds=0.0) for arm in record.arms),
+        runs=tuple(
+            replace(
+                run, seconds=0.0, curve=tuple(replace(point, seconds=0.0) for point in run.curve)
+            )
+            for run in record.runs
+        ),
+    )
+
+
+def main() -> None:
     """Do the study of twelve runs in the folder that is named, from wherever it stands."""
-    events = list(Processes().run(killed_study(Path(sys.argv[1]))))
-    return int(any(isinstance(event, Failed) for event in events))
+    study = Path(sys.argv[1])
+    run_study(killed_study(study.parent), study)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

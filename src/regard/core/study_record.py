@@ -100,7 +100,11 @@ class PairVerdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Disagreement:
-    """One item that some arms get right and others wrong; what each wrote with the first seed."""
+    """One item on which arms differ; what each wrote with the first seed.
+
+    Some get it right and others wrong; where hardly any output is right as a whole, their own scores lie
+    far apart, and `right` may be empty.
+    """
 
     source: str
     answers: tuple[str, ...]

@@ -59,11 +59,10 @@ def mean_weights(record: AlignmentRecord) -> list[list[float]]:
 
 
 def _of_what(record: AlignmentRecord) -> Markup:
-    heads = sum(map(len, record.maps.values()))
-    if heads == 1:
+    # Heads may have been averaged before, so that they cannot be counted here.
+    if sum(map(len, record.maps.values())) == 1 and "mean" not in next(iter(record.maps)):
         return Markup("")
-    maps = f" in {len(record.maps)} layers" if len(record.maps) > 1 else ""
-    return element("small", f"mean of {heads} heads{maps}")
+    return element("small", "mean over heads and layers")
 
 
 def _drawing(
