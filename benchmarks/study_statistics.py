@@ -2,7 +2,8 @@
 
 Scores over seeds are made of a common effect of the seed and what each arm adds, normal, with equal or
 unequal spreads, or unequal and with heavy tails. Only ratios matter to a t test, so the unit is the
-spread of the quietest arm.
+spread of the quietest arm. The spreads called real are those of eight arms of a study that was run
+(docs/results/scores.csv), and so is the effect of their seeds.
 
 Power is read at two differences. One follows from the true spread, which no study knows. The other is
 what each study reports, from its own estimate: the power is then that of a fresh study of the same kind,
@@ -11,8 +12,10 @@ if the true difference were the one reported. All simulated studies are drawn fr
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 
@@ -31,6 +34,8 @@ SEED_EFFECT = 2.0
 LOUDEST = 4.0  # the spread of the noisiest arm, where spreads are unequal
 TAIL = 5  # degrees of freedom of the heavy-tailed residuals
 
+REAL = Path(__file__).parents[1] / "docs" / "results" / "scores.csv"
+
 FALSE_ALARMS = 5.5
 # With the true spread the power of two arms is 80 % by definition; 10,000 studies show it to 1.2 % (3 σ).
 POWER_OF_TRUE, POWER_OF_REPORTED = 78.8, 80.0
@@ -42,6 +47,8 @@ def study_statistics() -> Iterator[Finding]:
     """Question B over grids of arms and seeds, then question A over test items."""
     for seeds, arms, kind in product((5, 8), (2, 4, 8), ("equal", "unequal", "heavy")):
         yield from _seed_findings(seeds=seeds, arms=arms, kind=kind)
+    for seeds in (5, 8):
+        yield from _seed_findings(seeds=seeds, arms=len(_real_scores()), kind="real")
     yield _one_arm_skewed()
     yield from _bootstrap_over_seeds()
     for items in (5_000, 300):
@@ -51,7 +58,7 @@ def study_statistics() -> Iterator[Finding]:
 
 def _seed_findings(*, seeds: int, arms: int, kind: str) -> Iterator[Finding]:
     generator = np.random.default_rng([seeds, arms, len(kind)])
-    spreads = np.linspace(1.0, 1.0 if kind == "equal" else LOUDEST, arms)
+    spreads = _spreads(arms, kind)
     where = f"{arms} arms × {seeds} seeds, {kind}"
     equal = _scores(generator, spreads=spreads, seeds=seeds, kind=kind)
     tests = pair_tests(equal)
@@ -86,6 +93,25 @@ def _seed_findings(*, seeds: int, arms: int, kind: str) -> Iterator[Finding]:
     )
 
 
+def _spreads(arms: int, kind: str) -> np.ndarray:
+    """What each arm adds to the effect of the seed, quietest first."""
+    if kind == "real":
+        scores = _real_scores()
+        return np.sort((scores - scores.mean(axis=0)).std(axis=1, ddof=1))
+    return np.linspace(1.0, 1.0 if kind == "equal" else LOUDEST, arms)
+
+
+def _real_scores() -> np.ndarray:
+    """Arms × seeds of a real study, each arm about its own mean."""
+    with REAL.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["state"] == "finished"]
+    arms: dict[str, list[float]] = {}
+    for row in sorted(rows, key=lambda row: int(row["seed"])):
+        arms.setdefault(row["arm"], []).append(float(row["test wer"]))
+    scores = np.array(list(arms.values()))
+    return scores - scores.mean(axis=1, keepdims=True)
+
+
 def _one_arm_skewed() -> Finding:
     """A limit of the t test: equal means, but one arm's are made of good runs and a few bad ones."""
     generator = np.random.default_rng(3)
@@ -100,7 +126,8 @@ def _scores(
     generator: np.random.Generator, *, spreads: np.ndarray, seeds: int, kind: str
 ) -> np.ndarray:
     """Studies × arms × seeds, all arms equal in the mean."""
-    common = SEED_EFFECT * generator.normal(size=(STUDIES, 1, seeds))
+    effect = _real_scores().mean(axis=0).std(ddof=1) if kind == "real" else SEED_EFFECT
+    common = effect * generator.normal(size=(STUDIES, 1, seeds))
     shape = (STUDIES, len(spreads), seeds)
     if kind == "heavy":
         residual = generator.standard_t(TAIL, size=shape) * np.sqrt((TAIL - 2) / TAIL)

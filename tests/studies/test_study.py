@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.runs.toy_words import write_words
 
@@ -86,7 +87,7 @@ def test_items_are_compared_by_what_was_written(record: StudyRecord, place: Path
     (pair,) = [pair for pair in record.verdicts if pair.holds_for == "models"]
     rates = {}
     for arm in ("dot", "none"):
-        sums = 0
+        sums = np.zeros(2)
         for one in record.runs_of(arm):
             written = read_predictions(RunFolder(place / "study/runs" / one.key))
             assert len(written) == record.items
@@ -160,6 +161,15 @@ def test_a_study_can_be_compared_before_it_is_finished(record: StudyRecord, plac
     assert set(found.seeds) <= {0, 1, 2}
     assert {one.state for one in found.runs} == {"finished", "missing"}
     assert all(math.isfinite(arm.mean or 0) for arm in found.arms)
+
+
+def test_data_that_changed_in_place_is_noticed(tmp_path: Path) -> None:
+    study = tiny(tmp_path, seeds=1, over={})
+    run(study, tmp_path / "study")
+    with (tmp_path / "words.dict").open("a") as file:
+        file.write("deface  D EH F AH K EH\n")
+    with pytest.raises(RegardError, match="The data changed since the run"):
+        run(study, tmp_path / "study")
 
 
 def test_other_folders_are_left_alone(place: Path) -> None:

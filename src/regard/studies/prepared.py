@@ -18,10 +18,14 @@ from regard.studies.study_spec import StudySpec
 
 @dataclass(frozen=True, kw_only=True)
 class ArmSize:
-    """How large an arm's model is, and what a training step of it holds at its peak."""
+    """How large an arm's model is, and what a training step of it holds at its peak.
+
+    `data` says how much data there is, with fingerprints.
+    """
 
     parameters: int
     peak_bytes: int
+    data: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,18 @@ class PreparedStudy:
             )
             for run in self.study.runs()
         ]
+
+    def require_same_data(self, folder: StudyFolder) -> None:
+        """Refuse finished runs that were trained on other data: their files changed since."""
+        for job in self.jobs(folder):
+            if job.is_finished:
+                record = folder.read(job.folder / "record.json")
+                if record.get("data") != self.sizes[job.arm].data:
+                    raise RegardError(
+                        f"The data changed since the run '{job.folder}' was trained ({job.arm}, seed "
+                        f"{job.seed}), so it cannot be held against new ones. Restore the files, or begin "
+                        "the study in another folder with --out."
+                    )
 
     def write(self, folder: StudyFolder) -> None:
         """Keep it in the study's folder."""
@@ -113,6 +129,7 @@ def prepare_study(
             sizes[arm.name] = ArmSize(
                 parameters=count_parameters(spec, own.corpus.vocabularies),
                 peak_bytes=step_bytes(spec, own),
+                data=own.corpus.facts(),
             )
         except RegardError as error:
             raise RegardError(f"In the arm '{arm.name}': {error}") from error

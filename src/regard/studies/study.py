@@ -45,6 +45,7 @@ def run_study(
         study, name=name or folder.name, command=command, plugins=plugins, tell=tell
     )
     place.make()
+    prepared.require_same_data(place)
     prepared.write(place)
     began(prepared)
     with closing((executor or Processes()).run(prepared.jobs(place))) as events:
