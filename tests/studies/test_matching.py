@@ -57,3 +57,9 @@ def test_what_cannot_be_matched_is_said(tmp_path: Path) -> None:
     study, vocabularies = asked(tmp_path, arms=arms)
     with pytest.raises(RegardError, match="'deep' cannot be made as large as 'tiny'"):
         matched_parameters(study, vocabularies)
+
+
+def test_what_is_compared_is_not_solved_for(tmp_path: Path) -> None:
+    study, vocabularies = asked(tmp_path, over={"hidden_dim": [32, 64]})
+    with pytest.raises(RegardError, match="the arms are to differ in hidden_dim"):
+        matched_parameters(study, vocabularies)

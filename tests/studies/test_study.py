@@ -70,6 +70,7 @@ def test_scores_are_those_of_the_runs(record: StudyRecord, place: Path) -> None:
         assert [one.scores["wer"] for one in runs] == scores
         assert [point.step for point in runs[0].curve] == [3, 6]
         assert runs[0].curve[-1].operations > runs[0].curve[0].operations > 0
+        assert arm.operations is not None
         assert arm.operations > 0
         assert arm.peak_bytes > 4 * arm.parameters
     assert record.arms[0].is_baseline
@@ -155,6 +156,7 @@ def test_a_study_can_be_compared_before_it_is_finished(record: StudyRecord, plac
         sizes=prepared.sizes,
         matched="",
         command="",
+        machine="",
         plugins=(),
     )
     found = compared(more, folder)
@@ -170,6 +172,20 @@ def test_data_that_changed_in_place_is_noticed(tmp_path: Path) -> None:
         file.write("deface  D EH F AH K EH\n")
     with pytest.raises(RegardError, match="The data changed since the run"):
         run(study, tmp_path / "study")
+
+
+def test_another_study_does_not_take_a_folder(record: StudyRecord, place: Path) -> None:
+    before = (place / "study/study.json").read_text()
+    with pytest.raises(RegardError, match="holds another study, with no run in common"):
+        run(tiny(place, training={**TRAINING, "steps": 5}), place / "study")
+    assert (place / "study/study.json").read_text() == before
+
+
+def test_arms_with_other_items_are_refused_before_training(place: Path) -> None:
+    study = tiny(place, over={"task.test_share": [0.1, 0.3]})
+    with pytest.raises(RegardError, match="have different test items"):
+        run(study, place / "items")
+    assert not (place / "items").exists()
 
 
 def test_other_folders_are_left_alone(place: Path) -> None:

@@ -18,15 +18,15 @@ def study(**sections: Any) -> StudySpec:
 def test_a_grid_has_an_arm_for_every_combination() -> None:
     found = study(over={"mechanism": ["dot", "additive"], "training.learning_rate": [1e-3, 2e-3]})
     assert [arm.name for arm in found.arms] == [
-        "dot · 0.001",
-        "dot · 0.002",
-        "additive · 0.001",
-        "additive · 0.002",
+        "dot · learning_rate=0.001",
+        "dot · learning_rate=0.002",
+        "additive · learning_rate=0.001",
+        "additive · learning_rate=0.002",
     ]
     spec = found.spec_of(found.arms[2], seed=7)
     assert (spec.model_options["mechanism"], spec.training.learning_rate) == ("additive", 1e-3)
     assert spec.seed == 7
-    assert found.baseline == "dot · 0.001"
+    assert found.baseline == "dot · learning_rate=0.001"
 
 
 def test_runs_come_seed_by_seed_with_every_rate() -> None:
@@ -53,6 +53,20 @@ def test_the_key_is_of_the_whole_spec() -> None:
     assert spec_key(first) == spec_key(study(seeds=1).runs()[0].spec)
     for change in ({"training": {"steps": 1999}}, {"task": {"beam_size": 3}}, {"seeds": [1]}):
         assert spec_key(study(**{"seeds": 1, **change}).runs()[0].spec) != spec_key(first)
+
+
+def test_another_model_comes_before_its_options() -> None:
+    over = {"mechanism": ["scaled_dot", "additive"], "model.name": ["transformer"]}
+    found = study(over=over)
+    options = [found.spec_of(arm, seed=0).model_options for arm in found.arms]
+    assert options == [{"mechanism": "scaled_dot"}, {"mechanism": "additive"}]
+
+
+def test_what_is_written_needs_no_recipe() -> None:
+    asked = study(over={"cell": ["lstm", "gru"]}, seeds=2)
+    assert "recipe" not in asked.written
+    again = StudySpec.from_sections(asked.written)
+    assert [run.key for run in again.runs()] == [run.key for run in asked.runs()]
 
 
 def test_arms_one_by_one_keep_nothing_of_another_model() -> None:
@@ -84,6 +98,14 @@ def test_arms_one_by_one_keep_nothing_of_another_model() -> None:
         ({"baseline": "gru"}, "gru"),
         ({"learning_rates": [0.0]}, "learning_rates"),
         ({"learning_rates": 1e-3}, "learning_rates"),
+        ({"learning_rates": [1e-3, 1e-3]}, "Name each once"),
+        (
+            {"over": {"training.learning_rate": [1e-3, 2e-3]}, "learning_rates": [1e-3]},
+            "are the same in every option",
+        ),
+        ({"over": {"hidden_dim": [256, 256.0]}}, "are the same in every option"),
+        ({"arms": 3}, "arms=3"),
+        ({"arms": [{"name": "a", "set": "model.cell=gru"}]}, "An arm is"),
         ({"training": {"steps": 0}}, "In the arm 'only': steps is 0"),
     ],
 )

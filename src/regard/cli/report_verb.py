@@ -23,7 +23,10 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a row for every run.")] = False,
 ) -> None:
-    """Redraw a study from its records: page, table, figures. Runs that are missing are said to be."""
+    """Redraw a study from its records: page, table, figures. Runs that are missing are said to be.
+
+    The plug-ins that the study names are run; --only-draw runs nothing.
+    """
     from regard.cli.study_report import write_report
     from regard.core.errors import RegardError
     from regard.core.study_record import StudyRecord

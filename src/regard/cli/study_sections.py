@@ -41,14 +41,20 @@ def asked_study(
         # A budget on the command line replaces the other, whatever that counts.
         changes = merged(changes, {"training": {**dict.fromkeys(BUDGETS), **given}})
     files = {key: value for key, value in task_options.items() if value not in (None, False)}
-    for key in FILE_OPTIONS:
-        if key in files:
-            files[key] = full_paths(files[key])
     if files:
         changes = merged(changes, {"task": files})
     sections = merged(sections, changes)
+    for key in FILE_OPTIONS:
+        if isinstance(named := sections.get("task", {}).get(key), str):
+            sections["task"][key] = full_paths(named)
     if over:
-        sections["over"] = dict(_choices(text) for text in over)
+        axes = [_choices(text) for text in over]
+        sections["over"] = dict(axes)
+        if len(sections["over"]) < len(axes):
+            raise RegardError(
+                f"--over names an option twice: {', '.join(option for option, _ in axes)}. Give all its "
+                "values at once, parted by commas."
+            )
         sections.pop("arms", None)
         sections.pop("baseline", None)
     if seeds is not None:
@@ -66,7 +72,23 @@ def _choices(text: str) -> tuple[str, list[Any]]:
         raise RegardError(
             f"--over {text}: write it as OPTION=VALUE,VALUE,…, such as --over mechanism=dot,additive."
         )
-    return name.strip(), [setting_value(value) for value in values.split(",")]
+    return name.strip(), [setting_value(value) for value in _parted(values)]
+
+
+def _parted(text: str) -> list[str]:
+    """The values between commas; a comma inside brackets parts nothing.
+
+    >>> _parted("{'num_terms': 2, 'scale': 1.0},none")
+    ["{'num_terms': 2, 'scale': 1.0}", 'none']
+    """
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 def _seeds(text: str) -> Any:

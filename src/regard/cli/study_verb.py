@@ -124,7 +124,8 @@ def run(
             words={"match": match, "baseline": baseline, "question": question},
         )
     )
-    name = Path(study).stem if study else "study"
+    axes = [option.rpartition(".")[2] for option in spec.written.get("over", {})]
+    name = Path(study).stem if study else "-".join(axes) or "study"
     folder = StudyFolder(out or Path("studies") / name)
     with StudyProgress() as progress:
         try:
@@ -133,13 +134,15 @@ def run(
                 folder.path,
                 name=name,
                 command=shlex.join(["regard", *sys.argv[1:]]),
-                plugins=plugin or (),
+                plugins=[_in_full(target) for target in plugin or ()],
                 executor=executor,
                 watch=progress.watch,
                 began=lambda prepared: progress.begin(prepared.jobs(folder)),
                 tell=_tell,
             )
         except KeyboardInterrupt:
+            if not folder.study.is_file():
+                raise  # before anything was trained
             _tell("stopped; the runs are saved. The same command goes on; what there is so far:")
             _tell(f"  regard report {folder.path}")
             raise typer.Exit(code=130) from None
@@ -167,6 +170,12 @@ def _executor(on: str, *, address: str | None, workers: int | None) -> Executor:
     from regard.studies.processes import Processes
 
     return Processes(workers=workers)
+
+
+def _in_full(target: str) -> str:
+    """A plug-in by the full path of its file, which other processes find too."""
+    file, colon, name = target.rpartition(":")
+    return f"{Path(file).absolute()}{colon}{name}" if Path(file).is_file() else target
 
 
 def _tell(line: str) -> None:

@@ -56,8 +56,8 @@ class ArmRecord:
 
     The interval is missing where one seed, or seeds all alike, show no spread. `seconds`, `operations` and
     `peak_bytes` are what one training took (means over seeds; the memory is that of its largest step, with
-    weights and moments). `agreement` is the share of written symbols whose largest attention lies on
-    the letters that known alignments give them, as mean over seeds with its interval.
+    weights and moments). `agreement` is the share of phones, the right ones being given, whose largest
+    attention lies on the letters that known alignments give them, as mean over seeds with its interval.
     """
 
     name: str
@@ -68,8 +68,8 @@ class ArmRecord:
     high: float | None
     scores: dict[str, float]
     parameters: int
-    operations: float
-    seconds: float
+    operations: float | None
+    seconds: float | None
     peak_bytes: int
     learning_rate: float | None
     agreement: float | None

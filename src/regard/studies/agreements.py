@@ -7,7 +7,7 @@ tokens. What was found for a run is kept, since it takes about a second a run.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from regard.core.errors import RegardError
 from regard.runs.predictions import read_predictions
 from regard.runs.trained import load
-from regard.studies.alignment_agreement import attention_agreement, known_words
+from regard.studies.alignment_agreement import KnownWords, attention_agreement, known_words
 from regard.studies.chosen_runs import KnownRun
 from regard.studies.detectable import critical_t
 from regard.studies.study_folder import StudyFolder
@@ -39,42 +39,48 @@ class Agreements(NamedTuple):
 
 
 def agreements(
-    chosen: Mapping[str, Mapping[int, KnownRun]], folder: StudyFolder, *, part: str
+    runs: Mapping[str, Sequence[KnownRun]], folder: StudyFolder, *, part: str
 ) -> Agreements:
-    """Of every arm with attention, over its finished runs."""
+    """Of every arm with attention, over those of its runs that are finished."""
     finished = {
-        arm: [known for known in runs.values() if known.state == "finished"]
-        for arm, runs in chosen.items()
+        arm: [known for known in of_arm if known.state == "finished"]
+        for arm, of_arm in runs.items()
     }
-    some = next((known for runs in finished.values() for known in runs), None)
+    some = next((known for of_arm in finished.values() for known in of_arm), None)
     if some is None or some.run.spec.task != TASK:
         return Agreements({}, "")
-    kept: dict[str, float | None] = (
-        folder.read(folder.agreements) if folder.agreements.is_file() else {}
-    )
     try:
         dev = known_words(read_predictions(some.folder, "dev"))
         test = known_words(read_predictions(some.folder, part))
-        if not (dev.words and test.words):
-            return Agreements({}, "")
-        found: dict[str, ArmAgreement] = {}
-        for arm, runs in finished.items():
-            shares = []
-            for known in runs:
-                key = f"{known.run.key} {part}"
-                if key not in kept:
-                    agreed = attention_agreement(
-                        load(known.folder.path), dev=dev.words, test=test.words
-                    )
-                    kept[key] = None if agreed is None else agreed.share
-                shares.append(kept[key])
-            of_arm = [share for share in shares if share is not None]
-            if of_arm:
-                found[arm] = _over_seeds(of_arm)
     except RegardError as error:
         return Agreements({}, str(error))
+    if not (dev.words and test.words):
+        return Agreements({}, "no held-out word has a known alignment.")
+    kept: dict[str, float | None] = (
+        folder.read(folder.agreements) if folder.agreements.is_file() else {}
+    )
+    found: dict[str, ArmAgreement] = {}
+    reasons: list[str] = []
+    for arm, of_arm in finished.items():
+        try:
+            shares = [_share(known, kept, part=part, dev=dev, test=test) for known in of_arm]
+        except RegardError as error:
+            reasons.append(f"{arm}: {error}")
+            continue
+        if with_attention := [share for share in shares if share is not None]:
+            found[arm] = _over_seeds(with_attention)
     folder.write(folder.agreements, kept)
-    return Agreements(found, test.in_words())
+    return Agreements(found, "; ".join([test.in_words(), *reasons]))
+
+
+def _share(
+    known: KnownRun, kept: dict[str, float | None], *, part: str, dev: KnownWords, test: KnownWords
+) -> float | None:
+    key = f"{known.run.key} {part}"
+    if key not in kept:
+        agreed = attention_agreement(load(known.folder.path), dev=dev.words, test=test.words)
+        kept[key] = None if agreed is None else agreed.share
+    return kept[key]
 
 
 def _over_seeds(shares: list[float]) -> ArmAgreement:

@@ -50,11 +50,18 @@ def _known(run: StudyRun, folder: StudyFolder) -> KnownRun:
 def best_rates(
     runs: Sequence[KnownRun], *, metric: str, lower_is_better: bool
 ) -> dict[str, float | None]:
-    """Arm → the learning rate with the best mean on dev; a rate with a run that failed comes last."""
+    """Arm → the learning rate with the best mean on dev; a rate with a run that failed comes last.
+
+    Only seeds count with which every rate of the arm has been tried, if there are any.
+    """
+    untried = {(known.run.arm, known.run.seed) for known in runs if known.state == "missing"}
+    tried = [known for known in runs if (known.run.arm, known.run.seed) not in untried]
+    whole = {known.run.arm for known in tried}
     by_arm: dict[str, dict[float | None, list[float]]] = {}
     for known in runs:
-        scores = by_arm.setdefault(known.run.arm, {}).setdefault(known.run.learning_rate, [])
-        scores.append(known.score("dev", metric))
+        if known.run.arm not in whole or (known.run.arm, known.run.seed) not in untried:
+            scores = by_arm.setdefault(known.run.arm, {}).setdefault(known.run.learning_rate, [])
+            scores.append(known.score("dev", metric))
 
     def badness(scores: list[float]) -> tuple[int, float]:
         found = [score for score in scores if math.isfinite(score)]
@@ -76,9 +83,10 @@ def by_arm_and_seed(
 
 
 def common_seeds(chosen: Mapping[str, Mapping[int, KnownRun]]) -> tuple[int, ...]:
-    """Seeds with which every arm has been run to its end or failed; all of them if there is none."""
-    first = next(iter(chosen.values()))
-    whole = tuple(
-        seed for seed in first if all(runs[seed].state != "missing" for runs in chosen.values())
-    )
-    return whole or tuple(first)
+    """Seeds with which every arm has been run to its end or failed; else the one that most arms have."""
+    seeds = list(next(iter(chosen.values())))
+    missing = {
+        seed: sum(runs[seed].state == "missing" for runs in chosen.values()) for seed in seeds
+    }
+    whole = tuple(seed for seed in seeds if not missing[seed])
+    return whole or (min(seeds, key=lambda seed: missing[seed]),)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +34,7 @@ from regard.studies.prepared import PreparedStudy
 from regard.studies.seed_comparison import SeedComparison, compare_over_seeds
 from regard.studies.shared_pictures import shared_pictures
 from regard.studies.study_folder import StudyFolder
+from regard.studies.study_spec import StudySpec
 from regard.tasks import task_class
 from regard.tasks.pair_task import PairTask
 
@@ -75,22 +74,27 @@ def gather(
     }
     on_items = _on_items(predictions, task, metric, lower_is_better=lower_is_better)
     tell("looking at what the arms attend to")
-    agreed = agreements(chosen, folder, part=part)
+    agreed = agreements(
+        {arm: [of_arm[seed] for seed in seeds] for arm, of_arm in chosen.items()}, folder, part=part
+    )
     first = {arm: chosen[arm][seeds[0]] for arm in compared}
     first_written = {arm: of_arm[0] for arm, of_arm in predictions.items()}
     some = next(iter(first_written.values()), None)
     return StudyRecord(
         name=prepared.name,
         question=study.question or f"Which of {len(study.arms)} arms does best on {spec.task}?",
-        headline=headline(over_seeds, on_items, metric=metric, part=part),
+        headline=(
+            *headline(over_seeds, on_items, metric=metric, part=part),
+            *_unfinished(runs),
+        ),
         task=spec.task,
         part=part,
         items=len(some) if some else 0,
         metric=metric,
         lower_is_better=lower_is_better,
         seeds=seeds,
-        budget=_budget(spec),
-        tries=_tries(study.learning_rates),
+        budget=_budget([study.spec_of(arm, seed=seeds[0]) for arm in study.arms]),
+        tries=_tries(study),
         matched=prepared.matched,
         arms=tuple(
             _arm(prepared, name, of_arm, seeds, over_seeds, agreed, part=part, rate=rates[name])
@@ -163,7 +167,11 @@ def _arm(
         mean=found.mean if found else None,
         low=interval.low if interval else None,
         high=interval.high if interval else None,
-        scores={one: _mean([known.score(part, one) for known in finished]) for one in names},
+        scores={
+            one: mean
+            for one in names
+            if (mean := _mean([known.score(part, one) for known in finished])) is not None
+        },
         parameters=size.parameters,
         operations=_mean([float(outcome["operations"]) for outcome in outcomes]),
         seconds=_mean([float(outcome["seconds"]) for outcome in outcomes]),
@@ -180,8 +188,16 @@ def _arm(
     )
 
 
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else 0.0
+def _mean(values: Sequence[float]) -> float | None:
+    """The mean of values that are all numbers; None if one is not, or there are none."""
+    return float(np.mean(values)) if values and np.isfinite(values).all() else None
+
+
+def _unfinished(runs: Sequence[KnownRun]) -> list[str]:
+    missing = sum(known.state == "missing" for known in runs)
+    if not missing:
+        return []
+    return [f"The study is not finished: {missing} of {len(runs)} runs are missing."]
 
 
 def _counts(known: KnownRun, chosen: Chosen) -> bool:
@@ -224,40 +240,54 @@ def _finite(scores: Mapping[str, float | None]) -> dict[str, float]:
     }
 
 
-def _budget(spec: RunSpec) -> str:
-    units = {"steps": "steps", "tokens": "tokens", "seconds": "seconds", "operations": "operations"}
+def _budget(specs: Sequence[RunSpec]) -> str:
+    """What every run was given; where arms differ in it, all that there were."""
+    told = list(dict.fromkeys(_limits(spec) for spec in specs))
+    if len(told) == 1:
+        return f"Every run had {told[0]}."
+    return f"The arms had different budgets: {'; '.join(told)}."
+
+
+def _limits(spec: RunSpec) -> str:
     given = [
-        f"{limit:,.4g} {units[name]}" if isinstance(limit, float) else f"{limit:,} {units[name]}"
+        f"{limit:,.4g} {name}" if isinstance(limit, float) else f"{limit:,} {name}"
         for name, limit in spec.training.budget._asdict().items()
         if limit is not None
     ]
-    return f"Every run had {' or '.join(given)}."
+    return " or ".join(given)
 
 
-def _tries(rates: Sequence[float]) -> str:
-    if not rates:
-        return "Every arm had one try, with the learning rate of the recipe."
-    listed = ", ".join(f"{rate:g}" for rate in rates)
-    return (
-        f"Every arm had {len(rates)} tries with each seed, one for each learning rate ({listed}); the rate "
-        "with the best mean on dev counts."
-    )
+def _tries(study: StudySpec) -> str:
+    if study.learning_rates:
+        listed = ", ".join(f"{rate:g}" for rate in study.learning_rates)
+        return (
+            f"Every arm had {len(study.learning_rates)} tries with each seed, one for each learning rate "
+            f"({listed}); the rate with the best mean on dev counts."
+        )
+    rates = {study.spec_of(arm, seed=study.seeds[0]).training.learning_rate for arm in study.arms}
+    listed = ", ".join(f"{rate:g}" for rate in sorted(rates))
+    which = f"the learning rate {listed}" if len(rates) == 1 else f"its learning rate ({listed})"
+    return f"Every arm had one try, with {which}."
 
 
 def _facts(
     prepared: PreparedStudy, runs: Sequence[KnownRun], seeds: Sequence[int]
 ) -> dict[str, str]:
+    """What whoever repeats the study needs; what differed between runs stands there more than once."""
+    records = [known.record for known in runs if known.state == "finished"]
     facts = {
         "command": prepared.command,
         "seeds": ", ".join(map(str, seeds)),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+        "machine": prepared.machine,
     }
-    record = next((known.record for known in runs if known.state == "finished"), None)
-    if record is not None:
-        facts["versions"] = ", ".join(f"{name} {told}" for name, told in record["versions"].items())
-        facts["data"] = ", ".join(f"{name} {told}" for name, told in record["data"].items())
-        facts["threads"] = f"{record['threads']} a run"
-        signatures = record.get("signatures", {})
-        if signatures:
-            facts["metrics"] = ", ".join(f"{name}: {told}" for name, told in signatures.items())
+    for name in ("versions", "data", "signatures"):
+        told = dict.fromkeys(
+            ", ".join(f"{key} {value}" for key, value in record.get(name, {}).items())
+            for record in records
+        )
+        if any(told):
+            facts[name] = "; ".join(told)
+    if records:
+        threads = sorted({record["threads"] for record in records})
+        facts["threads"] = f"{', '.join(map(str, threads))} a run"
     return facts

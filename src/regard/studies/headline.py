@@ -14,17 +14,21 @@ def headline(
     over_seeds: SeedComparison, on_items: ItemComparison | None, *, metric: str, part: str
 ) -> tuple[str, ...]:
     """What may be said of the methods, then what may be said of these models."""
+    left_out = [
+        f"Left out of every comparison: {arm.arm} ({arm.reason})." for arm in over_seeds.excluded
+    ]
     if not over_seeds.arms:
         return ("No arm has been run to its end, so there is nothing to say yet.",)
     sign = 1 if over_seeds.lower_is_better else -1
     ordered = sorted(over_seeds.arms, key=lambda arm: sign * arm.mean)
     best = ordered[0]
-    told = [
-        f"{best.arm} has the {'lowest' if sign == 1 else 'highest'} mean {metric} on {part}, "
-        f"{best.mean:.2f}, over {_counted(len(over_seeds.seeds), 'seed')}."
-    ]
+    over = f"on {part}, {best.mean:.2f}, over {_counted(len(over_seeds.seeds), 'seed')}"
     if len(ordered) == 1:
-        return tuple(told)
+        return (
+            f"{best.arm} has a mean {metric} {over}; there is nothing to compare it with.",
+            *left_out,
+        )
+    told = [f"{best.arm} has the {'lowest' if sign == 1 else 'highest'} mean {metric} {over}."]
     if len(over_seeds.seeds) < FEWEST_SEEDS:
         told.append(
             f"That is true of these runs only: a claim about the methods takes {FEWEST_SEEDS} seeds."
@@ -43,7 +47,7 @@ def headline(
                 "Of these trained models, those of",
             )
         )
-    return tuple(told)
+    return (*told, *left_out)
 
 
 def _against(arm: str, pairs: Sequence[SeedPair] | Sequence[ItemPair]) -> dict[str, str]:

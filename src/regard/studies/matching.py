@@ -20,7 +20,11 @@ from regard.runs.spec import RunSpec
 from regard.studies.study_spec import StudySpec
 from regard.tasks.pair_vocabularies import PairVocabularies
 
-MAIN_WIDTH = {"transformer": "model_dim", "recurrent": "hidden_dim"}
+# model → the main width and the one that closes the gap
+SOLVED = {
+    "transformer": ("model_dim", "feed_forward_dim"),
+    "recurrent": ("hidden_dim", "embedding_dim"),
+}
 # What a model may have more or fewer of than the baseline, as a share.
 TOLERATED = 0.02
 FEED_FORWARD_TIMES = 4
@@ -39,6 +43,13 @@ def matched_parameters(study: StudySpec, vocabularies: PairVocabularies) -> Matc
     """Every arm in the width that brings its parameters closest to the baseline's."""
     base = study.spec_of(study.arm(study.baseline), seed=study.seeds[0])
     wanted = count_parameters(base, vocabularies)
+    solved = {width for widths in SOLVED.values() for width in widths}
+    for option in study.written.get("over", {}):
+        if option.rpartition(".")[2] in solved:
+            raise RegardError(
+                f"match=parameters solves for {', '.join(sorted(solved))}, but the arms are to differ in "
+                f"{option}. Leave match away, or compare something else."
+            )
     changes, mismatches = {}, []
     for arm in study.arms:
         if arm.name == study.baseline:
@@ -84,7 +95,7 @@ def _matched(spec: RunSpec, vocabularies: PairVocabularies, wanted: int) -> RunS
             key=lambda found: abs(count_parameters(found, vocabularies) - wanted),
         )
 
-    main = MAIN_WIDTH[spec.model]
+    main, _ = SOLVED[spec.model]
     if spec.model == "recurrent":
         # Each direction of the encoder has half of the hidden width.
         wide = closest(lambda units: _with(spec, **{main: 2 * units}))

@@ -52,7 +52,6 @@ class OnRay:
         """As `Executor.run`."""
         jobs = without_repeats(jobs)
         for job in jobs:
-            remove_failure(job)
             if job.is_finished:
                 yield Finished(job, 0.0)
         left = [job for job in jobs if not job.is_finished]
@@ -118,6 +117,8 @@ def _told(news: Iterable[tuple[str, Any]], running: dict[str, Job]) -> Iterator[
     for key, standing in news:
         if key in running:
             job = running[key]
+            if standing is None:
+                remove_failure(job)
             yield Started(job) if standing is None else Progressed(job, *standing)
 
 
@@ -129,8 +130,13 @@ def _event(job: Job, task: Any) -> Event:
         reason = " ".join(f"Ray could not do it: {error}".split())
         write_failure(job, reason=reason)
         return Failed(job, reason)
-    if result.state == "finished":
+    if result.state == "finished" and job.is_finished:
         return Finished(job, result.seconds)
+    if result.state == "finished":
+        result = result._replace(
+            reason=f"It was trained, but '{job.folder}' is not seen from here. Name a folder with --out "
+            "that all machines of the cluster share."
+        )
     reason = result.reason or "Its process was asked to stop. Start the study again to go on."
     write_failure(job, reason=reason, traceback=result.traceback)
     return Failed(job, reason)

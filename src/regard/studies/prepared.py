@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from regard.core.errors import RegardError
@@ -37,6 +41,7 @@ class PreparedStudy:
     sizes: dict[str, ArmSize]
     matched: str
     command: str
+    machine: str
     plugins: tuple[str, ...]
 
     def jobs(self, folder: StudyFolder) -> list[Job]:
@@ -53,17 +58,40 @@ class PreparedStudy:
             for run in self.study.runs()
         ]
 
-    def require_same_data(self, folder: StudyFolder) -> None:
-        """Refuse finished runs that were trained on other data: their files changed since."""
-        for job in self.jobs(folder):
-            if job.is_finished:
-                record = folder.read(job.folder / "record.json")
-                if record.get("data") != self.sizes[job.arm].data:
-                    raise RegardError(
-                        f"The data changed since the run '{job.folder}' was trained ({job.arm}, seed "
-                        f"{job.seed}), so it cannot be held against new ones. Restore the files, or begin "
-                        "the study in another folder with --out."
-                    )
+    def require_continued(self, folder: StudyFolder) -> None:
+        """Refuse to go on with runs of another study, of other data or of another plug-in."""
+        if not folder.study.is_file():
+            return
+        before: dict[str, Any] = folder.read(folder.study)
+        jobs = self.jobs(folder)
+        if not {job.key for job in jobs} & set(before.get("keys", ())):
+            raise RegardError(
+                f"'{folder.path}' holds another study, with no run in common. Choose another folder with "
+                "--out, or remove that one."
+            )
+        finished = [job for job in jobs if job.is_finished]
+        digests = before.get("plugins", {})
+        for target, digest in self.digests().items():
+            if finished and digests.get(target, digest) != digest:
+                raise RegardError(
+                    f"The plug-in '{target}' changed since the runs in '{folder.path}' were trained, so "
+                    "they cannot be held against new ones. Restore it, or choose another folder with --out."
+                )
+        for job in finished:
+            if folder.read(job.folder / "record.json").get("data") != self.sizes[job.arm].data:
+                raise RegardError(
+                    f"The data changed since the run '{job.folder}' was trained ({job.arm}, seed "
+                    f"{job.seed}), so it cannot be held against new ones. Restore the files, or choose "
+                    "another folder with --out."
+                )
+
+    def digests(self) -> dict[str, str]:
+        """Plug-in → what its file holds, in short."""
+        found = {}
+        for target in self.plugins:
+            file = Path(target.rpartition(":")[0])
+            found[target] = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+        return found
 
     def write(self, folder: StudyFolder) -> None:
         """Keep it in the study's folder."""
@@ -76,7 +104,9 @@ class PreparedStudy:
                 "sizes": {arm: asdict(size) for arm, size in self.sizes.items()},
                 "matched": self.matched,
                 "command": self.command,
-                "plugins": list(self.plugins),
+                "machine": self.machine,
+                "plugins": self.digests(),
+                "keys": [run.key for run in self.study.runs()],
             },
         )
 
@@ -91,6 +121,7 @@ class PreparedStudy:
                 sizes={arm: ArmSize(**size) for arm, size in held["sizes"].items()},
                 matched=held["matched"],
                 command=held["command"],
+                machine=held["machine"],
                 plugins=tuple(held["plugins"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -133,14 +164,29 @@ def prepare_study(
             )
         except RegardError as error:
             raise RegardError(f"In the arm '{arm.name}': {error}") from error
+    _require_same_items(sizes)
     return PreparedStudy(
         name=name,
         study=study,
         sizes=sizes,
         matched=matched,
         command=command,
+        machine=f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
         plugins=tuple(plugins),
     )
+
+
+def _require_same_items(sizes: Mapping[str, ArmSize]) -> None:
+    """Refuse arms that would be scored on different items."""
+    first, of_first = next(iter(sizes.items()))
+    for arm, size in sizes.items():
+        for part in ("dev", "test"):
+            if size.data[f"{part}_fingerprint"] != of_first.data[f"{part}_fingerprint"]:
+                raise RegardError(
+                    f"The arms '{first}' and '{arm}' have different {part} items, so their scores cannot "
+                    "be compared. Give both the same held-out files with --dev and --test, or compare "
+                    "something else."
+                )
 
 
 def _same_data(spec: RunSpec, other: RunSpec) -> bool:

@@ -51,7 +51,6 @@ class Processes:
         """As `Executor.run`."""
         jobs = without_repeats(jobs)
         for job in jobs:
-            remove_failure(job)
             if job.is_finished:
                 yield Finished(job, 0.0)
         left = [job for job in jobs if not job.is_finished]
@@ -171,6 +170,7 @@ def _done(
 def _event(job: Job, message: Standing | Result | None) -> Event:
     match message:
         case None:
+            remove_failure(job)
             return Started(job)
         case Standing():
             return Progressed(job, *message)

@@ -40,12 +40,13 @@ def run_study(
     `watch` is told of every event of the executor, `began` of the study once it is ready to run, `tell` a
     line about each stage.
     """
-    place = StudyFolder(folder)
+    # In full: on a cluster, processes may have another current folder.
+    place = StudyFolder(folder.absolute())
     prepared = prepare_study(
         study, name=name or folder.name, command=command, plugins=plugins, tell=tell
     )
     place.make()
-    prepared.require_same_data(place)
+    prepared.require_continued(place)
     prepared.write(place)
     began(prepared)
     with closing((executor or Processes()).run(prepared.jobs(place))) as events:

@@ -100,14 +100,30 @@ class StudySpec:
             baseline=str(baseline),
             match=match,
             learning_rates=_learning_rates(sections.get("learning_rates", ())),
-            written=json.loads(json.dumps(sections)),
+            written=_written(sections, base),
         )
-        for arm in arms:
+        study._require_different_arms()
+        return study
+
+    def _require_different_arms(self) -> None:
+        """Every arm can be run, and none is another one under a second name."""
+        names: dict[str, str] = {}
+        for arm in self.arms:
             try:
-                study.spec_of(arm, seed=study.seeds[0])
+                key = spec_key(self.spec_of(arm, seed=self.seeds[0], learning_rate=self.some_rate))
             except RegardError as error:
                 raise RegardError(f"In the arm '{arm.name}': {error}") from error
-        return study
+            if key in names:
+                raise RegardError(
+                    f"The arms '{names[key]}' and '{arm.name}' are the same in every option. Leave one "
+                    "away, or let them differ."
+                )
+            names[key] = arm.name
+
+    @property
+    def some_rate(self) -> float | None:
+        """One of the learning rates, if there are any."""
+        return next(iter(self.learning_rates), None)
 
     def arm(self, name: str) -> Arm:
         """The arm of this name."""
@@ -150,6 +166,13 @@ def spec_key(spec: RunSpec) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def _written(sections: Mapping[str, Any], base: Sections) -> dict[str, Any]:
+    """The sections with what the recipe says in its place: its file may change, or lie elsewhere."""
+    plain: dict[str, Any] = json.loads(json.dumps({**sections, **base}))
+    plain.pop("recipe", None)
+    return plain
+
+
 def _base(sections: Mapping[str, Any]) -> Sections:
     base = read_recipe(str(sections["recipe"])) if "recipe" in sections else {}
     own = {key: sections[key] for key in (*SECTIONS, "threads") if key in sections}
@@ -164,7 +187,12 @@ def _arms(sections: Mapping[str, Any]) -> tuple[Arm, ...]:
             f"over={over!r}: it must be a table of options and the values each takes, such as "
             'over = { "model.mechanism" = ["dot", "additive"] }.'
         )
-    listed = [_listed_arm(arm) for arm in sections.get("arms", ())] or [Arm(name="", changes={})]
+    given = sections.get("arms", [])
+    if not isinstance(given, list | tuple):
+        raise RegardError(
+            f"arms={given!r}: it must be a list of tables, each a [[arms]] of its own."
+        )
+    listed = [_listed_arm(arm) for arm in given] or [Arm(name="", changes={})]
     names: list[tuple[str, str]] = []
     values: list[list[Any]] = []
     for name, choices in over.items():
@@ -179,9 +207,12 @@ def _arms(sections: Mapping[str, Any]) -> tuple[Arm, ...]:
     arms = []
     for arm in listed:
         for combination in product(*values):
-            label = " · ".join(filter(None, (arm.name, *map(_label, combination))))
+            named = list(zip(names, combination, strict=True))
+            labels = (_label(option, value) for (_, option), value in named)
+            label = " · ".join(filter(None, (arm.name, *labels)))
             changes = arm.changes
-            for (section, option), value in zip(names, combination, strict=True):
+            # Another model drops the options of the one before, so that it must come first.
+            for (section, option), value in sorted(named, key=lambda one: one[0][1] != "name"):
                 changes = merged(changes, {section: {option: value}})
             arms.append(Arm(name=label or "only", changes=changes))
     repeated = {arm.name for arm in arms if sum(arm.name == other.name for other in arms) > 1}
@@ -197,6 +228,7 @@ def _listed_arm(arm: Any) -> Arm:
         not isinstance(arm, Mapping)
         or not isinstance(arm.get("name"), str)
         or not set(arm) <= {"name", "set"}
+        or not isinstance(arm.get("set", []), list | tuple)
     ):
         raise RegardError(
             f'An arm is {arm!r}; write it as name = "…" and set = ["model.option=value", …].'
@@ -204,8 +236,8 @@ def _listed_arm(arm: Any) -> Arm:
     return Arm(name=arm["name"], changes=settings_as_sections(arm.get("set", ())))
 
 
-def _label(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _label(option: str, value: Any) -> str:
+    return value if isinstance(value, str) else f"{option}={json.dumps(value)}"
 
 
 def _seeds(seeds: Any) -> tuple[int, ...]:
@@ -227,4 +259,6 @@ def _learning_rates(rates: Any) -> tuple[float, ...]:
         isinstance(rate, bool) or not isinstance(rate, int | float) or rate <= 0 for rate in rates
     ):
         raise RegardError(f"learning_rates={rates!r}: it must be a list of positive numbers.")
+    if len(set(rates)) < len(rates):
+        raise RegardError(f"learning_rates={rates!r}: every rate is tried once. Name each once.")
     return tuple(float(rate) for rate in rates)

@@ -107,7 +107,8 @@ def _method(record: StudyRecord) -> Markup:
     only = any(pair.verdict == NO_CLAIM for pair in record.verdicts if pair.holds_for == "method")
     asked = (
         "Would a method be better with other seeds too? A paired t test over the "
-        f"{counted(len(record.seeds), 'seed')}, p adjusted by Holm for all pairs."
+        f"{counted(len(record.seeds), 'seed')}, p adjusted by Holm for all pairs; intervals are "
+        "95 % for each pair alone."
     )
     answer = (
         " That is too few for any claim about a method: what follows holds for these runs only."
@@ -126,7 +127,8 @@ def _models(record: StudyRecord) -> Markup:
         "p",
         "Would these very models, as they were trained, score better on other items like the "
         f"{counted(record.items, 'item')} of {record.part}? A paired bootstrap over items, p "
-        "adjusted by Holm. It says nothing of what another training would give.",
+        "adjusted by Holm; intervals are 95 % for each pair alone. It says nothing of what another "
+        "training would give.",
     )
     return joined(asked, tables)
 
@@ -155,6 +157,8 @@ def _items(record: StudyRecord) -> Markup:
         return Markup("")
     words = (
         "Items that some arms get right (✓) and others wrong (✗), as written with the first seed."
+        if any(item.right for item in record.disagreements)
+        else "Items on which the arms' own scores lie farthest apart, as written with the first seed."
     )
     return joined(element("p", words, class_="hint"), table)
 
@@ -170,11 +174,13 @@ def _attention(record: StudyRecord) -> Markup:
 def _agreement(record: StudyRecord) -> Markup:
     chart = agreement_chart(record)
     if not chart:
-        return Markup("")
+        told = record.agreement_source
+        return element("p", f"There is none: {told}", class_="hint") if told else Markup("")
     source = f" ({record.agreement_source})" if record.agreement_source else ""
     words = (
-        "The share of written symbols whose largest attention lies on the letters that known "
-        f"alignments give them{source}."
+        "The share of phones whose largest attention lies on the letters that known alignments give "
+        "them, each arm being given the right phones so far; of several heads the one that agrees "
+        f"best on dev is taken{source}."
     )
     return joined(element("p", words), chart)
 
