@@ -228,10 +228,19 @@ def test_a_study_in_which_everything_failed_is_a_page() -> None:
         for run in RECORD.runs
     )
     record = dataclasses.replace(
-        RECORD, arms=arms, runs=runs, verdicts=(), disagreements=(), pictures=()
+        RECORD,
+        arms=arms,
+        runs=runs,
+        verdicts=(),
+        disagreements=(),
+        pictures=(),
+        agreement_source="",
     )
     whole(record)
     assert sections(study_page(record)) == ["arms", "trouble", "repeat"]
+    # Why there is no agreement is said, if there is a reason.
+    reason = "the package is not installed here"
+    assert reason in whole(dataclasses.replace(record, agreement_source=reason)).text
 
 
 def test_what_a_study_has_nothing_of_is_left_out() -> None:
@@ -241,6 +250,7 @@ def test_what_a_study_has_nothing_of_is_left_out() -> None:
         verdicts=(),
         disagreements=(),
         pictures=(),
+        agreement_source="",
         arms=tuple(dataclasses.replace(arm, agreement=None) for arm in RECORD.arms),
         runs=tuple(dataclasses.replace(run, curve=()) for run in RECORD.runs),
     )
