@@ -34,7 +34,7 @@ from regard.costs.overhead import NO_OVERHEADS, TINY_EXAMPLES, Overheads, found_
 from regard.costs.trace import Trace
 from regard.costs.workload import Run
 
-FORMAT = 9
+FORMAT = 10
 FEWEST_PASSES = 2
 ENOUGH_SECONDS = 25.0
 TOLD_EVERY = 50

@@ -131,7 +131,11 @@ def _recurrent_work(sizes: Sizes) -> float:
 
 
 _SHAPES = (1, 4, 16, 64, 256, 1024)
-_ROWS, _LENGTHS, _WIDTHS = (1, 2, 8, 64), (16, 64, 128, 256, 512, 1024), (16, 32, 64, 128)
+_ROWS, _LENGTHS, _WIDTHS = (
+    (1, 2, 8, 64),
+    (16, 64, 128, 256, 512, 1024, 2048, 4096),
+    (16, 32, 64, 128),
+)
 # Queries and keys of different lengths are rarer, and measured more coarsely.
 _PAIRS = (_ROWS, (1, 16, 64, 256, 1024), (16, 64, 256, 1024), _WIDTHS)
 _RECURRENT = ((1, 16, 64), (1, 4, 16, 64), (32, 256), (32, 96, 192, 384))
@@ -141,9 +145,9 @@ _SHAPED: dict[str, Grid] = {
     "solve": Grid(((1, 8, 64), (16, 64, 128), (16, 64, 256)), _solve, _solve_work, 2.0**25),
     "attention": Grid(_PAIRS, _attention, math.prod, 2.0**27),
     "attention_backward": Grid(_PAIRS, _attention_backward, math.prod, 2.0**26),
-    "causal_attention": Grid((_ROWS, _LENGTHS, _WIDTHS), _causal, _causal_work, 2.0**27),
+    "causal_attention": Grid((_ROWS, _LENGTHS, _WIDTHS), _causal, _causal_work, 2.0**28),
     "causal_attention_backward": Grid(
-        (_ROWS, _LENGTHS, _WIDTHS), _causal_backward, _causal_work, 2.0**26
+        (_ROWS, _LENGTHS, _WIDTHS), _causal_backward, _causal_work, 2.0**28
     ),
     "recurrent": Grid(
         _RECURRENT,
