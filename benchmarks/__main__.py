@@ -16,6 +16,7 @@ import torch
 from benchmarks.attention import BENCHMARKS as ATTENTION
 from benchmarks.costs import costs
 from benchmarks.decoding import decoding
+from benchmarks.language_models import language_models
 from benchmarks.planning import planning
 from benchmarks.study_execution import study_execution
 from benchmarks.study_statistics import study_statistics
@@ -30,6 +31,7 @@ BENCHMARKS = {
     **ATTENTION,
     "training": training,
     "decoding": decoding,
+    "language_models": language_models,
     "costs": costs,
     "planning": planning,
     "study_execution": study_execution,

@@ -24,7 +24,7 @@ from regard.runs.build import build_spec_model, build_task
 from regard.runs.planning import plan_run
 from regard.runs.recipe_files import read_recipe
 from regard.runs.spec import RunSpec, merged
-from regard.tasks.pair_task import PairTask
+from regard.tasks.run_task import RunTask
 from regard.training.loop import train
 from regard.training.outcome import Outcome
 from regard.training.watchers import Evaluation, Start, StepTaken
@@ -92,7 +92,7 @@ def _finding(recipe: str, calibration: Calibration) -> Finding:
     )
 
 
-def _measured(spec: RunSpec, task: PairTask) -> float:
+def _measured(spec: RunSpec, task: RunTask) -> float:
     options = replace(spec.training, steps=STEPS, evaluate_every=10 * STEPS)
     times = StepTimes()
     # The evaluation after the last step is not what is measured, and would take long.

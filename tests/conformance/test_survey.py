@@ -187,7 +187,7 @@ def test_the_verb_prints_records(tmp_path: Path, capsys: pytest.CaptureFixture[s
     [
         (["--only=dleta"], "Unknown mechanism 'dleta'. Did you mean 'delta'?"),
         (["--sentence="], "The sentence has 0 words"),
-        (["--out=."], "'.' is a folder; give the path of a file, such as survey.html."),
+        (["--out=."], "'.' is a folder; give the path of a file, such as page.html."),
     ],
 )
 def test_mistakes_are_told_before_the_work(

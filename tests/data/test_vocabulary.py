@@ -33,6 +33,8 @@ TEXTS = [
     "dog . dog , dog",
 ]
 KINDS = list(VOCABULARIES)
+# Word pieces do not keep where spaces stood: test_wordpiece.py says what they do keep.
+EXACT_KINDS = [kind for kind in KINDS if kind != "wordpiece"]
 
 
 def built(kind: str, texts: list[str] = TEXTS, **options: Any) -> Vocabulary:
@@ -44,7 +46,7 @@ def through_json(vocabulary: Vocabulary) -> Vocabulary:
     return load_vocabulary(json.loads(json.dumps(vocabulary.as_json())))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EXACT_KINDS)
 def test_known_text_comes_back_in_composed_form(kind: str) -> None:
     vocabulary = built(kind)
     assert vocabulary.kind == kind
@@ -52,7 +54,7 @@ def test_known_text_comes_back_in_composed_form(kind: str) -> None:
         assert vocabulary.decode(vocabulary.encode(text)) == unicodedata.normalize("NFC", text)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EXACT_KINDS)
 def test_small_letters_are_remembered(kind: str) -> None:
     vocabulary = through_json(built(kind, lowercase=True))
     for text in TEXTS:

@@ -11,6 +11,7 @@ from tests.declared_costs import NUM_SHAPES, require_declared
 from torch import Tensor
 
 from regard.models import MODELS
+from regard.models.decoder_only import DecoderOnly
 from regard.models.recurrent import RecurrentEncoderDecoder
 from regard.models.recurrent_choices import SCORES
 from regard.models.transformer import Transformer, TransformerState
@@ -102,6 +103,41 @@ def advanced(model: Transformer, sizes: Sizes) -> TransformerState:
     return state._replace(blocks=tuple(blocks))
 
 
+DECODERS: dict[str, dict[str, Any]] = {
+    "rotary": {},
+    "gpt": {"position": "learned", "embedding_scaled": False},
+    "norm last": {"norm_first": False, "tie": "none", "position": "sinusoidal"},
+    "kernels": {"mechanism": "elu", "position": "none", "num_kv_heads": 1},
+    "gated": {"mechanism": "gated", "bias": False},
+}
+
+
+@pytest.mark.parametrize("case", DECODERS)
+def test_decoder_only(case: str) -> None:
+    random = Random(case)
+    for _ in range(NUM_SHAPES):
+        sizes = drawn(random, longest_target=60)
+        sizes = sizes._replace(target_vocabulary=sizes.source_vocabulary)
+        heads = random.choice((2, 4))
+        model = DecoderOnly(
+            source_vocabulary=sizes.source_vocabulary,
+            target_vocabulary=sizes.target_vocabulary,
+            model_dim=heads * random.choice((16, 32)),
+            num_heads=heads,
+            num_layers=random.choice((1, 2)),
+            **DECODERS[case],
+        ).eval()
+        with torch.no_grad():
+            state = model.start(*sizes.tokens()[:2])
+            x = model.embedding(sizes.tokens()[2])
+            blocks = [
+                block.attention.extend(before, x)
+                for block, before in zip(model._blocks(), state.blocks, strict=True)
+            ]
+        state = state._replace(blocks=tuple(blocks))
+        check(model, sizes, state, where=f"{case}, {sizes}")
+
+
 RECURRENTS: dict[str, dict[str, Any]] = {
     "before": {"wiring": "before"},
     "after": {"wiring": "after"},
@@ -141,4 +177,5 @@ def test_recurrent(case: str, cell: str) -> None:
 
 
 def test_no_model_is_left_out() -> None:
-    assert set(MODELS) == {"transformer", "recurrent"}
+    """The text encoder, which has no target, has test_text_encoder_costs.py to itself."""
+    assert set(MODELS) == {"transformer", "decoder_only", "recurrent", "text_encoder"}

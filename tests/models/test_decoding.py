@@ -34,11 +34,13 @@ class Chain:
     """The next token depends on the one before and on the first of the source: a table."""
 
     training = False
-    max_target_length = None
 
     def __init__(self, table: Tensor) -> None:
         self.table = table
         self.rows_stepped = 0
+
+    def target_limits(self, source_lengths: Tensor) -> None:
+        return None
 
     def hidden(self, source: Tensor, source_lengths: Tensor, given: Tensor) -> Tensor:
         return self.table[source[:, :1], given]
@@ -364,7 +366,9 @@ def test_never_says_more_than_the_model_can_take(bounded: dict[str, Any]) -> Non
         model.output.table.weight[END] = 0.0
         model.output.table.weight[END, 0] = -100.0  # so that END is seldom the best
     source, lengths = torch.randint(4, 9, (3, 5)), torch.full((3,), 5)
-    assert model.max_target_length == 6
+    limits = model.target_limits(lengths)
+    assert limits is not None
+    assert limits.tolist() == [6, 6, 6]
     for beam_size in (1, 2):
         said = decode(model, source, lengths, beam_size=beam_size)
         assert max(len(one.tokens) for one in said) <= 6

@@ -19,7 +19,8 @@ def test_listing_does_not_import_torch() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert ran.stdout.split() == list(MODELS) == ["transformer", "recurrent"]
+    names = ["transformer", "decoder_only", "recurrent", "text_encoder"]
+    assert ran.stdout.split() == list(MODELS) == names
 
 
 def test_every_entry_says_what_it_is() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from regard.core.errors import RegardError
 from regard.models import build_model
-from regard.runs.recipe_files import FOLDER, read_recipe, shipped_recipes
+from regard.runs.recipe_files import RECIPES, read_recipe, shipped_recipes
 from regard.runs.spec import RunSpec, merged
 from regard.tasks import TASKS
 
@@ -23,10 +23,11 @@ def test_a_shipped_recipe_is_a_spec_whose_model_can_be_built(name: str) -> None:
     )
     narrow = {"model": dict.fromkeys(sizes, 16)}  # the shapes fit or not whatever the width
     small = RunSpec.from_sections(merged(spec.as_sections(), narrow))
-    target = 20 if spec.task_options.shared_vocabulary else 30
-    model = build_model(
-        small.model, source_vocabulary=20, target_vocabulary=target, **small.model_options
-    )
+    one_vocabulary = getattr(spec.task_options, "shared_vocabulary", True)
+    numbers = {"source_vocabulary": 20, "target_vocabulary": 20 if one_vocabulary else 30}
+    if TASKS[spec.task].reads == "texts":
+        numbers = {"vocabulary": 20}
+    model = build_model(small.model, **numbers, **small.model_options)
     assert sum(parameter.numel() for parameter in model.parameters()) > 0
     assert RunSpec.from_sections(spec.as_sections()) == spec
 
@@ -40,7 +41,7 @@ def test_recipes_are_part_of_the_package() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert wheel == {"packages": ["src/regard"]}
-    assert FOLDER.is_relative_to(Path(__file__).parents[2] / "src/regard")
+    assert RECIPES.folder.is_relative_to(Path(__file__).parents[2] / "src/regard")
 
 
 def test_an_unknown_recipe_lists_the_known() -> None:

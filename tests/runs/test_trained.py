@@ -72,7 +72,7 @@ def test_bad_pairs_are_an_error_or_taken_in(recurrent_run: RunFolder, tmp_path: 
     with pytest.raises(RegardError, match=r"pairs\.dict:2"):
         run.score(pairs)
     bad = BadRows(skip=True)
-    assert set(run.score(pairs, bad=bad)) == {"wer", "per"}
+    assert set(run.score(pairs, bad=bad)) == {"wer", "per", "loss"}
     assert bad.count == 1
 
 

@@ -157,7 +157,7 @@ def test_operations_are_counted_whatever_the_budget(tmp_path: Path) -> None:
     while steps:
         for batch in task.epoch(epoch):
             if steps:
-                operations += build.operations_of(model, batch)
+                operations += build.operations_of(model, task.cost_words(batch))
                 steps -= 1
         epoch += 1
     outcome = json.loads((job.folder / "record.json").read_text())["outcome"]

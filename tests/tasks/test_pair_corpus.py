@@ -15,7 +15,8 @@ from regard.data.bad_rows import BadRows
 from regard.data.pair_rows import PairRow, PairSource
 from regard.models.decoding import decode
 from regard.tasks import pair_corpus
-from regard.tasks.pair_corpus import HeldOut, PairCorpus, as_read, source_of
+from regard.tasks.held_out import HeldOut, as_read
+from regard.tasks.pair_corpus import PairCorpus, source_of
 from regard.tasks.pronounce import Pronounce, PronounceOptions
 from regard.tasks.translate import Translate, TranslateOptions
 

@@ -153,8 +153,9 @@ def _data(spec: RunSpec, length: int | None) -> PairTask:
     """The task with its data, or with pairs of a length that are made up."""
     from regard.runs.build import build_task
     from regard.runs.made_up_data import made_up_task
+    from regard.tasks.pair_task import PairTask
 
-    has_pairs = spec.task_options.pairs is not None
+    has_pairs = getattr(spec.task_options, "pairs", None) is not None
     if length is not None:
         if has_pairs:
             raise RegardError(
@@ -163,13 +164,18 @@ def _data(spec: RunSpec, length: int | None) -> PairTask:
             )
         return made_up_task(spec, length=length)
     try:
-        return build_task(spec)
+        task = build_task(spec)
     except RegardError as error:
         if has_pairs:
             raise
         raise RegardError(
             f"{error} Or plan without data, for texts of a length: --length 32."
         ) from error
+    if not isinstance(task, PairTask):
+        raise RegardError(
+            f"Plans are made for tasks that write a text, and '{spec.task}' does not. See `regard cost`."
+        )
+    return task
 
 
 def _designs(plan: Plan, spec: RunSpec, data: PairTask, calibration: Calibration) -> list[Design]:

@@ -56,6 +56,16 @@ def run(
     length_penalty: Annotated[
         float | None, typer.Option(help="Above 1 favours longer outputs.")
     ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(help="Of a language model: write so many tokens at most.")
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Of a language model: 0 is the likeliest, above 1 bolder.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Draw from the fewest tokens with this probability.")
+    ] = None,
     plugin: Plugins = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a line an output.")] = False,
 ) -> None:
@@ -101,7 +111,28 @@ def run(
     trained = load(run_folder)
     decoding: dict[str, Any] = {"beam_size": beam, "length_penalty": length_penalty}
     written: Iterator[str]
-    if score is not None:
+    drawing: dict[str, Any] = {
+        "max_tokens": tokens,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+    }
+    drawing = {name: value for name, value in drawing.items() if value is not None}
+    if drawing and (score is not None or not trained.goes_on):
+        raise RegardError(
+            "--tokens, --temperature, --top-k and --top-p are for a language model that goes on with a "
+            f"text. The run '{run_folder}' learned the task '{trained.spec.task}'."
+        )
+    if trained.goes_on and score is None:
+        inputs = iter(texts) if texts else _lines_of(file)
+        if texts and len(texts) == 1 and out is None and not as_json:
+            _stream(texts[0], trained.continued(texts[0], seed=seed, **drawing))
+            return
+        written = (
+            _output_line("".join(trained.continued(text, seed=seed, **drawing)), as_json=as_json)
+            for text in inputs
+        )
+    elif score is not None:
         bad = BadRows(skip=skip_bad_rows)
         assessment = trained.assess(score, bad=bad, **about_pairs, **decoding)
         if bad.count:
@@ -121,6 +152,15 @@ def run(
             typer.echo(line)
     else:
         _write_lines(out, written)
+
+
+def _stream(beginning: str, pieces: Iterator[str]) -> None:
+    """A text as it is being written."""
+    typer.echo(beginning.strip(), nl=False)
+    for piece in pieces:
+        typer.echo(piece, nl=False)
+        sys.stdout.flush()
+    typer.echo()
 
 
 def _lines_of(file: Path | None) -> Iterator[str]:

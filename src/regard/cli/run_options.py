@@ -12,7 +12,21 @@ from regard.core.errors import RegardError
 if TYPE_CHECKING:
     from regard.runs.spec import RunSpec
 
-TaskName = Annotated[str | None, typer.Argument(metavar="[TASK]", help="pronounce or translate.")]
+TaskName = Annotated[
+    str | None,
+    typer.Argument(metavar="[TASK]", help="pronounce, translate, lm, recall, encoder or classify."),
+]
+Text = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Texts to learn from or pre-train on, one a line."),
+]
+Labels = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Labelled texts to learn from, for `classify`.")
+]
+Start = Annotated[
+    str | None,
+    typer.Option(metavar="RUN", help="Start from the vocabulary and weights of a finished run."),
+]
 Pairs = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Pairs to learn from; SOURCE,TARGET for parallel files."),
@@ -40,7 +54,8 @@ Minutes = Annotated[float | None, typer.Option(help="Stop after so many minutes.
 RunSeed = Annotated[int | None, typer.Option(help="What weights and order are drawn from.")]
 Threads = Annotated[int | None, typer.Option(help="Cores to use; else all.")]
 
-FILE_OPTIONS = ("pairs", "dev", "test")
+# The options of any task that name files.
+FILE_OPTIONS = ("pairs", "text", "labels", "dev", "test")
 
 
 def asked_spec(
@@ -51,6 +66,8 @@ def asked_spec(
     task_options: dict[str, Any],
     budget: dict[str, Any],
     numbers: dict[str, int | None],
+    text: str | None = None,
+    start: str | None = None,
 ) -> RunSpec:
     """The checked spec; what is None or False was not asked for."""
     from regard.runs.spec import RunSpec, settings_as_sections
@@ -64,6 +81,8 @@ def asked_spec(
         },
         budget=budget,
         numbers=numbers,
+        text=text,
+        start=start,
     )
     return RunSpec.from_sections(sections)
 
@@ -76,12 +95,15 @@ def asked_sections(
     task_options: dict[str, Any],
     budget: dict[str, Any],
     numbers: dict[str, int | None],
+    text: str | None = None,
+    start: str | None = None,
 ) -> dict[str, Any]:
     """The recipe with everything that was asked for put over it; files by their full paths."""
     from regard.core.names import look_up
     from regard.runs.recipe_files import read_recipe
     from regard.runs.spec import merged, require_sections
     from regard.tasks import TASKS
+    from regard.training.options import BUDGETS
 
     if task is None and recipe is None:
         raise RegardError(
@@ -96,19 +118,58 @@ def asked_sections(
         raise RegardError(
             f"The recipe '{recipe}' is for the task '{named}', not '{task}'. Choose another recipe."
         )
+    if start is not None:
+        sections = _started(sections, start)
     # Another task by --set begins without options, so those of the command line come after it.
     sections = merged(sections, changes)
     sections = merged(sections, {"task": task_options})
+    if text is not None:
+        sections = merged(sections, _text_section(sections, text))
     given_budget = {key: value for key, value in budget.items() if value is not None}
     if given_budget:
         # A budget on the command line replaces that of the recipe, whatever it counts.
-        freed = dict.fromkeys(("steps", "tokens", "seconds", "operations"))
+        freed = dict.fromkeys(BUDGETS)
         sections = merged(sections, {"training": {**freed, **given_budget}})
     sections = merged(sections, {key: value for key, value in numbers.items() if value is not None})
-    for key in FILE_OPTIONS:
-        if isinstance(files := sections["task"].get(key), str):
-            sections["task"][key] = full_paths(files)
+    sections["task"] = with_full_paths(sections["task"])
+    before = sections.get("pretraining")
+    if isinstance(before, dict) and isinstance(before.get("task"), dict):
+        sections["pretraining"] = {**before, "task": with_full_paths(before["task"])}
     return sections
+
+
+def _started(sections: dict[str, Any], start: str) -> dict[str, Any]:
+    """The model of the run that is started from, unless it is changed later; no other pre-training."""
+    from regard.runs.run_folder import RunFolder
+
+    folder = RunFolder.existing(Path(start))
+    model = folder.read_json(folder.spec)["model"]
+    kept = {name: value for name, value in sections.items() if name != "pretraining"}
+    return {**kept, "model": model, "start": str(Path(start).absolute())}
+
+
+def _text_section(sections: dict[str, Any], text: str) -> dict[str, Any]:
+    """Where a file of texts belongs: to the task if it learns from texts, else to its pre-training."""
+    from regard.core.construction import known_options
+    from regard.tasks import task_class
+
+    name = sections["task"]["name"]
+    if "text" in known_options(task_class(name).options_class):
+        return {"task": {"text": text}}
+    if isinstance(sections.get("pretraining"), dict):
+        return {"pretraining": {"task": {"text": text}}}
+    raise RegardError(
+        f"--text {text}: the task '{name}' does not learn from texts, and has no pre-training here. Leave "
+        "it away, or pre-train first: regard train lm --text FILE, then --start RUN."
+    )
+
+
+def with_full_paths(task: dict[str, Any]) -> dict[str, Any]:
+    """The options of a task, its files by their full paths."""
+    return {
+        key: full_paths(value) if key in FILE_OPTIONS and isinstance(value, str) else value
+        for key, value in task.items()
+    }
 
 
 def full_paths(files: str) -> str:

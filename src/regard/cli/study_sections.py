@@ -7,8 +7,6 @@ from typing import Any
 
 from regard.core.errors import RegardError
 
-BUDGETS = ("steps", "tokens", "seconds", "operations")
-
 
 def asked_study(
     name: str | None,
@@ -23,9 +21,10 @@ def asked_study(
     words: dict[str, Any],
 ) -> dict[str, Any]:
     """The sections; `words` are plain keys such as the question. What is None was not asked for."""
-    from regard.cli.run_options import FILE_OPTIONS, full_paths
+    from regard.cli.run_options import with_full_paths
     from regard.runs.spec import merged, settings_as_sections
     from regard.studies.study_files import read_study, shipped_studies
+    from regard.training.options import BUDGETS
 
     if name is None and recipe is None:
         raise RegardError(
@@ -44,9 +43,8 @@ def asked_study(
     if files:
         changes = merged(changes, {"task": files})
     sections = merged(sections, changes)
-    for key in FILE_OPTIONS:
-        if isinstance(named := sections.get("task", {}).get(key), str):
-            sections["task"][key] = full_paths(named)
+    if isinstance(task := sections.get("task"), dict):
+        sections["task"] = with_full_paths(task)
     if over:
         axes = [_choices(text) for text in over]
         sections["over"] = dict(axes)

@@ -24,6 +24,7 @@ from regard.cli.run_options import (
     Test,
 )
 from regard.core.errors import RegardError
+from regard.studies.study_files import shipped_studies
 
 if TYPE_CHECKING:
     from regard.studies.executor import Executor
@@ -33,7 +34,10 @@ PLACES = ("here", "ray")
 
 def run(
     study: Annotated[
-        str | None, typer.Argument(metavar="[STUDY]", help="A shipped study, or FILE.toml.")
+        str | None,
+        typer.Argument(
+            metavar="[STUDY]", help=f"FILE.toml, or a shipped one: {', '.join(shipped_studies())}."
+        ),
     ] = None,
     *,
     recipe: Recipe = None,

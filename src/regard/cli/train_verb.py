@@ -12,15 +12,18 @@ from regard.cli.plugin_option import Plugins, plug_in_all
 from regard.cli.run_options import (
     Dev,
     Format,
+    Labels,
     Minutes,
     Pairs,
     Recipe,
     RunSeed,
     Settings,
     SkipBadRows,
+    Start,
     Steps,
     TaskName,
     Test,
+    Text,
     Threads,
     asked_spec,
     use_threads,
@@ -35,6 +38,9 @@ def run(
     task: TaskName = None,
     *,
     pairs: Pairs = None,
+    text: Text = None,
+    labels: Labels = None,
+    start: Start = None,
     dev: Dev = None,
     test: Test = None,
     format: Format = None,  # noqa: A002 — the word users know
@@ -75,6 +81,9 @@ def run(
         given: list[object] = [
             task,
             pairs,
+            text,
+            labels,
+            start,
             dev,
             test,
             format,
@@ -101,6 +110,7 @@ def run(
             settings=settings,
             task_options={
                 "pairs": pairs,
+                "labels": labels,
                 "dev": dev,
                 "test": test,
                 "format": format,
@@ -111,6 +121,8 @@ def run(
             },
             budget={"steps": steps, "seconds": None if minutes is None else 60 * minutes},
             numbers={"seed": seed, "threads": threads},
+            text=text,
+            start=start,
         )
         use_threads(spec)
         folder = RunFolder.next_free(spec.task) if out is None else RunFolder(out)
@@ -154,4 +166,6 @@ def _report(record: dict[str, Any], folder: RunFolder, *, as_json: bool) -> None
         typer.echo(
             f"{part:>5}  " + "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
         )
+        for name, value in record["baselines"].get(part, {}).items():
+            typer.echo(f"       {name}: {value:.4g}")
     typer.echo(f'use it: regard predict {folder.path} "some text"')

@@ -23,9 +23,8 @@ from regard.core.state import State, Step
 class SequenceModel(Protocol):
     """An `nn.Module` from one token sequence to another."""
 
-    @property
-    def max_target_length(self) -> int | None:
-        """The most tokens it can be given, START counted; None where there is no limit."""
+    def target_limits(self, source_lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"] | None:
+        """The most tokens each row can be given, START counted; None where there is no limit."""
         ...
 
     def hidden(

@@ -84,6 +84,27 @@ class TokenStore:
         """How many target tokens each pair has."""
         return np.diff(self.target_offsets)
 
+    def select(self, rows: Int64[np.ndarray, " rows"]) -> Self:
+        """The store whose pair i is this store's pair rows[i]."""
+        source_tokens, source_offsets = _selected(self.source_tokens, self.source_offsets, rows)
+        target_tokens, target_offsets = _selected(self.target_tokens, self.target_offsets, rows)
+        return type(self)(
+            source_tokens=source_tokens,
+            source_offsets=source_offsets,
+            target_tokens=target_tokens,
+            target_offsets=target_offsets,
+        )
+
+    @classmethod
+    def joined(cls, stores: Sequence[Self]) -> Self:
+        """The pairs of all stores, one store after the other."""
+        return cls(
+            source_tokens=np.concatenate([store.source_tokens for store in stores]),
+            source_offsets=_joined_offsets([store.source_offsets for store in stores]),
+            target_tokens=np.concatenate([store.target_tokens for store in stores]),
+            target_offsets=_joined_offsets([store.target_offsets for store in stores]),
+        )
+
     def fingerprint(self) -> str:
         """A hash of all pairs in their order: equal for equal stores, on any machine."""
         digest = hashlib.blake2b(digest_size=16)
@@ -102,3 +123,20 @@ def _frozen(numbers: array[int], *, kind: type[np.int32] | type[np.int64]) -> np
     view = np.frombuffer(numbers, dtype=kind)
     view.flags.writeable = False
     return view
+
+
+def _selected(
+    tokens: Int32[np.ndarray, " total"],
+    offsets: Int64[np.ndarray, " pairs_and_one"],
+    rows: Int64[np.ndarray, " rows"],
+) -> tuple[Int32[np.ndarray, " selected"], Int64[np.ndarray, " rows_and_one"]]:
+    counts = np.diff(offsets)[rows]
+    ends = np.cumsum(counts)
+    within = np.arange(counts.sum()) - np.repeat(ends - counts, counts)
+    places = np.repeat(offsets[rows], counts) + within
+    return tokens[places], np.concatenate([np.zeros(1, dtype=np.int64), ends])
+
+
+def _joined_offsets(parts: Sequence[Int64[np.ndarray, " _"]]) -> Int64[np.ndarray, " _"]:
+    counts = np.concatenate([np.diff(part) for part in parts])
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])

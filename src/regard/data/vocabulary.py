@@ -38,6 +38,7 @@ VOCABULARIES: dict[str, VocabularyKind] = {
     "characters": VocabularyKind("regard.data.characters", "CharacterVocabulary"),
     "words": VocabularyKind("regard.data.words", "WordVocabulary"),
     "subwords": VocabularyKind("regard.data.subwords", "SubwordVocabulary"),
+    "wordpiece": VocabularyKind("regard.data.wordpiece", "WordPieceVocabulary"),
 }
 
 

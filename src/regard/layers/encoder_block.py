@@ -5,11 +5,11 @@ Under `Causal()` it is the block of a decoder-only language model, and decodes t
 
 from __future__ import annotations
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.core.masks import NO_MASK, Mask
+from regard.core.masks import NO_MASK, Causal, Mask, Padding
 from regard.core.state import State, Step
 from regard.layers.block_parts import require_attention, require_feed_forward, require_one_width
 from regard.layers.feed_forward import FeedForward
@@ -63,6 +63,16 @@ class EncoderBlock(nn.Module):
     def start(self, batch_size: int) -> State:
         """The state before any token."""
         return self.attention.start(batch_size)
+
+    def prefill(
+        self, x: Float[Tensor, "batch length model_dim"], lengths: Int[Tensor, " batch"]
+    ) -> Step:
+        """The output of `forward` under `Causal()`, and the state after each row's first `lengths`."""
+        self._require(x)
+        entered = self.around_attention.enter(x)
+        attended = self.attention(entered, mask=Causal())
+        state = self.attention.extend(self.start(len(x)), entered, Padding(lengths))
+        return Step(self._fed_forward(self.around_attention.join(x, attended)), state)
 
     def step(self, state: State, x: Float[Tensor, "batch new_length model_dim"]) -> Step:
         """The rows that `forward` under `Causal()` would give the new tokens."""

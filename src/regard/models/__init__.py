@@ -1,4 +1,4 @@
-"""Networks from one sequence to another, and the table that names them.
+"""Networks from one sequence to another or of one text, and the table that names them.
 
 The table holds strings, so listing the models imports neither them nor torch.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from regard.core.construction import construct
 from regard.core.names import look_up
@@ -18,12 +18,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a model lives and what it is, in one line each."""
+    """Where a model lives and what it is, in one line each.
+
+    `reads` is what it takes: pairs of a source and a target, or single texts. The data of a task decides
+    its `sizes`.
+    """
 
     module: str
     class_name: str
     summary: str
     reference: str
+    reads: Literal["pairs", "texts"] = "pairs"
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The options that are not the user's to give."""
+        return SIZES[self.reads]
+
+
+# what a model reads → the sizes that the data decides
+SIZES = {
+    "pairs": ("source_vocabulary", "target_vocabulary"),
+    "texts": ("vocabulary", "classes"),
+}
 
 
 MODELS: dict[str, Entry] = {
@@ -33,11 +50,24 @@ MODELS: dict[str, Entry] = {
         "attention blocks all the way, any mechanism in each place",
         "Vaswani et al. 2017",
     ),
+    "decoder_only": Entry(
+        "decoder_only",
+        "DecoderOnly",
+        "one causal stack that reads the source and goes on, any causal mechanism",
+        "Radford et al. 2018",
+    ),
     "recurrent": Entry(
         "recurrent",
         "RecurrentEncoderDecoder",
         "LSTM or GRU on both sides, attention before or after the update, or none",
         "Bahdanau et al. 2015; Luong et al. 2015",
+    ),
+    "text_encoder": Entry(
+        "text_encoder",
+        "TextEncoder",
+        "reads a text both ways, fills in masked tokens or classifies it",
+        "Devlin et al. 2019",
+        reads="texts",
     ),
 }
 
@@ -50,13 +80,10 @@ def model_class(name: str) -> type[nn.Module]:
     return found
 
 
-def build_model(
-    name: str, *, source_vocabulary: int, target_vocabulary: int, **options: Any
-) -> nn.Module:
+def build_model(name: str, **sizes_and_options: Any) -> nn.Module:
     """A model by name, for vocabularies of these sizes; options must be its own.
 
     >>> build_model("recurrent", source_vocabulary=50, target_vocabulary=40)  # doctest: +SKIP
     """
-    sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
     kind = model_class(name)
-    return construct(kind, what=f"model '{name}'", sizes=sizes, options=options)
+    return construct(kind, what=f"model '{name}'", sizes={}, options=sizes_and_options)

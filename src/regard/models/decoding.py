@@ -53,8 +53,10 @@ def decode(
     def search(rows: Tensor) -> list[Hypothesis]:
         lengths = source_lengths[rows]
         limits = 2 * lengths + 10 if max_length is None else torch.full_like(lengths, max_length)
-        if model.max_target_length is not None:
-            limits = limits.clamp(max=model.max_target_length)
+        most = model.target_limits(lengths)
+        if most is not None:
+            limits = limits.minimum(most)
+            _require_room(lengths, most)
         state = steps.start(source[rows, : int(lengths.max())], lengths)
         if beam_size == 1:
             return _greedy(steps, state, limits, length_penalty=length_penalty)
@@ -119,6 +121,16 @@ def _greedy(
 def hypothesis(said: list[int], score: float) -> Hypothesis:
     """What was said, up to its END if it has one."""
     return Hypothesis(tuple(said[:-1] if said[-1] == END else said), score)
+
+
+def _require_room(source_lengths: Tensor, most: Tensor) -> None:
+    if int(most.min()) < 1:
+        row = int(most.argmin())
+        raise RegardError(
+            f"A source of {int(source_lengths[row]) - 1} tokens fills all places that the model has "
+            "(max_length), so it can say nothing after it. Give a shorter text, or train a model with a "
+            "larger max_length."
+        )
 
 
 def _require_options(

@@ -130,10 +130,8 @@ class RecurrentEncoderDecoder(nn.Module):
     ) -> Float[Tensor, "batch target_length target_vocabulary"]:
         return self.logits(self.hidden(source, source_lengths, given))
 
-    @property
-    def max_target_length(self) -> int | None:
+    def target_limits(self, source_lengths: Int[Tensor, " batch"]) -> None:
         """None: a recurrent decoder has no limit."""
-        return None
 
     def hidden(
         self,

@@ -212,15 +212,15 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch target_length target_vocabulary"]:
         return self.logits(self.hidden(source, source_lengths, given))
 
-    @property
-    def max_target_length(self) -> int | None:
-        """The most tokens its positions and the decoder's mechanism reach; None without a limit."""
+    def target_limits(self, source_lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"] | None:
+        """What its positions and the decoder's mechanism reach, whatever the source."""
         bounds = [getattr(self.target_position, "max_length", None)]
         bounds += [
             block.self_attention.mechanism.capabilities.max_length
             for block in self._decoder_blocks()
         ]
-        return min((bound for bound in bounds if bound is not None), default=None)
+        least = min((bound for bound in bounds if bound is not None), default=None)
+        return None if least is None else source_lengths.new_full(source_lengths.shape, least)
 
     def hidden(
         self,

@@ -12,26 +12,18 @@ from torch import nn
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
-from regard.core.pair_batch import PairBatch
 from regard.core.sequence_model import Decode
-from regard.models import build_model, model_class
+from regard.models import MODELS, build_model, model_class
 from regard.models.decoding import decode
 from regard.runs.spec import RunSpec
 from regard.tasks import task_class
-from regard.tasks.pair_corpus import PairCorpus
-from regard.tasks.pair_task import PairTask
-from regard.tasks.pair_vocabularies import PairVocabularies
+from regard.tasks.run_task import RunTask, Vocabularies
 
 # Beside products, whose number is declared, a backward pass does about twice what the forward pass does.
 BACKWARD_TIMES = 2
 
 
-def build_task(
-    spec: RunSpec,
-    *,
-    vocabularies: PairVocabularies | None = None,
-    corpus: PairCorpus | None = None,
-) -> PairTask:
+def build_task(spec: RunSpec, *, vocabularies: Any = None, corpus: Any = None) -> RunTask:
     """The task, its files read; while training it is evaluated with the quickest decoding.
 
     A `corpus` that was read before, for equal options of the task, is not read again.
@@ -44,61 +36,67 @@ def build_task(
     )
 
 
-def best_decoding(spec: RunSpec) -> Decode:
-    """The decoding that the final scores are made with."""
-    options = spec.task_options
-    return partial(decode, beam_size=options.beam_size, length_penalty=options.length_penalty)
+def best_decoding(spec: RunSpec, **changes: Any) -> Decode:
+    """The decoding that the final scores are made with; of `changes`, None is none."""
+    words = task_class(spec.task).decoding(spec.task_options)
+    asked = {name: value for name, value in changes.items() if value is not None}
+    for name in asked:
+        if name not in words:
+            raise RegardError(
+                f"{name} is about writing a text step by step, which the task '{spec.task}' does not do. "
+                "Leave it away."
+            )
+    return partial(decode, **(words | asked))
 
 
-def build_spec_model(spec: RunSpec, vocabularies: PairVocabularies) -> nn.Module:
+def build_spec_model(spec: RunSpec, vocabularies: Vocabularies) -> nn.Module:
     """The model, its weights drawn from the spec's seed."""
-    default = inspect.signature(model_class(spec.model)).parameters["tie"].default
-    tie = spec.model_options.get("tie", default)
-    if tie == "all" and vocabularies.source is not vocabularies.target:
-        raise RegardError(
-            "model.tie='all' shares one table of tokens, but source and target have vocabularies of "
-            "their own. Set task.shared_vocabulary=true, or model.tie=target."
-        )
+    sizes = vocabularies.sizes()
+    _require_one_vocabulary(spec, vocabularies)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
         try:
-            return build_model(
-                spec.model,
-                source_vocabulary=vocabularies.source.size,
-                target_vocabulary=vocabularies.target.size,
-                **spec.model_options,
-            )
+            return build_model(spec.model, **sizes, **spec.model_options)
         except (MemoryError, RuntimeError) as error:  # torch's own allocator raises the latter
             raise RegardError(
                 f"The model '{spec.model}' of these sizes cannot be built: {error}. Choose smaller ones."
             ) from error
 
 
-def operations_of(model: Any, batch: PairBatch) -> int:
-    """What one training step on this batch takes, padded places included."""
-    cost = cost_of_batch(model, batch)
+def _require_one_vocabulary(spec: RunSpec, vocabularies: Any) -> None:
+    """Refuse a model that shares one table, or reads both sides as one, where there are two."""
+    if MODELS[spec.model].reads != "pairs" or vocabularies.source is vocabularies.target:
+        return
+    kind = model_class(spec.model)
+    if getattr(kind, "one_vocabulary", False):
+        raise RegardError(
+            f"The model '{spec.model}' reads source and target as one sequence, but they have vocabularies "
+            "of their own. Set task.shared_vocabulary=true."
+        )
+    default = inspect.signature(kind).parameters["tie"].default
+    if spec.model_options.get("tie", default) == "all":
+        raise RegardError(
+            "model.tie='all' shares one table of tokens, but source and target have vocabularies of "
+            "their own. Set task.shared_vocabulary=true, or model.tie=target."
+        )
+
+
+def operations_of(model: Any, sizes: dict[str, int]) -> int:
+    """What one training step on a batch of these sizes takes, padded places included."""
+    cost: Cost = model.cost(**sizes)
     beside = cost.functions + cost.arithmetic
     return cost.operations + cost.backward_products + BACKWARD_TIMES * beside
 
 
-def operations_counter(model: Any) -> Callable[[PairBatch], int]:
-    """`operations_of` for one model, worked out once for batches of one shape."""
+def operations_counter(model: Any, task: RunTask) -> Callable[[Any], int]:
+    """`operations_of` for the batches of a task, worked out once for batches of one shape."""
     known: dict[tuple[int, ...], int] = {}
 
-    def count(batch: PairBatch) -> int:
-        shape = (*batch.source.shape, *batch.given.shape)
+    def count(batch: Any) -> int:
+        sizes = task.cost_words(batch)
+        shape = tuple(sizes.values())
         if shape not in known:
-            known[shape] = operations_of(model, batch)
+            known[shape] = operations_of(model, sizes)
         return known[shape]
 
     return count
-
-
-def cost_of_batch(model: Any, batch: PairBatch) -> Cost:
-    """What the model declares for this batch."""
-    cost: Cost = model.cost(
-        batch_size=batch.source.shape[0],
-        source_length=batch.source.shape[1],
-        target_length=batch.given.shape[1],
-    )
-    return cost

@@ -24,11 +24,15 @@ WIDTH_OF_A_HEAD = 2
 
 
 def designs(spec: RunSpec) -> Iterator[RunSpec]:
-    """The spec with every mechanism in its model's place, then those of the other model, as wide."""
-    for model, others in (
-        ("recurrent", [WITHOUT, *SCORES]),
-        ("transformer", mechanisms_for_all_places()),
-    ):
+    """The spec with every mechanism in its model's place, then those of the other model, as wide.
+
+    A decoder-only model stands for itself: what it has read before is in its one stack.
+    """
+    models = {"recurrent": [WITHOUT, *SCORES], "transformer": mechanisms_for_all_places()}
+    if spec.model == "decoder_only":
+        causal = fitting_mechanisms(role="self", causal=True, masks=frozenset({"causal"}))
+        models = {"decoder_only": causal}
+    for model, others in models.items():
         options = spec.model_options if model == spec.model else _as_wide(spec)
         kept = {name: value for name, value in options.items() if name not in OF_THE_MECHANISM}
         for mechanism in others:

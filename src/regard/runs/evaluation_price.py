@@ -18,7 +18,6 @@ from regard.data.batching import evaluation_batches
 from regard.data.token_store import TokenStore
 from regard.models.decoding import FINISHED_SHARE
 from regard.models.next_tokens import likeliest
-from regard.runs.build import cost_of_batch
 from regard.runs.priced_work import (
     WorkPrice,
     first_rows,
@@ -27,7 +26,7 @@ from regard.runs.priced_work import (
     price_by_rows,
     price_of,
 )
-from regard.tasks.pair_task import PairTask, places_at_a_time
+from regard.tasks.pair_task import places_at_a_time
 
 # Decoding with more is traced on fewer rows: its products are small, and take their time.
 MOST_OPERATIONS = 3e10
@@ -53,7 +52,7 @@ NOT_EVALUATED = EvaluationPrice(0.0, 0.0, 0.0)
 
 
 def evaluation_price(
-    model: Any, task: PairTask, calibration: Calibration, *, beam_size: int
+    model: Any, task: Any, calibration: Calibration, *, beam_size: int
 ) -> EvaluationPrice:
     """Greedy decoding of the development part; in the end that and the test part with the beam."""
     model.eval()
@@ -74,7 +73,7 @@ def evaluation_price(
 
 
 def _part_price(
-    model: Any, task: PairTask, calibration: Calibration, *, beam_size: int, samples: int
+    model: Any, task: Any, calibration: Calibration, *, beam_size: int, samples: int
 ) -> WorkPrice:
     """Of the whole development part; a beam of 0 is the loss alone."""
     store = task.held_out_store(task.corpus.dev)
@@ -100,7 +99,7 @@ def _part_price(
 
             return price_of(run, "decode" if beam_size else "forward", calibration)
 
-        forward = max(1, beam_size) * cost_of_batch(model, batch).operations
+        forward = max(1, beam_size) * model.cost(**task.cost_words(batch)).operations
         rows = len(batch.source)
         most = int(rows * MOST_OPERATIONS / max(1.0, forward))
         prices.append(price_by_rows(price, rows=rows, most=most))

@@ -14,7 +14,9 @@ from regard.data.words import WordVocabulary
 from regard.models.decoding import decode
 from regard.runs.spec import RunSpec
 from regard.tasks import task_class
-from regard.tasks.pair_corpus import HeldOut, PairCorpus
+from regard.tasks.held_out import HeldOut
+from regard.tasks.pair_corpus import PairCorpus
+from regard.tasks.pair_options import PairOptions
 from regard.tasks.pair_task import PairTask
 from regard.tasks.pair_vocabularies import PairVocabularies
 
@@ -27,7 +29,12 @@ def made_up_task(spec: RunSpec, *, length: int) -> PairTask:
 
     A vocabulary has the size that the options give, and of characters, CHARACTERS.
     """
-    options = spec.task_options
+    options, kind = spec.task_options, task_class(spec.task)
+    if not issubclass(kind, PairTask) or not isinstance(options, PairOptions):
+        raise RegardError(
+            f"--length makes up pairs of texts, which the task '{spec.task}' does not learn from. Plan it "
+            "with its data."
+        )
     places = 2 * length + 3  # START once, END twice
     if length < 1 or places > options.batch_tokens:
         raise RegardError(
@@ -57,9 +64,7 @@ def made_up_task(spec: RunSpec, *, length: int) -> PairTask:
         learned_too={},
         bad=BadRows(),
     )
-    return task_class(spec.task)(
-        corpus=corpus, options=options, seed=spec.seed, decode=partial(decode, beam_size=1)
-    )
+    return kind(corpus=corpus, options=options, seed=spec.seed, decode=partial(decode, beam_size=1))
 
 
 def _vocabulary(kind: str, size: int) -> Vocabulary:

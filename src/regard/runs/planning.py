@@ -15,7 +15,7 @@ from regard.runs.designs import PLACES, option_of
 from regard.runs.evaluation_price import NOT_EVALUATED, EvaluationPrice, evaluation_price
 from regard.runs.spec import RunSpec
 from regard.runs.trainee import StepPrice, Trainee
-from regard.tasks.pair_task import PairTask
+from regard.tasks.run_task import RunTask
 from regard.training.options import TrainingOptions
 
 # Python with torch, Fabric and the tokenizers loaded, as the kernel counts it (VmRSS).
@@ -106,7 +106,7 @@ class Plan:
 
 
 def plan_run(
-    spec: RunSpec, task: PairTask, calibration: Calibration, *, evaluated: bool = True
+    spec: RunSpec, task: RunTask, calibration: Calibration, *, evaluated: bool = True
 ) -> Plan:
     """The plan of a spec on its task; not `evaluated` where there is no data to evaluate on."""
     trainee = Trainee(spec, task)
@@ -119,7 +119,7 @@ def plan_run(
     return _plan(spec, trainee, step, evaluation)
 
 
-def plan_beside(known: Plan, spec: RunSpec, task: PairTask, calibration: Calibration) -> Plan:
+def plan_beside(known: Plan, spec: RunSpec, task: RunTask, calibration: Calibration) -> Plan:
     """The plan of another model on the same task, in less time.
 
     Its evaluations are taken to be slower than the known ones by as much as its steps are.

@@ -11,6 +11,7 @@ predictions-dev.jsonl   what those weights wrote for every held-out source, besi
 predictions-test.jsonl
 record.json             what came of it: scores, counts, versions; written last
 bad_rows.txt            rows left out of the data, if there were any
+pretraining             the folder of another run, if the model learned something else first
 tensorboard             a folder of events, if they were asked for
 """
 
@@ -42,6 +43,11 @@ class RunFolder:
         self.record = path / "record.json"
         self.bad_rows = path / "bad_rows.txt"
         self.tensorboard = path / "tensorboard"
+
+    @property
+    def pretraining(self) -> RunFolder:
+        """The run that came before, inside this one."""
+        return RunFolder(self.path / "pretraining")
 
     @classmethod
     def existing(cls, path: Path) -> RunFolder:

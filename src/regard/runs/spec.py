@@ -6,7 +6,9 @@ written as sections, in a recipe (TOML), in a run folder (JSON) or in Python ali
     {"task": {"name": "pronounce", ...}, "model": {"name": "transformer", ...},
      "training": {"steps": 5000, ...}, "seed": 0}
 
-Every key is checked against the signature of what it is for.
+A model may learn something else first: `pretraining` has a task and a training of its own, and the
+same model; or it starts from the weights of a finished run, whose folder is `start`. Every key is
+checked against the signature of what it is for.
 """
 
 from __future__ import annotations
@@ -16,24 +18,27 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from regard.core.errors import RegardError
-from regard.core.names import unknown_name
+from regard.core.names import look_up, unknown_name
 from regard.core.setting_value import setting_value
-from regard.models import model_class
+from regard.models import MODELS, model_class
 from regard.runs.typed_options import typed_options
-from regard.tasks import task_class
+from regard.tasks import TASKS, task_class
+from regard.tasks.lm_options import mixing_options
 from regard.tasks.pair_options import PairOptions
 from regard.training.options import TrainingOptions
 
-SECTIONS = ("task", "model", "training")
+SECTIONS = ("task", "model", "training", "pretraining")
+OF_PRETRAINING = ("task", "training")
 # section → an option of it, as an error shows it
 EXAMPLES = {
     "task": 'task.name="pronounce"',
     "model": 'model.name="transformer"',
     "training": "training.steps=1000",
+    "pretraining": "pretraining.task.name=lm",
 }
 NUMBERS = ("seed", "threads")
+PATHS = ("start",)
 MOST_THREADS = 1024  # torch ends without a word where the system has no room for its threads
-VOCABULARY_SIZES = ("source_vocabulary", "target_vocabulary")  # the data decides these
 
 Sections = dict[str, Any]
 
@@ -43,10 +48,12 @@ class RunSpec:
     """A checked spec."""
 
     task: str
-    task_options: PairOptions
+    task_options: Any
     model: str
     model_options: dict[str, Any]
     training: TrainingOptions
+    pretraining: RunSpec | None = None
+    start: str | None = None
     seed: int = 0
     threads: int | None = None
 
@@ -56,6 +63,7 @@ class RunSpec:
         require_sections(sections)
         task, task_options = _named(sections, "task")
         model, model_options = _named(sections, "model")
+        _require_fit(task, model)
         options_class = task_class(task).options_class
         seed = sections.get("seed", 0)
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
@@ -63,6 +71,17 @@ class RunSpec:
         threads = sections.get("threads")
         if threads is not None and (type(threads) is not int or not 1 <= threads <= MOST_THREADS):
             raise RegardError(f"threads={threads!r}: use a whole number from 1 to {MOST_THREADS}.")
+        start = sections.get("start")
+        pretraining = sections.get("pretraining")
+        if pretraining == "none":
+            pretraining = None
+        if start is not None and not isinstance(start, str):
+            raise RegardError(f"start={start!r}: it must be the folder of a finished run.")
+        if pretraining and start is not None:
+            raise RegardError(
+                f"The run starts from '{start}' and has a section 'pretraining' too. Choose one: leave "
+                "start away, or set pretraining=none."
+            )
         return cls(
             task=task,
             task_options=options_class(
@@ -73,24 +92,32 @@ class RunSpec:
                 model_class(model),
                 model_options,
                 section="model",
-                given_elsewhere=VOCABULARY_SIZES,
+                given_elsewhere=MODELS[model].sizes,
             ),
             training=TrainingOptions(
                 **typed_options(TrainingOptions, sections.get("training", {}), section="training")
             ),
+            pretraining=_pretraining(cls, sections) if pretraining else None,
+            start=start,
             seed=seed,
             threads=threads,
         )
 
     def as_sections(self) -> Sections:
         """The sections, every option of the task and the training written out."""
-        return {
+        sections: Sections = {
             "task": {"name": self.task, **asdict(self.task_options)},
             "model": {"name": self.model, **self.model_options},
             "training": self.training.as_dict(),
             "seed": self.seed,
             "threads": self.threads,
         }
+        if self.pretraining is not None:
+            before = self.pretraining.as_sections()
+            sections["pretraining"] = {name: before[name] for name in OF_PRETRAINING}
+        if self.start is not None:
+            sections["start"] = self.start
+        return sections
 
 
 def require_sections(sections: object) -> None:
@@ -99,14 +126,52 @@ def require_sections(sections: object) -> None:
         raise RegardError(
             f"A spec is a table of the sections {', '.join(SECTIONS)}, but this is {sections!r}."
         )
+    known = (*SECTIONS, *NUMBERS, *PATHS)
     for name, options in sections.items():
-        if name not in (*SECTIONS, *NUMBERS):
-            raise unknown_name("section", name, (*SECTIONS, *NUMBERS))
+        if name not in known:
+            raise unknown_name("section", name, known)
+        if name == "pretraining" and options in (None, "none"):
+            continue
         if name in SECTIONS and not isinstance(options, Mapping):
             raise RegardError(
                 f"The section '{name}' is {options!r}, but it must be a table of options. Set one "
                 f"option at a time, such as {EXAMPLES[name]}."
             )
+
+
+def _require_fit(task: str, model: str) -> None:
+    """Refuse a model that does not read what the task gives it."""
+    reads = look_up("task", task, TASKS).reads
+    if look_up("model", model, MODELS).reads != reads:
+        fitting = [name for name, entry in MODELS.items() if entry.reads == reads]
+        raise RegardError(
+            f"The model '{model}' cannot learn the task '{task}', which gives it {reads}. Set model.name "
+            f"to one of: {', '.join(fitting)}."
+        )
+
+
+def _pretraining(cls: type[RunSpec], sections: Mapping[str, Any]) -> RunSpec:
+    """What the model learns first: the run's model and seed with a task and a training of its own."""
+    own = sections["pretraining"]
+    for name, options in own.items():
+        if name not in OF_PRETRAINING:
+            raise unknown_name("section of pretraining", name, OF_PRETRAINING)
+        if not isinstance(options, Mapping):
+            raise RegardError(
+                f"The section 'pretraining.{name}' is {options!r}, but it must be a table of options."
+            )
+    run = {name: value for name, value in sections.items() if name != "pretraining"}
+    before = dict(own.get("task", {}))
+    if before.get("name") == "lm" and before.get("pairs") is None:
+        task, options = _named(sections, "task")
+        kind = task_class(task).options_class
+        if issubclass(kind, PairOptions):
+            checked = kind(**typed_options(kind, options, section="task"))
+            before = {**before, **mixing_options(checked)}
+    try:
+        return cls.from_sections({**run, **own, "task": before})
+    except RegardError as error:
+        raise RegardError(f"In pretraining: {error}") from error
 
 
 def _named(sections: Mapping[str, Any], section: str) -> tuple[str, dict[str, Any]]:
@@ -126,7 +191,9 @@ def merged(sections: Sections, changes: Mapping[str, Any]) -> Sections:
     result: Sections = {**sections}
     for name, change in changes.items():
         before = result.get(name)
-        if isinstance(change, Mapping) and isinstance(before, Mapping):
+        if name == "pretraining" and isinstance(change, Mapping) and isinstance(before, Mapping):
+            result[name] = merged(dict(before), change)
+        elif isinstance(change, Mapping) and isinstance(before, Mapping):
             replaced = "name" in change and change["name"] != before.get("name")
             result[name] = {**({} if replaced else before), **change}
         else:
@@ -139,24 +206,30 @@ def settings_as_sections(settings: Iterable[str]) -> Sections:
 
     >>> settings_as_sections(["model.num_layers=3", "model.mechanism=additive", "seed=1"])
     {'model': {'num_layers': 3, 'mechanism': 'additive'}, 'seed': 1}
+    >>> settings_as_sections(["pretraining.training.steps=100"])
+    {'pretraining': {'training': {'steps': 100}}}
     """
     sections: Sections = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
-        section, dot, key = name.strip().partition(".")
-        whole_section = section in SECTIONS and not key
-        if not equals or not section or bool(dot) != bool(key) or whole_section:
+        *path, key = (word.strip() for word in name.split("."))
+        depth = 2 if path[:1] == ["pretraining"] else 1
+        none_at_all = name.strip() == "pretraining" and text.strip() == "none"
+        if (
+            not equals
+            or not all((*path, key))
+            or len(path) not in (0, depth)
+            or (not path and key in SECTIONS and not none_at_all)
+        ):
             raise RegardError(
                 f"--set {setting}: write it as SECTION.OPTION=VALUE, such as --set model.num_layers=3."
             )
-        value = setting_value(text)
-        if key:
-            inner = sections.setdefault(section, {})
+        inner = sections
+        for section in path:
+            inner = inner.setdefault(section, {})
             if not isinstance(inner, dict):
                 raise RegardError(
                     f"--set {setting}: '{section}' was given a value of its own before."
                 )
-            inner[key] = value
-        else:
-            sections[section] = value
+        inner[key] = setting_value(text)
     return sections

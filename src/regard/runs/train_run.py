@@ -16,9 +16,9 @@ from regard.runs.build import best_decoding, build_spec_model, build_task, opera
 from regard.runs.predictions import write_predictions
 from regard.runs.run_folder import RunFolder
 from regard.runs.spec import RunSpec, Sections, require_sections
-from regard.tasks.pair_corpus import PairCorpus
-from regard.tasks.pair_task import PairTask
-from regard.tasks.pair_vocabularies import PairVocabularies
+from regard.runs.starting import start_vocabularies, take_start_weights
+from regard.tasks import task_class
+from regard.tasks.run_task import RunTask
 from regard.training.folder_lock import folder_locked
 from regard.training.loop import train
 from regard.training.outcome import Outcome
@@ -39,7 +39,7 @@ def begin_run(
     spec: RunSpec,
     folder: RunFolder,
     *,
-    corpus: PairCorpus | None = None,
+    corpus: Any = None,
     watchers: Sequence[Watcher] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> Record | None:
@@ -52,18 +52,18 @@ def begin_run(
     """
     folder.require_new()
     tell("reading the data")
-    task = build_task(spec, corpus=corpus)
-    model = build_spec_model(spec, task.corpus.vocabularies)
+    if corpus is None:
+        # Of a pre-training too: what is wrong with the data is found now, and not when that is over.
+        corpus = build_task(spec, vocabularies=start_vocabularies(spec)).corpus
+    build_spec_model(spec, corpus.vocabularies)
     folder.require_new()  # again: another run may have begun there meanwhile
     folder.make()
-    folder.write_json(folder.vocabulary, task.corpus.vocabularies.as_json())
-    folder.write_json(folder.data, task.corpus.facts())
     folder.write_json(folder.spec, spec.as_sections())
     try:
-        return _trained(spec, task, model, folder, watchers=watchers, tell=tell)
+        return _go_on(spec, folder, corpus=corpus, watchers=watchers, tell=tell)
     except RegardError:
         # Some mistakes show at the first batch only, such as texts longer than the model takes.
-        if not folder.checkpoint.exists():
+        if not folder.checkpoint.exists() and not folder.pretraining.checkpoint.exists():
             with folder_locked(folder.path):  # not from under another process
                 folder.clear()
         raise
@@ -72,7 +72,7 @@ def begin_run(
 def resume_run(
     folder: RunFolder,
     *,
-    corpus: PairCorpus | None = None,
+    corpus: Any = None,
     watchers: Sequence[Watcher] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> Record | None:
@@ -86,18 +86,60 @@ def resume_run(
             f"The run '{folder.path}' is finished: its scores are in {folder.record}. To train longer, "
             "begin a run with a larger budget."
         )
-    spec = spec_of(folder)
-    tell("reading the data")
-    written = folder.read_json(folder.vocabulary)
-    if corpus is not None and corpus.vocabularies.as_json() != written:
-        corpus = None
-    task = build_task(spec, vocabularies=PairVocabularies.from_json(written), corpus=corpus)
-    _require_same_data(task, folder)
+    return _go_on(spec_of(folder), folder, corpus=corpus, watchers=watchers, tell=tell)
+
+
+def _go_on(
+    spec: RunSpec,
+    folder: RunFolder,
+    *,
+    corpus: Any,
+    watchers: Sequence[Watcher],
+    tell: Callable[[str], None],
+) -> Record | None:
+    """Whatever is left of a run: its pre-training, its training, its scores."""
+    if spec.pretraining is not None and not folder.pretraining.record.is_file():
+        tell("pre-training")
+        if pretrained(spec.pretraining, folder.pretraining, watchers=watchers, tell=tell) is None:
+            return None
+        tell("training")
+    begun = folder.vocabulary.is_file()
+    if begun:
+        written = folder.read_json(folder.vocabulary)
+    else:
+        known = start_vocabularies(spec, folder)
+        written = None if known is None else known.as_json()
+    if corpus is None or (written is not None and corpus.vocabularies.as_json() != written):
+        tell("reading the data")
+        kind = task_class(spec.task).vocabularies_class
+        known = None if written is None else kind.from_json(written)
+        corpus = build_task(spec, vocabularies=known).corpus
+    task = build_task(spec, corpus=corpus)
     model = build_spec_model(spec, task.corpus.vocabularies)
+    if begun:
+        _require_same_data(task, folder)
+    else:
+        folder.write_json(folder.data, task.corpus.facts())
+        folder.write_json(folder.vocabulary, task.corpus.vocabularies.as_json())
+    if not folder.checkpoint.is_file():
+        take_start_weights(spec, folder, model, tell=tell)
     return _trained(spec, task, model, folder, watchers=watchers, tell=tell)
 
 
-def _require_same_data(task: PairTask, folder: RunFolder) -> None:
+def pretrained(
+    spec: RunSpec,
+    folder: RunFolder,
+    *,
+    watchers: Sequence[Watcher],
+    tell: Callable[[str], None],
+) -> Record | None:
+    """The pre-training of a run is a run of its own, inside its folder."""
+    if folder.spec.is_file():
+        return resume_run(folder, watchers=watchers, tell=tell)
+    return begin_run(spec, folder, watchers=watchers, tell=tell)
+
+
+def _require_same_data(task: RunTask, folder: RunFolder) -> None:
     """Refuse to go on with other data: the run would end as neither of the two."""
     if not folder.data.is_file():
         return
@@ -114,7 +156,7 @@ def _require_same_data(task: PairTask, folder: RunFolder) -> None:
 
 def _trained(
     spec: RunSpec,
-    task: PairTask,
+    task: RunTask,
     model: nn.Module,
     folder: RunFolder,
     *,
@@ -135,7 +177,7 @@ def _trained(
         options=spec.training,
         folder=folder.path,
         seed=spec.seed,
-        operations=operations_counter(model),
+        operations=operations_counter(model, task),
         watchers=watchers,
         resume=folder.checkpoint.is_file(),
     )
@@ -147,24 +189,13 @@ def _trained(
     return record
 
 
-def _description(spec: RunSpec, task: PairTask, model: nn.Module) -> str:
-    corpus = task.corpus
+def _description(spec: RunSpec, task: RunTask, model: nn.Module) -> str:
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    learned_too = [
-        f"; {count:,} {part} sources stand in the training part too"
-        for part, count in corpus.learned_too.items()
-        if count
-    ]
-    return (
-        f"{len(corpus.train):,} pairs to learn from, {len(corpus.dev):,} to develop on, "
-        f"{len(corpus.test):,} to test on; vocabularies of {corpus.vocabularies.source.size:,} and "
-        f"{corpus.vocabularies.target.size:,}; {spec.model} with {parameters:,} parameters"
-        + "".join(learned_too)
-    )
+    return f"{task.corpus.describe()}; {spec.model} with {parameters:,} parameters"
 
 
 def _record(
-    spec: RunSpec, task: PairTask, model: nn.Module, outcome: Outcome, folder: RunFolder
+    spec: RunSpec, task: RunTask, model: nn.Module, outcome: Outcome, folder: RunFolder
 ) -> Record:
     """Scores of the kept weights, decoded as well as the task's options ask, and how they came about.
 
@@ -175,13 +206,14 @@ def _record(
     load_weights(model, folder.model)
     model.eval()
     task.decode = best_decoding(spec)
-    scores = {}
+    scores, baselines = {}, {}
     with torch.inference_mode():
         for part in folder.predictions:
             held_out = getattr(task.corpus, part)
             predicted: list[str] = []
             if len(held_out):
                 scores[part], predicted = task.assess_on(model, held_out)
+                baselines[part] = task.baselines(held_out)
             write_predictions(
                 folder,
                 part,
@@ -192,6 +224,7 @@ def _record(
     return {
         "spec": spec.as_sections(),
         "scores": scores,
+        "baselines": baselines,
         "signatures": task.signatures(),
         "outcome": asdict(outcome),
         "data": task.corpus.facts(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -20,14 +19,13 @@ from regard.core.errors import RegardError
 from regard.core.sequence_model import Decode
 from regard.core.special_tokens import END, START
 from regard.data.bad_rows import BadRows
-from regard.models.decoding import decode
-from regard.runs.build import build_spec_model
+from regard.models.sampling import sample
+from regard.runs.build import best_decoding, build_spec_model
 from regard.runs.run_folder import RunFolder
 from regard.runs.spec import RunSpec
 from regard.runs.train_run import spec_of
 from regard.tasks import task_class
-from regard.tasks.pair_task import predict
-from regard.tasks.pair_vocabularies import PairVocabularies
+from regard.tasks.held_out import HeldOut
 from regard.training.weights import load_weights
 
 TEXTS_AT_A_TIME = 512
@@ -63,11 +61,18 @@ class Assessment:
         ]
 
 
+class OnlyHeldOut(NamedTuple):
+    """All that is left of a corpus where nothing is learned any more."""
+
+    vocabularies: Any
+    dev: HeldOut
+
+
 class TrainedRun:
     """A trained model with its vocabularies; made by `load`."""
 
     def __init__(
-        self, *, folder: RunFolder, spec: RunSpec, model: nn.Module, vocabularies: PairVocabularies
+        self, *, folder: RunFolder, spec: RunSpec, model: nn.Module, vocabularies: Any
     ) -> None:
         self.folder = folder
         self.spec = spec
@@ -105,12 +110,54 @@ class TrainedRun:
     ) -> Iterator[str]:
         """As `predict`, a block of texts at a time, in order; an empty text gives an empty text."""
         decoding = self._decoding(beam_size, length_penalty)
+        task = task_class(self.spec.task)
         stream = iter(texts)
         while block := [text.strip() for text in islice(stream, TEXTS_AT_A_TIME)]:
             filled = [text for text in block if text]
-            written = iter(predict(self.model, filled, self.vocabularies, decoding))
+            written = iter(task.predict(self.model, filled, self.vocabularies, decoding))
             for text in block:
                 yield next(written) if text else ""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the model goes on with a text (see `continued`), instead of answering it."""
+        return task_class(self.spec.task).goes_on
+
+    def continued(
+        self,
+        text: str,
+        *,
+        max_tokens: int = 200,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+    ) -> Iterator[str]:
+        """The text that a language model writes after `text`, piece by piece; see models/sampling.py.
+
+        `text` itself is not repeated. What was drawn can be drawn again with the same seed.
+        """
+        if not self.goes_on:
+            raise RegardError(
+                f"The run '{self.folder.path}' learned the task '{self.spec.task}', which answers a text "
+                "and does not go on with it. Use predict."
+            )
+        vocabulary = self.vocabularies.target
+        tokens = vocabulary.encode(text.strip())
+        shown = len(vocabulary.decode(tokens))
+        for token in sample(
+            self.model,
+            tuple(tokens),
+            max_tokens=max_tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            generator=torch.Generator().manual_seed(seed),
+        ):
+            tokens.append(token)
+            whole = vocabulary.decode(tokens)
+            yield whole[shown:]
+            shown = len(whole)
 
     def score(self, pairs: str | PathLike[str], **words: Any) -> dict[str, float]:
         """The task's metrics on a file of pairs; `words` as for `assess`."""
@@ -130,20 +177,28 @@ class TrainedRun:
         `file_options` are those of the task that are about files, where this one differs from the
         run's own: format, source_column, target_column, header.
         """
-        task = task_class(self.spec.task)
-        options = self.spec.task_options
-        part = task.held_out(
+        kind = task_class(self.spec.task)
+        options = replace(self.spec.task_options, **file_options)
+        part = kind.held_out(
             str(pairs),
-            replace(options, **file_options),
+            options,
+            vocabularies=self.vocabularies,
             bad=BadRows() if bad is None else bad,
         )
-        predicted = self.predict(part.sources, beam_size=beam_size, length_penalty=length_penalty)
+        task = kind(
+            corpus=OnlyHeldOut(vocabularies=self.vocabularies, dev=part),
+            options=options,
+            seed=self.spec.seed,
+            decode=self._decoding(beam_size, length_penalty),
+        )
+        with torch.inference_mode():
+            scores, predicted = task.assess_on(self.model, part)
         return Assessment(
             sources=part.sources,
             answers=part.answers,
             predicted=tuple(predicted),
-            scores=task.scores(predicted, part.answers),
-            signatures=task.signatures(),
+            scores=scores,
+            signatures=kind.signatures(),
         )
 
     def alignment(
@@ -197,19 +252,15 @@ class TrainedRun:
         )
 
     def _decoding(self, beam_size: int | None, length_penalty: float | None) -> Decode:
-        options = self.spec.task_options
-        return partial(
-            decode,
-            beam_size=options.beam_size if beam_size is None else beam_size,
-            length_penalty=options.length_penalty if length_penalty is None else length_penalty,
-        )
+        return best_decoding(self.spec, beam_size=beam_size, length_penalty=length_penalty)
 
 
 def load(run: str | PathLike[str]) -> TrainedRun:
     """The trained model of a run folder, ready to use."""
     folder = RunFolder.existing(Path(run))
     spec = spec_of(folder)
-    vocabularies = PairVocabularies.from_json(folder.read_json(folder.vocabulary))
+    kind = task_class(spec.task).vocabularies_class
+    vocabularies = kind.from_json(folder.read_json(folder.vocabulary))
     model = build_spec_model(spec, vocabularies)
     load_weights(model, folder.model)
     return TrainedRun(folder=folder, spec=spec, model=model.eval(), vocabularies=vocabularies)

@@ -21,7 +21,7 @@ from regard.runs.priced_work import (
     price_of,
 )
 from regard.runs.spec import RunSpec
-from regard.tasks.pair_task import PairTask
+from regard.tasks.run_task import RunTask
 from regard.training.averaging import build_averaging
 from regard.training.optimizer_step import Stepper
 from regard.training.snapshot import gather
@@ -52,7 +52,7 @@ class StepPrice(NamedTuple):
 class Trainee:
     """Built from a spec as a run builds it."""
 
-    def __init__(self, spec: RunSpec, task: PairTask) -> None:
+    def __init__(self, spec: RunSpec, task: RunTask) -> None:
         if spec.training.device != "cpu":
             raise RegardError(
                 f"training.device={spec.training.device}: plans are made for the processor of this "
@@ -95,7 +95,7 @@ class Trainee:
 
         A step of more operations than `most` is not run whole.
         """
-        epoch = self.task.epoch(0)
+        epoch: Any = self.task.epoch(0)
         by_length = sorted(range(len(epoch)), key=lambda index: -len(epoch.indices(index)))
         batches = [epoch[by_length[place]] for place in middles(len(epoch), samples)]
         self.step(first_rows(batches[0], 1))  # the optimiser makes its moments at its first step
@@ -110,7 +110,9 @@ class Trainee:
         )
 
     def _declared(self, batch: PairBatch) -> float:
-        return float(self.options.accumulate * operations_of(self.model, batch))
+        return float(
+            self.options.accumulate * operations_of(self.model, self.task.cost_words(batch))
+        )
 
     def _price(self, batch: PairBatch, calibration: Calibration, most: float) -> WorkPrice:
         rows = len(batch.source)
@@ -161,7 +163,7 @@ class FeaturesSeen:
         return logits
 
 
-def require_room(spec: RunSpec, task: PairTask) -> None:
+def require_room(spec: RunSpec, task: RunTask) -> None:
     """Refuse a model whose weights, gradient and moments alone would fill the memory that is free."""
     with torch.device("meta"):
         model = build_spec_model(spec, task.corpus.vocabularies)

@@ -6,7 +6,6 @@ tokens. What was found for a run is kept, since it takes about a second a run.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from regard.runs.predictions import read_predictions
 from regard.runs.trained import load
 from regard.studies.alignment_agreement import KnownWords, attention_agreement, known_words
 from regard.studies.chosen_runs import KnownRun
-from regard.studies.detectable import critical_t
+from regard.studies.seed_interval import seed_interval
 from regard.studies.study_folder import StudyFolder
 
 TASK = "pronounce"
@@ -84,9 +83,6 @@ def _share(
 
 
 def _over_seeds(shares: list[float]) -> ArmAgreement:
-    mean = float(np.mean(shares))
-    if len(shares) == 1:
-        return ArmAgreement(mean, None, None)
-    error = float(np.std(shares, ddof=1)) / math.sqrt(len(shares))
-    reach = critical_t(seeds=len(shares), pairs=1) * error
-    return ArmAgreement(mean, mean - reach, mean + reach)
+    interval = seed_interval(shares)
+    low, high = interval if interval is not None else (None, None)
+    return ArmAgreement(float(np.mean(shares)), low, high)

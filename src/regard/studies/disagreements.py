@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from regard.core.errors import RegardError
 from regard.core.study_record import Disagreement
 from regard.runs.predictions import Predictions
-from regard.tasks.pair_task import PairTask
+from regard.tasks.run_task import RunTask
 
 COUNT = 12
 RARE = 0.1
@@ -27,7 +27,7 @@ RARE = 0.1
 def disagreements(
     predictions: Mapping[str, Predictions],
     *,
-    task: type[PairTask],
+    task: type[RunTask],
     metric: str,
     count: int = COUNT,
     seed: int = 0,
@@ -107,7 +107,7 @@ def _in_turn(groups: list[list[int]]) -> Iterator[int]:
 
 def _farthest_apart(
     predictions: Mapping[str, Predictions],
-    task: type[PairTask],
+    task: type[RunTask],
     metric: str,
     order: list[int],
     count: int,

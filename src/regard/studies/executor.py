@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
+from regard.studies.study_folder import StudyFolder
+
 if TYPE_CHECKING:
     from regard.runs.spec import Sections
 
@@ -49,7 +51,7 @@ class Job:
     @property
     def failure(self) -> Path:
         """The file that says why it failed."""
-        return self.folder.parent.parent / "failures" / f"{self.key}.json"
+        return StudyFolder(self.folder.parent.parent).failure(self.key)
 
 
 class Started(NamedTuple):

@@ -16,7 +16,6 @@ from regard.core.study_record import (
 )
 from regard.runs.evaluations import evaluations
 from regard.runs.predictions import Predictions, read_predictions
-from regard.runs.spec import RunSpec
 from regard.runs.trained import load
 from regard.studies.agreements import Agreements, agreements
 from regard.studies.chosen_runs import (
@@ -27,6 +26,7 @@ from regard.studies.chosen_runs import (
     known_runs,
 )
 from regard.studies.disagreements import disagreements
+from regard.studies.equal_terms import budget_words, repeating_facts, tries_words
 from regard.studies.headline import headline
 from regard.studies.item_comparison import ItemComparison, compare_on_items
 from regard.studies.pair_verdicts import item_verdicts, seed_verdicts
@@ -34,9 +34,8 @@ from regard.studies.prepared import PreparedStudy
 from regard.studies.seed_comparison import SeedComparison, compare_over_seeds
 from regard.studies.shared_pictures import shared_pictures
 from regard.studies.study_folder import StudyFolder
-from regard.studies.study_spec import StudySpec
 from regard.tasks import task_class
-from regard.tasks.pair_task import PairTask
+from regard.tasks.run_task import RunTask
 
 Chosen = Mapping[str, Mapping[int, KnownRun]]
 
@@ -93,8 +92,8 @@ def gather(
         metric=metric,
         lower_is_better=lower_is_better,
         seeds=seeds,
-        budget=_budget([study.spec_of(arm, seed=seeds[0]) for arm in study.arms]),
-        tries=_tries(study),
+        budget=budget_words([study.spec_of(arm, seed=seeds[0]) for arm in study.arms]),
+        tries=tries_words(study),
         matched=prepared.matched,
         arms=tuple(
             _arm(prepared, name, of_arm, seeds, over_seeds, agreed, part=part, rate=rates[name])
@@ -111,7 +110,7 @@ def gather(
             some.sources if some else (),
         ),
         agreement_source=agreed.source,
-        facts=_facts(prepared, runs, seeds),
+        facts=repeating_facts(prepared, runs, seeds),
     )
 
 
@@ -124,7 +123,7 @@ def _part(runs: Sequence[KnownRun]) -> str:
 
 def _on_items(
     predictions: Mapping[str, Sequence[Predictions]],
-    task: type[PairTask],
+    task: type[RunTask],
     metric: str,
     *,
     lower_is_better: bool,
@@ -238,56 +237,3 @@ def _finite(scores: Mapping[str, float | None]) -> dict[str, float]:
     return {
         name: score for name, score in scores.items() if score is not None and math.isfinite(score)
     }
-
-
-def _budget(specs: Sequence[RunSpec]) -> str:
-    """What every run was given; where arms differ in it, all that there were."""
-    told = list(dict.fromkeys(_limits(spec) for spec in specs))
-    if len(told) == 1:
-        return f"Every run had {told[0]}."
-    return f"The arms had different budgets: {'; '.join(told)}."
-
-
-def _limits(spec: RunSpec) -> str:
-    given = [
-        f"{limit:,.4g} {name}" if isinstance(limit, float) else f"{limit:,} {name}"
-        for name, limit in spec.training.budget._asdict().items()
-        if limit is not None
-    ]
-    return " or ".join(given)
-
-
-def _tries(study: StudySpec) -> str:
-    if study.learning_rates:
-        listed = ", ".join(f"{rate:g}" for rate in study.learning_rates)
-        return (
-            f"Every arm had {len(study.learning_rates)} tries with each seed, one for each learning rate "
-            f"({listed}); the rate with the best mean on dev counts."
-        )
-    rates = {study.spec_of(arm, seed=study.seeds[0]).training.learning_rate for arm in study.arms}
-    listed = ", ".join(f"{rate:g}" for rate in sorted(rates))
-    which = f"the learning rate {listed}" if len(rates) == 1 else f"its learning rate ({listed})"
-    return f"Every arm had one try, with {which}."
-
-
-def _facts(
-    prepared: PreparedStudy, runs: Sequence[KnownRun], seeds: Sequence[int]
-) -> dict[str, str]:
-    """What whoever repeats the study needs; what differed between runs stands there more than once."""
-    records = [known.record for known in runs if known.state == "finished"]
-    facts = {
-        "command": prepared.command,
-        "seeds": ", ".join(map(str, seeds)),
-        "machine": prepared.machine,
-    }
-    for name in ("versions", "data", "signatures"):
-        told = dict.fromkeys(
-            ", ".join(f"{key} {value}" for key, value in record.get(name, {}).items())
-            for record in records
-        )
-        if any(told):
-            facts[name] = "; ".join(told)
-    if records:
-        threads = sorted({record["threads"] for record in records})
-        facts["threads"] = f"{', '.join(map(str, threads))} a run"
-    return facts

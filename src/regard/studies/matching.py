@@ -18,7 +18,7 @@ from regard.runs.build import build_spec_model
 from regard.runs.designs import WIDTH_OF_A_HEAD, option_of
 from regard.runs.spec import RunSpec
 from regard.studies.study_spec import StudySpec
-from regard.tasks.pair_vocabularies import PairVocabularies
+from regard.tasks.run_task import Vocabularies
 
 # model → the main width and the one that closes the gap
 SOLVED = {
@@ -39,7 +39,7 @@ class Matched(NamedTuple):
     told: str
 
 
-def matched_parameters(study: StudySpec, vocabularies: PairVocabularies) -> Matched:
+def matched_parameters(study: StudySpec, vocabularies: Vocabularies) -> Matched:
     """Every arm in the width that brings its parameters closest to the baseline's."""
     base = study.spec_of(study.arm(study.baseline), seed=study.seeds[0])
     wanted = count_parameters(base, vocabularies)
@@ -71,14 +71,14 @@ def matched_parameters(study: StudySpec, vocabularies: PairVocabularies) -> Matc
     return Matched(study.changed(changes), told)
 
 
-def count_parameters(spec: RunSpec, vocabularies: PairVocabularies) -> int:
+def count_parameters(spec: RunSpec, vocabularies: Vocabularies) -> int:
     """How many numbers the model of a spec has; nothing is allocated."""
     with torch.device("meta"):
         model = build_spec_model(spec, vocabularies)
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def _matched(spec: RunSpec, vocabularies: PairVocabularies, wanted: int) -> RunSpec:
+def _matched(spec: RunSpec, vocabularies: Vocabularies, wanted: int) -> RunSpec:
     def closest(widened: Callable[[int], RunSpec]) -> RunSpec:
         """Of the widths on both sides of the wanted count, the one that is nearer."""
         low, high = 1, 2

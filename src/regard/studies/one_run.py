@@ -20,8 +20,8 @@ from regard.mechanisms import plug_in
 from regard.runs.build import build_task
 from regard.runs.run_folder import RunFolder
 from regard.runs.spec import RunSpec, Sections
+from regard.runs.starting import start_vocabularies
 from regard.runs.train_run import begin_run, resume_run
-from regard.tasks.pair_corpus import PairCorpus
 from regard.training.folder_lock import folder_locked
 from regard.training.watchers import Watcher
 
@@ -31,7 +31,7 @@ NOT_OF_THE_CORPUS = ("batch_tokens", "label_smoothing", "beam_size", "length_pen
 SECONDS_TO_WAIT = 30.0
 
 _plugged_in: set[str] = set()
-_kept: dict[str, PairCorpus] = {}  # one at most
+_kept: dict[str, Any] = {}  # one at most
 
 
 def execute(
@@ -64,17 +64,18 @@ def _plug_in_all(plugins: Sequence[str]) -> None:
             _plugged_in.add(target)
 
 
-def _corpus(spec: RunSpec) -> PairCorpus:
+def _corpus(spec: RunSpec) -> Any:
     """That of the last run if it serves; else it is read, and kept instead."""
     options = {
         name: value
         for name, value in asdict(spec.task_options).items()
         if name not in NOT_OF_THE_CORPUS
     }
-    key = json.dumps([spec.task, options])
+    before = None if spec.pretraining is None else asdict(spec.pretraining.task_options)
+    key = json.dumps([spec.task, options, spec.start, before])
     if key not in _kept:
         _kept.clear()  # before the next is read: there may not be room for two
-        _kept[key] = build_task(spec).corpus
+        _kept[key] = build_task(spec, vocabularies=start_vocabularies(spec)).corpus
     return _kept[key]
 
 

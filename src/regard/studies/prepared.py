@@ -13,11 +13,13 @@ from typing import Any
 from regard.core.errors import RegardError
 from regard.runs.build import build_task
 from regard.runs.spec import RunSpec
+from regard.runs.starting import start_vocabularies
 from regard.studies.executor import Job
 from regard.studies.matching import count_parameters, matched_parameters
 from regard.studies.step_memory import step_bytes
 from regard.studies.study_folder import StudyFolder
 from regard.studies.study_spec import StudySpec
+from regard.tasks.run_task import RunTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +147,7 @@ def prepare_study(
     """
     tell("reading the data")
     first = study.spec_of(study.arms[0], seed=study.seeds[0])
-    task = build_task(first)
+    task = _task(first)
     vocabularies = task.corpus.vocabularies
     matched = ""
     if study.match == "parameters":
@@ -156,7 +158,7 @@ def prepare_study(
         tell(f"sizing up {arm.name}")
         spec = study.spec_of(arm, seed=study.seeds[0])
         try:
-            own = task if _same_data(spec, first) else build_task(spec)
+            own = task if _same_data(spec, first) else _task(spec)
             sizes[arm.name] = ArmSize(
                 parameters=count_parameters(spec, own.corpus.vocabularies),
                 peak_bytes=step_bytes(spec, own),
@@ -189,5 +191,16 @@ def _require_same_items(sizes: Mapping[str, ArmSize]) -> None:
                 )
 
 
+def _task(spec: RunSpec) -> RunTask:
+    """The task with the vocabularies that its runs will have."""
+    return build_task(spec, vocabularies=start_vocabularies(spec))
+
+
 def _same_data(spec: RunSpec, other: RunSpec) -> bool:
-    return spec.task == other.task and spec.task_options == other.task_options
+    """Whether both read the same files into the same vocabularies."""
+
+    def data(run: RunSpec) -> tuple[object, ...]:
+        before = run.pretraining
+        return run.task, run.task_options, run.start, before and (before.task, before.task_options)
+
+    return data(spec) == data(other)

@@ -20,7 +20,8 @@ import numpy as np
 
 from regard.core.errors import RegardError
 from regard.studies.detectable import critical_t, detectable_difference
-from regard.studies.paired_t import ROUNDING, pair_tests
+from regard.studies.paired_t import pair_tests
+from regard.studies.seed_interval import seed_interval
 from regard.studies.verdicts import ExcludedArm, Interval, Verdict, claimed, require_arms
 
 FEWEST_SEEDS = 5
@@ -141,13 +142,7 @@ def _common_seeds(scores: Mapping[str, SeedScores]) -> tuple[int, ...]:
 
 
 def _over_seeds(arm: str, scores: Sequence[float]) -> ArmOverSeeds:
-    values = np.array(scores)
-    mean = float(values.mean())
-    if len(scores) == 1 or np.ptp(values) <= ROUNDING * np.abs(values).max():
-        return ArmOverSeeds(arm=arm, mean=mean, interval=None)
-    error = float(values.std(ddof=1)) / math.sqrt(len(scores))
-    reach = critical_t(seeds=len(scores), pairs=1) * error
-    return ArmOverSeeds(arm=arm, mean=mean, interval=_around(mean, reach))
+    return ArmOverSeeds(arm=arm, mean=float(np.mean(scores)), interval=seed_interval(scores))
 
 
 def _pairs(table: Mapping[str, Sequence[float]], *, lower_is_better: bool) -> tuple[SeedPair, ...]:

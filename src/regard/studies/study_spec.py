@@ -26,29 +26,19 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Any, Self
 
 from regard.core.errors import RegardError
 from regard.core.names import unknown_name
 from regard.runs.recipe_files import read_recipe
-from regard.runs.spec import SECTIONS, RunSpec, Sections, merged, settings_as_sections
+from regard.runs.spec import SECTIONS, RunSpec, Sections, merged
+from regard.studies.arms import Arm, arms_of
 
 KEYS = (
     *("question", "recipe", "seeds", "baseline", "match", "learning_rates", "over", "arms"),
     *(*SECTIONS, "threads"),
 )
 MATCHES = ("parameters",)
-# What may stand before "=" in a grid without its section: an option of the model.
-DEFAULT_SECTION = "model"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arm:
-    """One of the compared: its name, and what it changes in the base."""
-
-    name: str
-    changes: Sections
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +75,7 @@ class StudySpec:
             if key not in KEYS:
                 raise unknown_name("key of a study", key, KEYS)
         base = _base(sections)
-        arms = _arms(sections)
+        arms = arms_of(sections)
         baseline = sections.get("baseline") or arms[0].name
         if baseline not in {arm.name for arm in arms}:
             raise unknown_name("arm", str(baseline), [arm.name for arm in arms])
@@ -178,66 +168,6 @@ def _base(sections: Mapping[str, Any]) -> Sections:
     own = {key: sections[key] for key in (*SECTIONS, "threads") if key in sections}
     # One thread a run, so that arms do not disturb one another and every machine counts alike.
     return merged({"threads": 1, **base}, own)
-
-
-def _arms(sections: Mapping[str, Any]) -> tuple[Arm, ...]:
-    over = sections.get("over", {})
-    if not isinstance(over, Mapping):
-        raise RegardError(
-            f"over={over!r}: it must be a table of options and the values each takes, such as "
-            'over = { "model.mechanism" = ["dot", "additive"] }.'
-        )
-    given = sections.get("arms", [])
-    if not isinstance(given, list | tuple):
-        raise RegardError(
-            f"arms={given!r}: it must be a list of tables, each a [[arms]] of its own."
-        )
-    listed = [_listed_arm(arm) for arm in given] or [Arm(name="", changes={})]
-    names: list[tuple[str, str]] = []
-    values: list[list[Any]] = []
-    for name, choices in over.items():
-        if not isinstance(choices, list | tuple) or not choices:
-            raise RegardError(
-                f"over {name}={choices!r}: it must be a list of the values to compare, such as "
-                f'{name} = ["a", "b"].'
-            )
-        section, _, option = name.rpartition(".")
-        names.append((section or DEFAULT_SECTION, option))
-        values.append(list(choices))
-    arms = []
-    for arm in listed:
-        for combination in product(*values):
-            named = list(zip(names, combination, strict=True))
-            labels = (_label(option, value) for (_, option), value in named)
-            label = " · ".join(filter(None, (arm.name, *labels)))
-            changes = arm.changes
-            # Another model drops the options of the one before, so that it must come first.
-            for (section, option), value in sorted(named, key=lambda one: one[0][1] != "name"):
-                changes = merged(changes, {section: {option: value}})
-            arms.append(Arm(name=label or "only", changes=changes))
-    repeated = {arm.name for arm in arms if sum(arm.name == other.name for other in arms) > 1}
-    if repeated:
-        raise RegardError(
-            f"Two arms are called '{min(repeated)}'. Every arm needs a name and options of its own."
-        )
-    return tuple(arms)
-
-
-def _listed_arm(arm: Any) -> Arm:
-    if (
-        not isinstance(arm, Mapping)
-        or not isinstance(arm.get("name"), str)
-        or not set(arm) <= {"name", "set"}
-        or not isinstance(arm.get("set", []), list | tuple)
-    ):
-        raise RegardError(
-            f'An arm is {arm!r}; write it as name = "…" and set = ["model.option=value", …].'
-        )
-    return Arm(name=arm["name"], changes=settings_as_sections(arm.get("set", ())))
-
-
-def _label(option: str, value: Any) -> str:
-    return value if isinstance(value, str) else f"{option}={json.dumps(value)}"
 
 
 def _seeds(seeds: Any) -> tuple[int, ...]:

@@ -6,20 +6,21 @@ The table holds strings, so listing the tasks does not import torch.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from regard.core.names import look_up
 
 if TYPE_CHECKING:
-    from regard.tasks.pair_task import PairTask
+    from regard.tasks.run_task import RunTask
 
 
 class Entry(NamedTuple):
-    """Where a task lives, and what it is."""
+    """Where a task lives, and what it is; its models read pairs or single texts, as `reads` says."""
 
     module: str
     class_name: str
     summary: str
+    reads: Literal["pairs", "texts"] = "pairs"
 
 
 TASKS: dict[str, Entry] = {
@@ -27,13 +28,22 @@ TASKS: dict[str, Entry] = {
     "translate": Entry(
         "translate", "Translate", "a sentence to a sentence, from any file of pairs"
     ),
+    "lm": Entry("lm", "LanguageModelling", "a text goes on: next tokens, or hidden spans"),
+    "recall": Entry("recall", "Recall", "a question to its answer, out of what was read before"),
+    "encoder": Entry(
+        "encoder",
+        "Encoder",
+        "masked tokens of a text, and whether two parts belong together",
+        "texts",
+    ),
+    "classify": Entry("classify", "Classify", "a text to its label", "texts"),
 }
 
 
-def task_class(name: str) -> type[PairTask]:
+def task_class(name: str) -> type[RunTask]:
     """The class of a task, imported when it is asked for."""
     entry = look_up("task", name, TASKS)
-    found: type[PairTask] = getattr(
+    found: type[RunTask] = getattr(
         importlib.import_module(f"regard.tasks.{entry.module}"), entry.class_name
     )
     return found

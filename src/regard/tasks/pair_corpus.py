@@ -6,64 +6,37 @@ tokens are kept, in a compact store. Held-out texts are kept as texts, since the
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from regard.core.errors import RegardError
 from regard.data.bad_rows import BadRows
-from regard.data.normal_text import normal_text
 from regard.data.pair_rows import PairRow, PairSource
 from regard.data.row_formats import EXTENSIONS
 from regard.data.split import part_of
 from regard.data.token_store import TokenStore
+from regard.tasks.held_out import HeldOut, as_read
 from regard.tasks.pair_options import PairOptions
 from regard.tasks.pair_vocabularies import PairVocabularies
 
 ROWS_AT_A_TIME = 4096  # enough for the tokenizer to work in parallel
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeldOut:
-    """Texts to be scored; `answers[i]` are the right outputs for `sources[i]`, one or several."""
+@runtime_checkable
+class PairRows(Protocol):
+    """Where pairs come from: a `PairSource`, or what is embedded."""
 
-    sources: tuple[str, ...]
-    answers: tuple[tuple[str, ...], ...]
+    @property
+    def path(self) -> Path:
+        """The file they are in, for messages."""
+        ...
 
-    @classmethod
-    def of(cls, rows: Iterable[tuple[str, str]], *, group: bool, lowercase: str = "no") -> Self:
-        """Rows of (source, answer); with `group`, rows of one source are one item.
-
-        With `lowercase` "source" or "both", sources that differ in capitals only are one source, spelled
-        as the first; with "both", answers are in lower case, as is all that the model can write.
-        """
-        if lowercase == "both":
-            rows = ((source, normal_text(answer, lowercase=True)) for source, answer in rows)
-        items: list[tuple[str, tuple[str, ...]]]
-        if not group:
-            items = [(source, (answer,)) for source, answer in rows]
-        else:
-            grouped: dict[str, tuple[str, dict[str, None]]] = {}
-            for source, answer in rows:
-                key = as_read(source, lowercase=lowercase != "no")
-                grouped.setdefault(key, (source, {}))[1][answer] = None
-            items = [(source, tuple(answers)) for source, answers in grouped.values()]
-        return cls(
-            sources=tuple(source for source, _ in items),
-            answers=tuple(answers for _, answers in items),
-        )
-
-    def __len__(self) -> int:
-        return len(self.sources)
-
-    def fingerprint(self) -> str:
-        """A hash of all texts in their order."""
-        text = json.dumps([self.sources, self.answers])
-        return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
+    def rows(self, *, bad: BadRows) -> Iterator[PairRow]:
+        """Every pair, in order, as often as asked for."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +56,7 @@ class PairCorpus:
         cls,
         options: PairOptions,
         *,
-        pairs: PairSource,
+        pairs: PairRows,
         group: bool,
         default_format: str | None = None,
         vocabularies: PairVocabularies | None = None,
@@ -126,6 +99,19 @@ class PairCorpus:
             bad=bad,
         )
 
+    def describe(self) -> str:
+        """How much there is, in one line for a reader."""
+        learned_too = [
+            f"; {count:,} {part} sources stand in the training part too"
+            for part, count in self.learned_too.items()
+            if count
+        ]
+        return (
+            f"{len(self.train):,} pairs to learn from, {len(self.dev):,} to develop on, "
+            f"{len(self.test):,} to test on; vocabularies of {self.vocabularies.source.size:,} and "
+            f"{self.vocabularies.target.size:,}" + "".join(learned_too)
+        )
+
     def facts(self) -> dict[str, Any]:
         """How much there is of each part, and a fingerprint that shows any later change."""
         return {
@@ -158,7 +144,7 @@ def source_of(options: PairOptions, text: str, *, default_format: str | None = N
     return source
 
 
-def _part(options: PairOptions, pairs: PairSource, part: str, bad: BadRows) -> Iterator[PairRow]:
+def _part(options: PairOptions, pairs: PairRows, part: str, bad: BadRows) -> Iterator[PairRow]:
     """The rows of the main file that belong to one part."""
     # A part that has its own file takes nothing from the main one. Whoever holds out rows to develop
     # on has made the split, so that a test part is not cut from the rest.
@@ -174,18 +160,9 @@ def _part(options: PairOptions, pairs: PairSource, part: str, bad: BadRows) -> I
             yield row
 
 
-def as_read(source: str, *, lowercase: bool) -> str:
-    """The source as a model reads it: what is one to it must not stand on both sides.
-
-    >>> as_read("A  cat ", lowercase=True)
-    'a cat'
-    """
-    return " ".join(normal_text(source, lowercase=lowercase).split())
-
-
 def _held_out(
     options: PairOptions,
-    pairs: PairSource,
+    pairs: PairRows,
     part: str,
     vocabularies: PairVocabularies,
     bad: BadRows,

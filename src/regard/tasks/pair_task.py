@@ -6,65 +6,36 @@ task knows no model.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
-from jaxtyping import Float
 from torch.nn import functional as F
 
-from regard.core.errors import RegardError
-from regard.core.names import look_up
 from regard.core.pair_batch import PairBatch
 from regard.core.sequence_model import Decode
 from regard.core.task import Loss
 from regard.data.bad_rows import BadRows
 from regard.data.batching import Batches, evaluation_batches, token_batches
-from regard.data.pair_rows import PairSource
 from regard.data.token_store import TokenStore
-from regard.tasks.pair_corpus import HeldOut, PairCorpus, source_of
+from regard.tasks.held_out import HeldOut
+from regard.tasks.pair_corpus import PairCorpus, PairRows, source_of
 from regard.tasks.pair_options import PairOptions
 from regard.tasks.pair_vocabularies import PairVocabularies
-from regard.tasks.summed_scores import SummedMetric
+from regard.tasks.run_task import Assessed, RunTask
 
 PLACES_AT_A_TIME = 8192  # decoding keeps no gradients, so its batches may be larger
 
 
-class Assessed(NamedTuple):
-    """How a model scored on a part, and what it wrote for each source."""
-
-    scores: dict[str, float]
-    predicted: list[str]
-
-
-class PairTask(ABC):
+class PairTask(RunTask):
     """Given its corpus; made from options by `from_options`."""
 
     options_class: ClassVar[type[PairOptions]]
-    # name of a score → whether a smaller one is better
-    metrics: ClassVar[dict[str, bool]]
-    # those of them that are a function of sums over items
-    summed: ClassVar[dict[str, SummedMetric]] = {}
+    vocabularies_class: ClassVar[type[PairVocabularies]] = PairVocabularies
     # whether rows with one source are several right answers to it
     groups_answers: ClassVar[bool]
     default_format: ClassVar[str | None] = None
-
-    def __init__(
-        self, *, corpus: PairCorpus, options: PairOptions, seed: int, decode: Decode
-    ) -> None:
-        self.corpus = corpus
-        self.options = options
-        self.seed = seed
-        self.decode = decode
-        self.metric = options.metric or next(iter(self.metrics))
-        self.lower_is_better = look_up("metric", self.metric, self.metrics)
-        if not len(corpus.dev):
-            raise RegardError(
-                "There is nothing held out to evaluate on. Give a file with --dev, or raise "
-                f"task.dev_share={options.dev_share}."
-            )
 
     @classmethod
     def from_options(
@@ -74,7 +45,7 @@ class PairTask(ABC):
         seed: int,
         decode: Decode,
         vocabularies: PairVocabularies | None = None,
-    ) -> PairTask:
+    ) -> Self:
         """Read the files the options name."""
         corpus = PairCorpus.read(
             options,
@@ -87,47 +58,42 @@ class PairTask(ABC):
 
     @classmethod
     @abstractmethod
-    def training_pairs(cls, options: PairOptions) -> PairSource:
+    def training_pairs(cls, options: PairOptions) -> PairRows:
         """What is learned from."""
 
     @classmethod
-    @abstractmethod
-    def scores(cls, predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-        """Every metric of these predictions."""
-
-    @classmethod
-    def item_statistics(
-        cls, metric: str, predicted: Sequence[str], answers: Sequence[Sequence[str]]
-    ) -> Float[np.ndarray, "items k"]:
-        """What every item adds to the sums that `summed_metric(metric).score` turns into the metric."""
-        statistics = cls.summed_metric(metric).statistics(predicted, answers)
-        return np.array(statistics, dtype=np.float64)
-
-    @classmethod
-    def summed_metric(cls, metric: str) -> SummedMetric:
-        """The metric as a function of sums over items; one that is none is an error."""
-        look_up("metric", metric, cls.metrics)
-        if metric not in cls.summed:
-            raise RegardError(
-                f"The metric '{metric}' is not a function of what was predicted, so it cannot be taken "
-                f"item by item. Choose one of: {', '.join(cls.summed)}."
-            )
-        return cls.summed[metric]
-
-    @classmethod
-    def signatures(cls) -> dict[str, str]:
-        """How those metrics are computed that have several definitions."""
-        return {}
-
-    @classmethod
-    def held_out(cls, text: str, options: PairOptions, *, bad: BadRows) -> HeldOut:
+    def held_out(
+        cls, text: str, options: PairOptions, *, vocabularies: Any = None, bad: BadRows
+    ) -> HeldOut:
         """A file of pairs to score a model on, other than those of the options."""
+        del vocabularies
         rows = source_of(options, text, default_format=cls.default_format).rows(bad=bad)
         return HeldOut.of(
             ((row.source, row.target) for row in rows),
             group=cls.groups_answers,
             lowercase=options.lowercase,
         )
+
+    @classmethod
+    def decoding(cls, options: PairOptions) -> dict[str, Any]:
+        """The words of `decode` that final outputs are made with."""
+        return {"beam_size": options.beam_size, "length_penalty": options.length_penalty}
+
+    @classmethod
+    def predict(
+        cls, model: Any, texts: Sequence[str], vocabularies: PairVocabularies, decode: Decode
+    ) -> list[str]:
+        """What the model writes for each text, in their order."""
+        return predict(model, texts, vocabularies, decode)
+
+    @classmethod
+    def cost_words(cls, batch: PairBatch) -> dict[str, int]:
+        """The sizes of a batch, by the words of its model's `cost`."""
+        return {
+            "batch_size": batch.source.shape[0],
+            "source_length": batch.source.shape[1],
+            "target_length": batch.given.shape[1],
+        }
 
     def epoch(self, number: int) -> Batches:
         """The batches of one pass, filled by tokens, pairs of like length together."""
@@ -150,16 +116,12 @@ class PairTask(ABC):
         )
         return Loss(total, batch.num_predictions)
 
-    def evaluate(self, model: Any) -> dict[str, float]:
-        """Scores on the part held out for development, and the loss without smoothing."""
-        return self.assess_on(model, self.corpus.dev).scores
-
     def assess_on(self, model: Any, part: HeldOut) -> Assessed:
         """Scores on any part, the loss among them, and the predictions they are of."""
         store = self.held_out_store(part)
         total, count = 0.0, 0
         for batch in evaluation_batches(store, max_tokens=places_at_a_time(store)):
-            loss = self.loss(model, _beside(model, batch))
+            loss = self.loss(model, beside(model, batch))
             total, count = total + loss.total.item(), count + loss.num_predictions
         predicted = predict(model, part.sources, self.corpus.vocabularies, self.decode)
         return Assessed({"loss": total / count, **self.scores(predicted, part.answers)}, predicted)
@@ -181,14 +143,14 @@ def predict(
     batches = evaluation_batches(store, max_tokens=places_at_a_time(store))
     with torch.inference_mode():
         for index in range(len(batches)):
-            batch = _beside(model, batches[index])
+            batch = beside(model, batches[index])
             hypotheses = decode(model, batch.source, batch.source_lengths)
             for row, hypothesis in zip(batches.indices(index), hypotheses, strict=True):
                 outputs[row] = vocabularies.target.decode(hypothesis.tokens)
     return outputs
 
 
-def _beside(model: Any, batch: PairBatch) -> PairBatch:
+def beside(model: Any, batch: PairBatch) -> PairBatch:
     """The batch where the model is."""
     device = next(iter(model.parameters())).device
     return PairBatch(*(tensor.to(device) for tensor in batch))

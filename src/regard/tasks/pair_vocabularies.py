@@ -32,6 +32,10 @@ class PairVocabularies:
             ),
         )
 
+    def sizes(self) -> dict[str, int]:
+        """The sizes a model is built with."""
+        return {"source_vocabulary": self.source.size, "target_vocabulary": self.target.size}
+
     def as_json(self) -> dict[str, Any]:
         """Both as JSON values; a shared one is written once."""
         if self.source is self.target:

@@ -1,0 +1,184 @@
+"""The files of the task `classify`, read and cut into what is learned from and what is held out.
+
+What is learned from is streamed twice: once for the vocabulary and the labels, once for the tokens.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+from regard.core.errors import RegardError
+from regard.data.bad_rows import BadRows
+from regard.data.labelled_rows import LabelledRow, LabelledSource
+from regard.data.pair_rows import as_column
+from regard.data.text_rows import TextRows
+from regard.tasks.classify_options import ClassifyOptions
+from regard.tasks.held_out import HeldOut
+from regard.tasks.text_parts import LearnedToo, RowSource, part_rows
+from regard.tasks.text_vocabularies import TextVocabularies
+
+ROWS_AT_A_TIME = 4096  # enough for the tokenizer to work in parallel
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifyCorpus:
+    """Everything read from the files of the task."""
+
+    vocabularies: TextVocabularies
+    train: TextRows
+    dev: HeldOut
+    test: HeldOut
+    # How many texts of each held-out part stand in the training part too.
+    learned_too: dict[str, int]
+    bad: BadRows
+
+    @classmethod
+    def read(
+        cls,
+        options: ClassifyOptions,
+        *,
+        texts: LabelledSource,
+        vocabularies: TextVocabularies | None = None,
+    ) -> Self:
+        """Read the files; known `vocabularies` are used again, those of an encoder without labels too."""
+        bad = BadRows(skip=options.skip_bad_rows)
+        first = bad
+        if vocabularies is None or not vocabularies.labels:
+            labels: Counter[str] = Counter()
+            rows = _counted(part_rows(texts, options, "train", bad), labels)
+            if vocabularies is None:
+                vocabularies = TextVocabularies.build(
+                    options, kind=options.tokens, texts=(row.text for row in rows)
+                )
+            for _ in rows:  # whatever was not read for the vocabulary
+                pass
+            vocabularies = TextVocabularies(text=vocabularies.text, labels=tuple(sorted(labels)))
+            first = BadRows(skip=True)  # every later pass meets the same bad rows again
+        require_labels(vocabularies.labels, texts.path)
+        known = set(vocabularies.labels)
+        held_out = {
+            part: held_out_texts(_held_out_rows(texts, options, part, bad, known=known))
+            for part in ("dev", "test")
+        }
+        seen = LearnedToo(held_out, lowercase=options.lowercase)
+        rows = part_rows(texts, options, "train", first)
+        fitting = _known_rows(rows, known, path=texts.path, bad=bad)
+        train = labelled_rows(seen.watch(fitting), options, vocabularies)
+        return cls(
+            vocabularies=vocabularies,
+            train=train,
+            dev=held_out["dev"],
+            test=held_out["test"],
+            learned_too=seen.counts(),
+            bad=bad,
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """How much there is of each part, and a fingerprint that shows any later change."""
+        return {
+            "train_texts": len(self.train),
+            "train_fingerprint": self.train.fingerprint(),
+            "dev_items": len(self.dev),
+            "dev_fingerprint": self.dev.fingerprint(),
+            "test_items": len(self.test),
+            "test_fingerprint": self.test.fingerprint(),
+            "held_out_sources_in_train": self.learned_too,
+            "bad_rows": self.bad.count,
+        }
+
+    def describe(self) -> str:
+        """How much there is, in one line."""
+        learned_too = [
+            f"; {count:,} {part} texts stand in the training part too"
+            for part, count in self.learned_too.items()
+            if count
+        ]
+        return (
+            f"{len(self.train):,} texts to learn from, {len(self.dev):,} to develop on, "
+            f"{len(self.test):,} to test on; {len(self.vocabularies.labels):,} labels; vocabulary of "
+            f"{self.vocabularies.text.size:,}" + "".join(learned_too)
+        )
+
+
+def source_of(options: ClassifyOptions, text: str) -> LabelledSource:
+    """The file that an option names, with the columns of the task."""
+    text_column, label_column = (
+        None if column is None else as_column(column)
+        for column in (options.text_column, options.label_column)
+    )
+    return LabelledSource(
+        path=Path(text),
+        format=options.format,
+        text_column=text_column,
+        label_column=label_column,
+        header=options.header,
+    )
+
+
+def labelled_rows(
+    rows: Iterator[LabelledRow], options: ClassifyOptions, vocabularies: TextVocabularies
+) -> TextRows:
+    """Token numbers and class numbers of these rows; long texts are cut off."""
+    number_of = {label: number for number, label in enumerate(vocabularies.labels)}
+    texts: list[list[int]] = []
+    labels: list[int] = []
+    while block := list(islice(rows, ROWS_AT_A_TIME)):
+        encoded = vocabularies.text.encode_all(row.text for row in block)
+        texts += [numbers[: options.max_length - 2] for numbers in encoded]
+        labels += [number_of[row.label] for row in block]
+    return TextRows.of_texts(texts, labels)
+
+
+def held_out_texts(rows: Iterator[LabelledRow]) -> HeldOut:
+    """Texts and the label of each."""
+    return HeldOut.of(((row.text, row.label) for row in rows), group=False)
+
+
+def require_labels(labels: tuple[str, ...], path: Path) -> None:
+    """Refuse data in which there is nothing to tell apart."""
+    if len(labels) < 2:
+        raise RegardError(
+            f"'{path}' has {len(labels)} labels in the part that is learned from, but two or more are to "
+            "be told apart. Check the columns (--text-column, --label-column) and the format."
+        )
+
+
+def _counted(rows: Iterator[LabelledRow], labels: Counter[str]) -> Iterator[LabelledRow]:
+    for row in rows:
+        labels[row.label] += 1
+        yield row
+
+
+def _held_out_rows(
+    texts: RowSource[LabelledRow],
+    options: ClassifyOptions,
+    part: str,
+    bad: BadRows,
+    *,
+    known: set[str],
+) -> Iterator[LabelledRow]:
+    """The rows of a part; a label that is never learned is a bad row."""
+    own: str | None = getattr(options, part)
+    path = Path(own or options.labels or "")
+    rows = (
+        source_of(options, own).rows(bad=bad)
+        if own
+        else part_rows(texts, options, part, BadRows(skip=True))
+    )
+    return _known_rows(rows, known, path=path, bad=bad)
+
+
+def _known_rows(
+    rows: Iterator[LabelledRow], known: set[str], *, path: Path, bad: BadRows
+) -> Iterator[LabelledRow]:
+    for row in rows:
+        if row.label in known:
+            yield row
+        else:
+            reason = f"unknown label: '{row.label}' is not in the part that is learned from"
+            bad.report(path=path, line=row.line, reason=reason)

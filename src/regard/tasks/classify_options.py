@@ -1,0 +1,39 @@
+"""What the task `classify` can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from regard.core.errors import RegardError
+from regard.core.names import look_up
+from regard.data.vocabulary import VOCABULARIES
+from regard.tasks.text_options import TextOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifyOptions(TextOptions):
+    """As `TextOptions`; a text of more tokens than `max_length` has room for is cut off there. And:
+
+    labels            a file of texts with a label each
+    format            of the files, where their names do not say it: labelled, tsv, csv, jsonl
+    header            whether the first row names the columns; a column given by name implies it
+    text_column       where the text stands: a number from 0, or a name; `label_column` likewise
+    tokens            wordpiece, subwords, words or characters
+    label_smoothing   the share of the probability that is spread over all labels (Szegedy et al. 2016)
+    """
+
+    labels: str | None = None
+    format: str | None = None
+    header: bool = False
+    text_column: int | str | None = None
+    label_column: int | str | None = None
+    tokens: str = "wordpiece"
+    label_smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        look_up("vocabulary", self.tokens, VOCABULARIES)
+        if not 0 <= self.label_smoothing < 1:
+            raise RegardError(
+                f"task.label_smoothing={self.label_smoothing}: it must be from 0 to below 1."
+            )

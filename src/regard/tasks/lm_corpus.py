@@ -1,0 +1,213 @@
+"""The texts of language modelling, read, cut into rows, and parted into what is learned and held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Int64
+
+from regard.core.errors import RegardError
+from regard.data.bad_rows import BadRows
+from regard.data.documents import DocumentFile
+from regard.data.film_questions import FilmQuestions, some_films
+from regard.data.films import fact_texts
+from regard.data.pair_rows import PairSource
+from regard.data.split import part_of
+from regard.data.token_store import TokenStore
+from regard.data.vocabulary import Vocabulary, build_vocabulary
+from regard.tasks.held_out import HeldOut, as_read
+from regard.tasks.lm_options import LmOptions
+from regard.tasks.pair_vocabularies import PairVocabularies
+
+# Without held-out texts, so many of those that are learned are evaluated on.
+LEARNED_AND_EVALUATED = 200
+# A text that runs on is scored in pieces of so many characters; of a short one, in at least so many pieces.
+PIECE_CHARACTERS = 2000
+FEWEST_PIECES = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class LmCorpus:
+    """Rows of `train` have no source; `pairs` are questions and answers to be mixed in."""
+
+    vocabularies: PairVocabularies
+    train: TokenStore
+    pairs: TokenStore | None
+    dev: HeldOut
+    test: HeldOut
+    dev_is_learned: bool
+    cut_texts: int
+    max_length: int
+    bad: BadRows
+
+    @classmethod
+    def read(cls, options: LmOptions, *, vocabularies: PairVocabularies | None = None) -> Self:
+        """Read the files; known `vocabularies` are used again."""
+        bad = BadRows(skip=options.skip_bad_rows)
+        texts = _parts(options, bad)
+        pairs = list(_pairs(options, bad))
+        if vocabularies is None:
+            sides = chain.from_iterable(pairs)
+            one = _vocabulary(options, chain(texts["train"], sides))
+            vocabularies = PairVocabularies(source=one, target=one)
+        vocabulary = vocabularies.target
+        encoded = vocabulary.encode_all(texts["train"])
+        cut = partial(_pieces, max_length=options.max_length)
+        train = TokenStore.build(((), row) for row in chain.from_iterable(map(cut, encoded)))
+        if not len(train):
+            raise RegardError(
+                "There are no texts to learn from. Give more, or lower "
+                f"task.dev_share={options.dev_share} and task.test_share={options.test_share}."
+            )
+        dev_is_learned = not texts["dev"]
+        if dev_is_learned:
+            texts["dev"] = texts["train"][:LEARNED_AND_EVALUATED]
+        return cls(
+            vocabularies=vocabularies,
+            train=train,
+            pairs=_pair_store(pairs, vocabulary),
+            dev=_held_out(texts["dev"]),
+            test=_held_out(texts["test"]),
+            dev_is_learned=dev_is_learned,
+            cut_texts=sum(len(ids) > options.max_length for ids in encoded),
+            max_length=options.max_length,
+            bad=bad,
+        )
+
+    def describe(self) -> str:
+        """How much there is, in one line for a reader."""
+        pairs = f", {len(self.pairs):,} pairs among them" if self.pairs is not None else ""
+        held_out = (
+            "evaluated on texts that are learned, since none are held out"
+            if self.dev_is_learned
+            else f"{len(self.dev):,} texts to develop on"
+        )
+        cut = (
+            f"; {self.cut_texts:,} texts cut at {self.max_length} tokens" if self.cut_texts else ""
+        )
+        return (
+            f"{len(self.train):,} texts to learn from ({len(self.train.target_tokens):,} tokens)"
+            f"{pairs}, {held_out}; a vocabulary of {self.vocabularies.target.size:,}{cut}"
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """How much there is of each part, and fingerprints that show any later change."""
+        return {
+            "train_texts": len(self.train),
+            "train_tokens": len(self.train.target_tokens),
+            "train_fingerprint": self.train.fingerprint(),
+            "pairs": 0 if self.pairs is None else len(self.pairs),
+            "pairs_fingerprint": "" if self.pairs is None else self.pairs.fingerprint(),
+            "dev_items": len(self.dev),
+            "dev_fingerprint": self.dev.fingerprint(),
+            "dev_is_learned": self.dev_is_learned,
+            "test_items": len(self.test),
+            "test_fingerprint": self.test.fingerprint(),
+            "cut_texts": self.cut_texts,
+            "bad_rows": self.bad.count,
+        }
+
+
+def held_out_texts(path: str, *, bad: BadRows) -> HeldOut:
+    """The texts of a file, to be scored."""
+    return _held_out(_file_texts(path, bad))
+
+
+def text_pieces(
+    texts: Sequence[str], vocabulary: Vocabulary, *, max_length: int
+) -> tuple[TokenStore, Int64[np.ndarray, " rows"]]:
+    """The rows of texts, cut as those learned from are, and to which text each belongs."""
+    rows = [
+        (owner, piece)
+        for owner, ids in enumerate(vocabulary.encode_all(texts))
+        for piece in _pieces(ids, max_length)
+    ]
+    store = TokenStore.build(((), piece) for _, piece in rows)
+    return store, np.array([owner for owner, _ in rows], dtype=np.int64)
+
+
+def _parts(options: LmOptions, bad: BadRows) -> dict[str, list[str]]:
+    """The texts of each part; a part that has its own file takes nothing from the main one."""
+    all_texts = (
+        [" ".join(fact_texts(film)) for film in some_films(options.films)]
+        if options.text is None
+        else list(_file_texts(options.text, bad))
+    )
+    dev = 0.0 if options.dev else options.dev_share
+    test = 0.0 if options.test or options.dev else options.test_share
+    texts: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
+    if options.stream:
+        # A text that runs on is held out at its end, in pieces that do not lie among what is learned.
+        pieces = _joined(all_texts)
+        ends = [round(len(pieces) * share) for share in (1 - dev - test, 1 - test)]
+        texts["train"] = [" ".join(pieces[: ends[0]])] if ends[0] else []
+        texts["dev"], texts["test"] = pieces[ends[0] : ends[1]], pieces[ends[1] :]
+    else:
+        for text in all_texts:
+            part = part_of(as_read(text, lowercase=options.lowercase), dev=dev, test=test)
+            texts[part].append(text)
+    for name in ("dev", "test"):
+        if file := getattr(options, name):
+            held_out = list(_file_texts(file, bad))
+            texts[name] = _joined(held_out) if options.stream else held_out
+    return texts
+
+
+def _file_texts(path: str, bad: BadRows) -> Iterator[str]:
+    return (row.text for row in DocumentFile(path=Path(path)).rows(bad=bad))
+
+
+def _joined(lines: Sequence[str]) -> list[str]:
+    """Lines put together with spaces into pieces of some length, so that few tokens lack what is before."""
+    pieces, held, size = list[str](), list[str](), 0
+    wanted = min(PIECE_CHARACTERS, sum(map(len, lines)) // FEWEST_PIECES)
+    for line in lines:
+        held.append(line)
+        size += len(line) + 1
+        if size >= wanted:
+            pieces.append(" ".join(held))
+            held, size = [], 0
+    return [*pieces, " ".join(held)] if held else pieces
+
+
+def _pairs(options: LmOptions, bad: BadRows) -> Iterator[tuple[str, str]]:
+    """Questions and answers, but for those that are held out to be scored."""
+    if options.pairs is not None:
+        source: Any = PairSource.from_text(options.pairs, format=options.format)
+    elif options.text is None:
+        source = FilmQuestions(count=options.films)
+    else:
+        return
+    dev, test = options.pairs_dev_share, options.pairs_test_share
+    for row in source.rows(bad=bad):
+        if part_of(as_read(row.source, lowercase=False), dev=dev, test=test) == "train":
+            yield row.source, row.target
+
+
+def _pair_store(pairs: Sequence[tuple[str, str]], vocabulary: Vocabulary) -> TokenStore | None:
+    if not pairs:
+        return None
+    questions = vocabulary.encode_all(question for question, _ in pairs)
+    answers = vocabulary.encode_all(answer for _, answer in pairs)
+    return TokenStore.build(zip(questions, answers, strict=True))
+
+
+def _vocabulary(options: LmOptions, texts: Iterable[str]) -> Vocabulary:
+    size = {"size": options.vocabulary_size} if options.tokens == "subwords" else {}
+    return build_vocabulary(options.tokens, texts, lowercase=options.lowercase, **size)
+
+
+def _held_out(texts: Iterable[str]) -> HeldOut:
+    return HeldOut.of((("", text) for text in texts), group=False)
+
+
+def _pieces(ids: Sequence[int], max_length: int) -> Iterator[Sequence[int]]:
+    """A text in pieces; one without tokens is a piece without tokens."""
+    for first in range(0, max(1, len(ids)), max_length):
+        yield ids[first : first + max_length]

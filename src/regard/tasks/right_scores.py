@@ -1,0 +1,81 @@
+"""Scores that count what is right: labels of texts, and tokens at places. All are in percent.
+
+What one item adds is given for each, so that a score can be taken of any choice of items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.core.errors import RegardError
+
+
+def right_labels(
+    predicted: Sequence[str], answers: Sequence[Sequence[str]]
+) -> list[tuple[float, float]]:
+    """For each item 1 if its label is an answer, out of 1.
+
+    >>> right_labels(["a", "b"], [["a"], ["c"]])
+    [(1.0, 1.0), (0.0, 1.0)]
+    """
+    pairs = zip(predicted, answers, strict=True)
+    return [(float(guess in choices), 1.0) for guess, choices in pairs]
+
+
+def right_places(
+    predicted: Sequence[str], answers: Sequence[Sequence[str]]
+) -> list[tuple[float, float]]:
+    """For each item the words that stand where its first answer has them, out of the answer's words.
+
+    >>> right_places(["the cat"], [["a cat sat"]])
+    [(1.0, 3.0)]
+    """
+    found = []
+    for guess, choices in zip(predicted, answers, strict=True):
+        wanted = choices[0].split()
+        same = sum(word == right for word, right in zip(guess.split(), wanted, strict=False))
+        found.append((float(same), float(len(wanted))))
+    return found
+
+
+def label_counts(predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> list[list[float]]:
+    """For each item and each label among the first answers, sorted: right, predicted, wanted.
+
+    >>> label_counts(["a", "a"], [["a"], ["b"]])
+    [[1.0, 1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0, 1.0]]
+    """
+    wanted = [choices[0] for choices in answers]
+    labels = sorted(set(wanted))
+    return [
+        [
+            float(count)
+            for label in labels
+            for count in (guess == right == label, guess == label, right == label)
+        ]
+        for guess, right in zip(predicted, wanted, strict=True)
+    ]
+
+
+def macro_f1(sums: Float[np.ndarray, "*samples k"]) -> Float[np.ndarray, "*samples"]:
+    """The mean over labels of 2 · right / (predicted + wanted), in percent; sums as `label_counts`.
+
+    A label that none of the items wants does not count. Of nothing it is not a number.
+
+    >>> macro_f1(np.array([1.0, 2.0, 1.0, 0.0, 0.0, 1.0])).round(1).item()
+    33.3
+    """
+    right, predicted, wanted = np.moveaxis(sums.reshape(*sums.shape[:-1], -1, 3), -1, 0)
+    counted = wanted > 0
+    of_label = np.divide(2 * right, predicted + wanted, out=np.zeros_like(right), where=counted)
+    labels = counted.sum(axis=-1)
+    nothing = np.full(labels.shape, np.nan)
+    return np.asarray(100 * np.divide(of_label.sum(axis=-1), labels, out=nothing, where=labels > 0))
+
+
+def require_answers(answers: Sequence[Sequence[str]]) -> None:
+    """Refuse to score nothing."""
+    if not any(choices and choices[0] for choices in answers):
+        raise RegardError("There is nothing to score: no item has an answer. Give one or more.")

@@ -1,0 +1,110 @@
+"""Labelled texts from every format; bad rows are named, never dropped in silence."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.core.errors import RegardError
+from regard.data.bad_rows import BadRows
+from regard.data.labelled_rows import LabelledRow, LabelledSource
+
+ROWS = [("What is an atom ?", "0"), ("Who was Galileo ?", "3")]
+
+
+def read(path: Path, bad: BadRows | None = None, **options: Any) -> list[LabelledRow]:
+    return list(LabelledSource(path=path, **options).rows(bad=bad or BadRows()))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("questions.all", "0 What is an atom ?\n3 Who was Galileo ?\n"),
+        ("questions.tsv", "0\tWhat is an atom ?\n3\tWho was Galileo ?\n"),
+        ("questions.csv", '0,What is an atom ?\n"3","Who was Galileo ?"\n'),
+        (
+            "questions.jsonl",
+            '{"text": "What is an atom ?", "label": "0"}\n'
+            '{"label": "3", "text": "Who was Galileo ?"}\n',
+        ),
+    ],
+)
+def test_every_format_gives_the_same_rows(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / f"{name}.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    found = read(path)
+    assert [row[:2] for row in found] == ROWS
+    assert [row.line for row in found] == [1, 2]
+
+
+def test_columns_by_number_and_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "reviews.tsv"
+    path.write_text("pos\t17\t9\tA fine film.\n")
+    assert read(path, text_column=3) == [LabelledRow("A fine film.", "pos", 1)]
+    path.write_text("id\ttext\tverdict\n1\tFine.\tpos\n")
+    assert read(path, text_column="text", label_column="verdict") == [("Fine.", "pos", 2)]
+    assert read(path, text_column=1, label_column=2, header=True) == [("Fine.", "pos", 2)]
+    lists = tmp_path / "lists.jsonl"
+    lists.write_text('["Fine.", "pos"]\n')
+    assert read(lists, text_column=0, label_column=1) == [("Fine.", "pos", 1)]
+
+
+def test_a_format_can_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "questions.txt"
+    path.write_text("0 What is\tan atom ?\n")
+    assert read(path, format="labelled") == [("What is\tan atom ?", "0", 1)]
+    with pytest.raises(RegardError, match=r"Unknown format 'labeled'\. Did you mean 'labelled'"):
+        read(path, format="labeled")
+
+
+def test_bad_rows_are_counted_by_reason(tmp_path: Path) -> None:
+    path = tmp_path / "questions"
+    path.write_text("0 fine\n1\n text\n2 a\x00b\n\n3 also fine\n")
+    bad = BadRows(skip=True)
+    assert [row.text for row in read(path, bad)] == ["fine", "also fine"]
+    assert bad.by_reason == {"empty text": 2, "empty label": 1, "NUL character": 1}
+    with pytest.raises(RegardError, match=r"questions:2: empty text\. Fix the line, or leave such"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.jsonl", '{"text": "a"}\n'), ("a.tsv", "one column\n")]
+)
+def test_advice_is_about_texts_and_labels(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(RegardError, match="--text-column and --label-column") as caught:
+        read(path)
+    assert "--source-column" not in str(caught.value)
+
+
+def test_nothing_usable_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "questions"
+    path.write_text("alone\n")
+    with pytest.raises(RegardError, match=r"No row of '.*' can be used \(1 bad\).*--label-column"):
+        read(path, BadRows(skip=True))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"text_column": -1}, "Column -1: columns are counted from 0"),
+        ({"text_column": 1}, "format 'labelled' has no columns"),
+        ({"header": True}, "Format 'labelled' has no header"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options: dict, message: str) -> None:
+    with pytest.raises(RegardError, match=message):
+        LabelledSource(path=Path("questions.all.gz"), **options)
+
+
+@pytest.mark.data
+def test_the_question_set(data_folder: Path) -> None:
+    bad = BadRows(skip=True)
+    rows = read(data_folder / "sentences" / "TREC.train.all.gz", bad)
+    assert len(rows) == 5451
+    assert bad.by_reason == {"not UTF-8": 1}
+    assert {row.label for row in rows} == set("012345")
