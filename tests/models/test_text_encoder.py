@@ -315,7 +315,7 @@ def test_what_cannot_be_read() -> None:
         model(tokens, torch.tensor([8, 2, 2]))
     with pytest.raises(RegardError, match="Learned positions end at max_length=11"):
         model(tokens.repeat(1, 2), 2 * lengths)
-    with pytest.raises(RegardError, match=r"3 rows and lengths the shape \(2,\)"):
+    with pytest.raises(RegardError, match=r"3 rows of tokens, and lengths has the shape \(2,\)"):
         padding_mask(tokens, lengths[:2])
     assert padding_mask(tokens, torch.full((3,), LENGTH)) is NO_MASK
     assert padding_mask(tokens[:0], lengths[:0]) is NO_MASK

@@ -28,6 +28,8 @@ class PlaceChoice:
     place: Place
     mechanism: str
     options: dict[str, Any]
+    # What a user sets to choose it; the only place of a model has no name of its own.
+    setting: str = ""
 
     def build(self, *, position: str | None, **sizes: Any) -> MultiHead:
         """The attention; an error says at which place, and what would fit there."""
@@ -65,7 +67,8 @@ class PlaceChoice:
         )
         raise RegardError(
             f"At the place '{self.place}': mechanism '{known_as(attention.mechanism)}' cannot be "
-            f"used, because {why}. Choose {self.place}_mechanism from: {', '.join(could)}."
+            f"used, because {why}. Choose {self.setting or f'{self.place}_mechanism'} from: "
+            f"{', '.join(could)}."
         )
 
 

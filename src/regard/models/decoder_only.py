@@ -26,7 +26,7 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.layer_cost import SequenceShape, norm_cost, per_position
 from regard.layers.positions import POSITIONS, build_position
 from regard.layers.size_rules import require_dropout, require_positive
-from regard.models.attention_places import chosen
+from regard.models.attention_places import PlaceChoice
 from regard.models.joined_sequence import JoinedSequence
 from regard.models.token_embedding import TokenEmbedding
 
@@ -118,12 +118,11 @@ class DecoderOnly(nn.Module):
             max_length=max_length,
         )
         self.dropout = Dropout(dropout)
-        choice = chosen(
-            "decoder",
+        choice = PlaceChoice(
+            place="decoder",
             mechanism=mechanism,
-            options=mechanism_options,
-            own_mechanism=None,
-            own_options=None,
+            options=dict(mechanism_options or {}),
+            setting="mechanism",
         )
         self.blocks = nn.ModuleList(
             EncoderBlock(

@@ -15,8 +15,8 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.core.errors import RegardError
 from regard.core.special_tokens import PAD
+from regard.models.padded_rows import require_lengths
 
 
 class JoinedSequence(NamedTuple):
@@ -35,21 +35,11 @@ class JoinedSequence(NamedTuple):
         given: Int[Tensor, "batch target_length"],
     ) -> Self:
         """Join them; a row of `given` ends where its padding begins."""
-        if source_lengths.shape != source.shape[:1]:
-            raise RegardError(
-                f"source has {source.shape[0]} rows and source_lengths the shape "
-                f"{tuple(source_lengths.shape)}: give one length a row."
-            )
+        require_lengths(source, source_lengths, name="source")
         before = source_lengths - 1
         widths = {"source_width": source.shape[1], "target_width": given.shape[1]}
         if not before.numel() or not int(before.max()):
             return cls(given, before, **widths)
-        shortest, longest = (int(length) for length in source_lengths.aminmax())
-        if shortest < 1 or longest > source.shape[1]:
-            raise RegardError(
-                f"source_lengths go from {shortest} to {longest} and source has {source.shape[1]} "
-                "places: a length must be from 1 to that. An empty source is its END alone."
-            )
         length = int((before + (given != PAD).sum(dim=1)).max())
         places = torch.arange(length, device=source.device)[None]
         after = source.shape[1] + places - before[:, None]

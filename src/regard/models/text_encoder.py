@@ -100,7 +100,10 @@ class TextEncoder(nn.Module):
         self.embedding_norm = nn.LayerNorm(model_dim, eps=norm_epsilon)
         self.dropout = Dropout(dropout)
         choice = PlaceChoice(
-            place="encoder", mechanism=mechanism, options=dict(mechanism_options or {})
+            place="encoder",
+            mechanism=mechanism,
+            options=dict(mechanism_options or {}),
+            setting="mechanism",
         )
         self.blocks = nn.ModuleList(
             EncoderBlock(

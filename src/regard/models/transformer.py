@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
-from regard.core.masks import NO_MASK, Mask, Padding
+from regard.core.masks import Mask
 from regard.core.names import look_up
 from regard.core.state import Step
 from regard.layers.decoder_block import DecoderBlock, DecoderState
@@ -28,6 +28,7 @@ from regard.layers.positions import POSITIONS, build_position
 from regard.layers.reading import Reading
 from regard.layers.size_rules import require_dropout, require_positive
 from regard.models.attention_places import PlaceChoice, chosen
+from regard.models.padded_rows import padding_mask
 from regard.models.token_embedding import TokenEmbedding
 
 TIES = {
@@ -229,7 +230,7 @@ class Transformer(nn.Module):
         given: Int[Tensor, "batch target_length"],
     ) -> Float[Tensor, "batch target_length model_dim"]:
         """The features from which the token after each place of `given` is predicted."""
-        mask = source_mask(source, source_lengths)
+        mask = padding_mask(source, source_lengths, name="source")
         context = self._encoded(source, mask)
         x = self._entered_target(given)
         # Padding stands at the end of `given`, where no real place can see it: causal is enough.
@@ -250,7 +251,7 @@ class Transformer(nn.Module):
         source_lengths: Int[Tensor, " batch"],
     ) -> TransformerState:
         """The state before any target token: the source encoded, its keys and values projected."""
-        mask = source_mask(source, source_lengths)
+        mask = padding_mask(source, source_lengths, name="source")
         context = self._encoded_by_length(source, source_lengths)
         return TransformerState(
             blocks=tuple(block.start(context, mask) for block in self._decoder_blocks()),
@@ -275,7 +276,7 @@ class Transformer(nn.Module):
         given: Int[Tensor, "batch target_length"],
     ) -> dict[str, Float[Tensor, "batch heads reading read"]]:
         """Who read whom in `hidden` of the same arguments: "encoder/0", "decoder/0", "cross/0", …"""
-        mask = source_mask(source, source_lengths)
+        mask = padding_mask(source, source_lengths, name="source")
         found: dict[str, Tensor] = {}
         x = self._entered_source(source)
         for number, block in enumerate(self._encoder_blocks()):
@@ -343,31 +344,13 @@ class Transformer(nn.Module):
         order = source_lengths.argsort(stable=True)
         parts = order.split(ROWS_ENCODED_TOGETHER)
         if len(parts) == 1:
-            return self._encoded(source, source_mask(source, source_lengths))
+            return self._encoded(source, padding_mask(source, source_lengths, name="source"))
         width = self.source_embedding.table.embedding_dim
         encoded = self.source_embedding.table.weight.new_zeros(*source.shape, width)
         for rows in parts:
             lengths = source_lengths[rows]
             part = source[rows, : int(lengths[-1])]
-            encoded[rows, : part.shape[1]] = self._encoded(part, source_mask(part, lengths))
+            encoded[rows, : part.shape[1]] = self._encoded(
+                part, padding_mask(part, lengths, name="source")
+            )
         return encoded
-
-
-def source_mask(
-    source: Int[Tensor, "batch source_length"], source_lengths: Int[Tensor, " batch"]
-) -> Mask:
-    """Padding where some row is padded; no mask, which is faster, where none is."""
-    if source_lengths.shape != source.shape[:1]:
-        raise RegardError(
-            f"source has {source.shape[0]} rows and source_lengths the shape "
-            f"{tuple(source_lengths.shape)}: give one length a row."
-        )
-    if not source_lengths.numel():
-        return NO_MASK
-    shortest, longest = (int(length) for length in source_lengths.aminmax())
-    if shortest < 1 or longest > source.shape[1]:
-        raise RegardError(
-            f"source_lengths go from {shortest} to {longest} and source has {source.shape[1]} "
-            "places: a length must be from 1 to that. An empty source is its END alone."
-        )
-    return Padding(source_lengths) if shortest < source.shape[1] else NO_MASK
