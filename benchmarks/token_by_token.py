@@ -87,8 +87,12 @@ class Writing:
 def _flatness(name: str, model: DecoderOnly, *, rows: int) -> Finding:
     early, late = Writing(model, rows=rows), Writing(model, rows=rows)
     late.write(TOKENS - COMPARED)  # which is also the warm-up
-    times = [(_seconds(early.write), _seconds(late.write)) for _ in range(COMPARED)]
-    first, last = (statistics.median(column) for column in zip(*times, strict=True))
+    times: dict[Writing, list[float]] = {early: [], late: []}
+    for number in range(COMPARED):
+        # Neither is always the one that comes after the other.
+        for writing in (early, late) if number % 2 else (late, early):
+            times[writing].append(_seconds(writing.write))
+    first, last = (statistics.median(times[writing]) for writing in (early, late))
     return Finding(
         f"{name}, {_rows(rows)}: time of a late token / of an early one",
         last / first,

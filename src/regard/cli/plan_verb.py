@@ -155,7 +155,7 @@ def _data(spec: RunSpec, length: int | None) -> PairTask:
     from regard.runs.made_up_data import made_up_task
     from regard.tasks.pair_task import PairTask
 
-    has_pairs = getattr(spec.task_options, "pairs", None) is not None
+    has_pairs = isinstance(getattr(spec.task_options, "pairs", None), str)
     if length is not None:
         if has_pairs:
             raise RegardError(
