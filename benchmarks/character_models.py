@@ -68,6 +68,7 @@ def our_step(task: LanguageModelling, *, dropout: float) -> Step:
         num_heads=HEADS,
         num_layers=LAYERS,
         dropout=dropout,
+        feed_forward_dropout=0.0,
         position="learned",
         max_length=LENGTH,
         embedding_scaled=False,

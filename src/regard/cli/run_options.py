@@ -131,11 +131,7 @@ def asked_sections(
         freed = dict.fromkeys(BUDGETS)
         sections = merged(sections, {"training": {**freed, **given_budget}})
     sections = merged(sections, {key: value for key, value in numbers.items() if value is not None})
-    sections["task"] = with_full_paths(sections["task"])
-    before = sections.get("pretraining")
-    if isinstance(before, dict) and isinstance(before.get("task"), dict):
-        sections["pretraining"] = {**before, "task": with_full_paths(before["task"])}
-    return sections
+    return all_full_paths(sections)
 
 
 def _started(sections: dict[str, Any], start: str) -> dict[str, Any]:
@@ -164,12 +160,17 @@ def _text_section(sections: dict[str, Any], text: str) -> dict[str, Any]:
     )
 
 
-def with_full_paths(task: dict[str, Any]) -> dict[str, Any]:
-    """The options of a task, its files by their full paths."""
-    return {
-        key: full_paths(value) if key in FILE_OPTIONS and isinstance(value, str) else value
-        for key, value in task.items()
-    }
+def all_full_paths(sections: dict[str, Any]) -> dict[str, Any]:
+    """The sections, the files of the task and of its pre-training by their full paths."""
+    found = dict(sections)
+    if isinstance(task := sections.get("task"), dict):
+        found["task"] = {
+            key: full_paths(value) if key in FILE_OPTIONS and isinstance(value, str) else value
+            for key, value in task.items()
+        }
+    if isinstance(before := sections.get("pretraining"), dict):
+        found["pretraining"] = all_full_paths(before)
+    return found
 
 
 def full_paths(files: str) -> str:

@@ -21,7 +21,7 @@ def asked_study(
     words: dict[str, Any],
 ) -> dict[str, Any]:
     """The sections; `words` are plain keys such as the question. What is None was not asked for."""
-    from regard.cli.run_options import with_full_paths
+    from regard.cli.run_options import all_full_paths
     from regard.runs.spec import merged, settings_as_sections
     from regard.studies.study_files import read_study, shipped_studies
     from regard.training.options import BUDGETS
@@ -43,8 +43,7 @@ def asked_study(
     if files:
         changes = merged(changes, {"task": files})
     sections = merged(sections, changes)
-    if isinstance(task := sections.get("task"), dict):
-        sections["task"] = with_full_paths(task)
+    sections = all_full_paths(sections)
     if over:
         axes = [_choices(text) for text in over]
         sections["over"] = dict(axes)

@@ -20,7 +20,7 @@ from regard.layers.size_rules import require_dropout, require_positive
 class FeedForward(nn.Module):
     """From `model_dim` through `hidden_dim` (four times as wide unless given) and back.
 
-    `dropout` is on the hidden features and on the output.
+    `dropout` is on the output, and on the hidden features unless these have a `hidden_dropout`.
     """
 
     def __init__(
@@ -31,6 +31,7 @@ class FeedForward(nn.Module):
         activation: str = "relu",
         bias: bool = True,
         dropout: float = 0.0,
+        hidden_dropout: float | None = None,
     ) -> None:
         super().__init__()
         self.activation = look_up("activation", activation, ACTIVATIONS)
@@ -41,12 +42,15 @@ class FeedForward(nn.Module):
         self.widen = nn.Linear(model_dim, hidden_dim, bias=bias)
         self.narrow = nn.Linear(hidden_dim, model_dim, bias=bias)
         self.dropout = Dropout(dropout)
+        hidden_dropout = dropout if hidden_dropout is None else hidden_dropout
+        require_dropout("FeedForward", hidden_dropout)
+        self.hidden_dropout = Dropout(hidden_dropout)
 
     def forward(
         self, x: Float[Tensor, "batch length model_dim"]
     ) -> Float[Tensor, "batch length model_dim"]:
         require_sequence("FeedForward", x, width=self.widen.in_features)
-        hidden = self.dropout(self.activation.function(self.widen(x)))
+        hidden = self.hidden_dropout(self.activation.function(self.widen(x)))
         output: Tensor = self.dropout(self.narrow(hidden))
         return output
 

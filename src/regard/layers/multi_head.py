@@ -224,8 +224,7 @@ class MultiHead(nn.Module):
         if self.rotary is None:
             return Cost()
         turned = shape.rows * (self.sizes.query_width + self.sizes.key_width)
-        positions = Cost(arithmetic=shape.length)
-        return positions + self.rotary.cost(shape) + self.rotary.turn_cost(numbers=turned)
+        return self.rotary.cost(shape) + self.rotary.turn_cost(numbers=turned)
 
     def _context(self, x: Tensor, context: Tensor | None) -> Tensor:
         if (context is None) != (self.role == "self"):

@@ -8,13 +8,22 @@ depends on positions through their distance only; it happens before the mechanis
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
-from jaxtyping import Complex, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
 from regard.layers.angles import angle_arithmetic, angles, require_pairs
 from regard.layers.layer_cost import SequenceShape, require_shape
+
+
+class Rotation(NamedTuple):
+    """The turn of every pair at every position, made once for queries and keys."""
+
+    cosine: Float[Tensor, "*batch length pairs"]
+    sine: Float[Tensor, "*batch length pairs"]
 
 
 class Rotary(nn.Module):
@@ -28,29 +37,21 @@ class Rotary(nn.Module):
 
     def rotation(
         self, positions: Int[Tensor, " length"] | Int[Tensor, "batch length"], dtype: torch.dtype
-    ) -> Complex[Tensor, "*batch length pairs"]:
-        """The turns for tokens at these positions, which may differ between examples.
-
-        Each is cos + i·sin of its angle, made once for queries and keys.
-        """
+    ) -> Rotation:
+        """The turns for tokens at these positions, which may differ between examples."""
         turned = angles(positions, width=self.head_dim, base=self.base)
         if positions.dim() == 2:
             turned = turned[:, None]  # the same for all heads of an example
-        dtype = _complex_part(dtype)
-        return torch.complex(turned.cos().to(dtype), turned.sin().to(dtype))
+        return Rotation(cosine=turned.cos().to(dtype), sine=turned.sin().to(dtype))
 
     def turn(
-        self,
-        heads: Float[Tensor, "batch heads length head_dim"],
-        rotation: Complex[Tensor, "*batch length pairs"],
+        self, heads: Float[Tensor, "batch heads length head_dim"], rotation: Rotation
     ) -> Float[Tensor, "batch heads length head_dim"]:
         """The heads, each pair turned; lengths and products with equally placed heads are kept."""
-        # A pair as one complex number: one product that reads and writes everything once.
-        pairs = heads.to(_complex_part(heads.dtype)).unflatten(-1, (-1, 2))
-        if not _is_complex_view(pairs):
-            pairs = pairs.clone(memory_format=torch.contiguous_format)
-        turned = torch.view_as_real(torch.view_as_complex(pairs) * rotation)
-        return turned.flatten(-2).to(heads.dtype)
+        first, second = heads[..., 0::2], heads[..., 1::2]
+        cosine, sine = rotation
+        turned = (first * cosine - second * sine, second * cosine + first * sine)
+        return torch.stack(turned, dim=-1).flatten(-2)
 
     def forward(
         self,
@@ -62,25 +63,12 @@ class Rotary(nn.Module):
     def cost(self, shape: SequenceShape) -> Cost:
         """What one rotation takes, shared by the queries and keys of all examples and heads."""
         require_shape("Rotary", shape)
-        made_and_turned = angle_arithmetic(length=shape.length, width=self.head_dim)
         return Cost(
             functions=shape.length * self.head_dim,
-            arithmetic=made_and_turned - shape.length,  # the positions are given
+            arithmetic=angle_arithmetic(length=shape.length, width=self.head_dim),
             memory=2 * shape.length * self.head_dim,
         )
 
     def turn_cost(self, *, numbers: int) -> Cost:
-        """What turning heads of so many numbers takes: one complex product a pair."""
-        return Cost(arithmetic=numbers // 2)
-
-
-def _complex_part(dtype: torch.dtype) -> torch.dtype:
-    """The type of a complex number's parts: half as wide ones are not multiplied on every device."""
-    return torch.promote_types(dtype, torch.float32)
-
-
-def _is_complex_view(pairs: Float[Tensor, "*rows pairs 2"]) -> bool:
-    """Whether every pair lies together, where a complex number may begin."""
-    *steps, together = pairs.stride()
-    begins = (pairs.storage_offset(), *steps)
-    return together == 1 and all(place % 2 == 0 for place in begins)
+        """What turning heads of so many numbers takes: four products and two sums a pair."""
+        return Cost(arithmetic=3 * numbers)

@@ -92,7 +92,7 @@ class _BlockedSoftmax(torch.autograd.Function):
         kept = []
         for step in _steps(pattern, learned):
             weights = step.weights(query, key, scale)
-            step.of_query(output).baddbmm_(weights, step.of_key(value), beta=0)
+            step.of_query(output).copy_(torch.bmm(weights, step.of_key(value)))
             if keep:
                 kept.append(weights)
         ctx.scale, ctx.pattern, ctx.learned = scale, pattern, len(learned)
@@ -111,13 +111,14 @@ class _BlockedSoftmax(torch.autograd.Function):
         for index, step in enumerate(_steps(pattern, learned, masked=not kept)):
             weights = kept[index] if kept else step.weights(query, key, scale)
             upstream = step.of_query(grad_output)
-            step.of_key(grad_value).baddbmm_(weights.mT, upstream)
+            # Into a slice, a batched product goes lane by lane, which keeps a second thread waiting.
+            step.of_key(grad_value).add_(torch.bmm(weights.mT, upstream))
             # The softmax's Jacobian subtracts each row's weighted mean of its weights' gradients,
             # which is the product of the row's output and its gradient.
             mean = (upstream * step.of_query(output)).sum(dim=-1, keepdim=True)
             grad = torch.bmm(upstream, step.of_key(value).mT).sub_(mean).mul_(weights)
-            step.of_query(grad_query).baddbmm_(grad, step.of_key(key), beta=0, alpha=scale)
-            step.of_key(grad_key).baddbmm_(grad.mT, step.of_query(query), alpha=scale)
+            step.of_query(grad_query).copy_(torch.bmm(grad, step.of_key(key)).mul_(scale))
+            step.of_key(grad_key).add_(torch.bmm(grad.mT, step.of_query(query)), alpha=scale)
             if learned:
                 if step.lanes.start == 0:
                     grad_scores.append(grad.new_empty(len(query), *grad.shape[1:]))

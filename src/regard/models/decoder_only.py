@@ -53,6 +53,7 @@ class DecoderOnly(nn.Module):
     """From the tokens so far to the next one; source and target have one vocabulary.
 
     feed_forward_dim     four times `model_dim` unless given
+    feed_forward_dropout on hidden features of feed-forward layers; as `dropout` unless given (GPT-2: 0)
     position             a name of `layers.positions.POSITIONS`
     max_length           for positions and mechanisms that end at a greatest length: source and target
     tie                  "all" (input and output share a table) or "none"
@@ -72,6 +73,7 @@ class DecoderOnly(nn.Module):
         num_layers: int = 4,
         feed_forward_dim: int | None = None,
         dropout: float = 0.1,
+        feed_forward_dropout: float | None = None,
         activation: str = "gelu",
         norm_first: bool = True,
         position: str = "rotary",
@@ -141,6 +143,7 @@ class DecoderOnly(nn.Module):
                     activation=activation,
                     bias=bias,
                     dropout=dropout,
+                    hidden_dropout=feed_forward_dropout,
                 ),
                 norm_first=norm_first,
             )

@@ -7,8 +7,8 @@
     decoder = from_gpt2(theirs.config, theirs)
     decoder.hidden(tokens[:, :1], torch.ones_like(tokens[:, 0]), tokens)    no source: a language model
 
-What is given back is in evaluation mode. Trained further, it differs in this: dropout is one share, on
-outputs and hidden features, never on attention weights.
+What is given back is in evaluation mode. Trained further, it differs in this: dropout is one share, never
+on attention weights, and in BERT on the hidden features of the feed-forward layers too.
 """
 
 from __future__ import annotations
@@ -142,6 +142,7 @@ def from_gpt2(config: object, tensors: object) -> DecoderOnly:
         num_layers=settings.needed("n_layer"),
         feed_forward_dim=settings.wanted("n_inner", None),
         dropout=settings.wanted("resid_pdrop", 0.1),
+        feed_forward_dropout=0.0,
         activation=settings.translated("activation_function", ACTIVATION_NAMES, "gelu_new"),
         norm_first=True,
         position="learned",
