@@ -44,12 +44,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def language_model(folder: Path) -> str:
     out = str(folder / "lm")
     words = [
-        "--text",
-        str(folder / "facts.txt"),
-        "--set",
-        "task.tokens=words",
-        "--set",
-        "task.dev_share=0",
+        *("--text", str(folder / "facts.txt"), "--set", "task.dev_share=0"),
+        *("--set", "task.vocabulary_size=80"),
     ]
     assert exit_code(["train", "lm", *words, *SMALL, *NARROW, "--out", out]) == 0
     return out
@@ -139,7 +135,11 @@ def test_masks_are_filled_and_labels_told(
     assert exit_code(["predict", out, "this is good"]) == 0
     assert capsys.readouterr().out.strip() in {"good", "bad"}
     assert exit_code(["predict", out, "this is good", "--beam", "3"]) == 2
-    assert "beam_size is about writing a text step by step" in capsys.readouterr().err
+    assert "for a model that writes an answer" in capsys.readouterr().err
+    assert exit_code(["predict", encoder, "a [MASK]", "--attention", str(folder / "a.svg")]) == 2
+    assert "for a model that writes an answer" in capsys.readouterr().err
+    assert exit_code(["predict", encoder, "word " * 300]) == 2
+    assert "Give it in parts" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 from regard.core.errors import RegardError
 from regard.core.special_tokens import END, START
 from regard.models.decoder_only import DecoderOnly
-from regard.models.sampling import next_chances, sample
+from regard.models.sampling import NEVER_SAID, next_chances, sample
 
 LOGITS = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
 
@@ -50,7 +50,9 @@ def test_what_is_drawn_is_what_the_model_expects() -> None:
     prompt = [5, 7, 6]
     given = torch.tensor([[START, *prompt]])
     with torch.no_grad():
-        expected = net(torch.tensor([[END]]), torch.tensor([1]), given)[0, -1].softmax(0)
+        logits = net(torch.tensor([[END]]), torch.tensor([1]), given)[0, -1]
+    logits[list(NEVER_SAID)] = -torch.inf  # padding, START and what is not known
+    expected = logits.softmax(0)
     generator = torch.Generator().manual_seed(1)
     draws = 4000
     counts = Counter(
@@ -67,6 +69,7 @@ def test_the_likeliest_is_what_greedy_forward_says() -> None:
     for token in said:
         with torch.no_grad():
             logits = net(torch.tensor([[END]]), torch.tensor([1]), torch.tensor([tokens]))
+        logits[:, :, list(NEVER_SAID)] = -torch.inf
         assert int(logits[0, -1].argmax()) == token
         tokens.append(token)
 
@@ -93,7 +96,7 @@ def test_it_ends_with_the_places_of_the_model() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"temperature": -1.0}, "temperature=-1.0: it must be 0 or more"),
+        ({"temperature": -1.0}, "temperature=-1.0: it must be 0, or 0.01 or more"),
         ({"top_k": 0}, "top_k=0: it must be 1 or more"),
         ({"top_p": 1.5}, "top_p=1.5: it must be above 0 and at most 1"),
         ({"max_tokens": 0}, "max_tokens=0: it must be 1 or more"),

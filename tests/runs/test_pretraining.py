@@ -10,11 +10,13 @@ import pytest
 import torch
 
 from regard.core.errors import RegardError
+from regard.data.bad_rows import BadRows
 from regard.runs.build import build_task
 from regard.runs.run_folder import RunFolder
 from regard.runs.spec import RunSpec, merged, settings_as_sections
 from regard.runs.train_run import begin_run, resume_run
 from regard.runs.trained import load
+from regard.tasks.lm_corpus import mixed_pairs
 from regard.training.outcome import Outcome
 from regard.training.watchers import Evaluation, Start, StepTaken
 from regard.training.weights import unpack
@@ -157,6 +159,62 @@ def test_what_is_held_out_is_left_out_of_the_pre_training(files: dict[str, str])
     assert learned.isdisjoint({*task.corpus.dev.sources, *task.corpus.test.sources})
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lowercase": "both"},
+        {"source_column": "question", "target_column": "answer", "header": True},
+    ],
+)
+def test_the_pairs_are_read_as_the_task_reads_them(
+    changes: dict[str, Any], files: dict[str, str], tmp_path: Path
+) -> None:
+    pairs = tmp_path / "all.tsv"
+    rows = [(f"Where was Name Number {n} born ?", PLACES[n % 4]) for n in range(60)]
+    if "header" in changes:
+        lines = ["answer\tquestion", *(f"{answer}\t{question}" for question, answer in rows)]
+    else:
+        lines = ["\t".join(row) for row in rows]
+    pairs.write_text("\n".join(lines) + "\n")
+    own = {"pairs": str(pairs), "dev": None, "dev_share": 0.3, "test_share": 0.2, **changes}
+    for asked in ({}, {"pretraining": {"task": {"pairs": str(pairs)}}}):
+        spec = RunSpec.from_sections(sections(files, task=own, **asked))
+        assert spec.pretraining is not None
+        task, mixed = build_task(spec).corpus, build_task(spec.pretraining).corpus
+        held_out = {source.lower() for source in (*task.dev.sources, *task.test.sources)}
+        assert len(mixed.pairs) + len(held_out) == 60
+        options = spec.pretraining.task_options
+        learned = {question.lower() for question, _ in mixed_pairs(options, BadRows())}
+        assert learned.isdisjoint(held_out)
+
+
+def test_what_the_runs_before_have_learned_is_told(files: dict[str, str], tmp_path: Path) -> None:
+    whole = RunFolder(tmp_path / "whole")
+    begin_run(RunSpec.from_sections(sections(files)), whole)
+    told: list[str] = []
+    # The questions that are now held out are those that were learned.
+    swapped = sections(files, task={"pairs": files["dev"], "dev": files["pairs"]})
+    again = merged(swapped, {"pretraining": "none", "start": str(whole.path)})
+    record = begin_run(
+        RunSpec.from_sections(again), RunFolder(tmp_path / "again"), tell=told.append
+    )
+    assert record is not None
+    assert record["held_out_learned_before"] == {"dev": 12, "test": 0}
+    assert any(line.startswith("12 dev sources were learned") for line in told)
+
+
+def test_a_pre_training_of_another_run_is_not_taken(files: dict[str, str], tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    begin_run(RunSpec.from_sections(sections(files)), folder)
+    for path in folder.path.iterdir():
+        if path.is_file():
+            path.unlink()
+    other = sections(files, pretraining={"training": {"steps": 3}})
+    with pytest.raises(RegardError, match="holds another pre-training"):
+        begin_run(RunSpec.from_sections(other), folder)
+    assert begin_run(RunSpec.from_sections(sections(files)), folder) is not None
+
+
 def test_a_mistake_in_the_second_part_is_found_before_the_first(
     files: dict[str, str], tmp_path: Path
 ) -> None:
@@ -222,4 +280,6 @@ def test_what_was_read_can_be_gone_on_with(files: dict[str, str], tmp_path: Path
         next(answerer.continued("Ann"))
     assert len(answerer.predict(["Where was Ann Ax born?"])) == 1
     scores = reader.score(files["text"])
-    assert set(scores) == {"loss", "perplexity", "bits_per_character"}
+    assert set(scores) == {"loss", "perplexity"}  # of words
+    with pytest.raises(RegardError, match="columns=2: files of the task 'lm' have no such thing"):
+        reader.score(files["text"], columns=2)

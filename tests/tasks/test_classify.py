@@ -91,9 +91,14 @@ def test_it_can_be_learned(questions: Path) -> None:
     assert scores["accuracy"] == scores["macro_f1"] == 100.0
     assert scores["loss"] < 0.5
     texts = ["Who saw number 7?", "how many of number 9?"]
-    predicted = Classify.predict(model, texts, task.corpus.vocabularies, no_decoding)
+    predicted = Classify.predict(
+        model, texts, task.corpus.vocabularies, no_decoding, options=task.options
+    )
     assert predicted == ["person", "count"]
-    assert Classify.predict(model, [], task.corpus.vocabularies, no_decoding) == []
+    assert (
+        Classify.predict(model, [], task.corpus.vocabularies, no_decoding, options=task.options)
+        == []
+    )
 
 
 def test_scores_can_be_checked_by_hand() -> None:
@@ -219,7 +224,9 @@ def test_the_real_encoder_takes_it(questions: Path) -> None:
     task.loss(model, task.epoch(0)[0]).total.backward()
     model.eval()
     assert set(task.evaluate(model)) == set(Classify.metrics)
-    labels = Classify.predict(model, ["who " * 99], task.corpus.vocabularies, no_decoding)
+    labels = Classify.predict(
+        model, ["who " * 99], task.corpus.vocabularies, no_decoding, options=task.options
+    )
     assert set(labels) <= set(KINDS)
 
 

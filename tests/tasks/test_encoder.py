@@ -165,7 +165,7 @@ def test_a_mask_is_filled(documents: Path) -> None:
     task = task_on(documents)
     vocabularies, model = task.corpus.vocabularies, small_model(task)
     texts = ["ann 3 lives in [MASK] .", "bob is well", "[MASK] [MASK]"]
-    filled = Encoder.predict(model, texts, vocabularies, no_decoding)
+    filled = Encoder.predict(model, texts, vocabularies, no_decoding, options=task.options)
     assert filled[0].startswith("ann 3 lives in")
     assert filled[1] == "bob is well"
     assert not any("[MASK]" in text or "<" in text for text in filled)
@@ -268,6 +268,8 @@ def test_the_real_encoder_takes_it(documents: Path) -> None:
     assert model.cost(**Encoder.cost_words(batch)).operations > 0
     model.eval()
     assert set(task.evaluate(model)) == set(Encoder.metrics)
-    (filled,) = Encoder.predict(model, ["ann [MASK]"], task.corpus.vocabularies, no_decoding)
+    (filled,) = Encoder.predict(
+        model, ["ann [MASK]"], task.corpus.vocabularies, no_decoding, options=task.options
+    )
     assert filled.startswith("ann ")
     assert MASK_NUMBER not in task.corpus.vocabularies.text.encode(filled)

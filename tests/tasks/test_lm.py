@@ -108,16 +108,18 @@ def test_scores_by_hand(text: str) -> None:
         def logits(self, hidden: torch.Tensor) -> torch.Tensor:
             return hidden @ self.size
 
-    own = task(text, dev_share=0.2, max_length=5)
+    own = task(text, dev_share=0.2, max_length=5, tokens="characters")
     size = own.corpus.vocabularies.target.size
     with torch.no_grad():
         scores, nats = own.assess_on(Uniform(size).eval(), own.corpus.dev)
     assert scores["loss"] == pytest.approx(math.log(size), rel=1e-5)
     assert scores["perplexity"] == pytest.approx(size, rel=1e-4)
-    # Eight words in two pieces, an END after each.
-    assert float(nats[0]) == pytest.approx(10 * math.log(size), rel=1e-5)
-    characters = sum(len(answers[0]) + 1 for answers in own.corpus.dev.answers)
-    bits = len(own.corpus.dev) * 10 * math.log2(size)
+    # The characters of a text in pieces of five, an END after each.
+    texts = [answers[0] for answers in own.corpus.dev.answers]
+    predicted = [len(text) + math.ceil(len(text) / 5) for text in texts]
+    assert float(nats[0]) == pytest.approx(predicted[0] * math.log(size), rel=1e-5)
+    characters = sum(len(text) + 1 for text in texts)
+    bits = sum(predicted) * math.log2(size)
     assert scores["bits_per_character"] == pytest.approx(bits / characters, rel=1e-5)
     sums = own.item_statistics("bits_per_character", nats, own.corpus.dev.answers).sum(axis=0)
     score = own.summed_metric("bits_per_character").score(sums)
@@ -125,7 +127,7 @@ def test_scores_by_hand(text: str) -> None:
 
 
 def test_it_learns(text: str) -> None:
-    own = task(text, dev_share=0.2)
+    own = task(text, dev_share=0.2, tokens="characters", max_length=64, batch_tokens=256)
     torch.manual_seed(0)
     size = own.corpus.vocabularies.target.size
     model = DecoderOnly(
@@ -155,6 +157,26 @@ def test_spans_alone_are_scored_as_spans(text: str) -> None:
     with torch.no_grad():
         assert set(own.evaluate(model)) == {"loss", "perplexity"}
         assert own.evaluate(model) == own.evaluate(model)
+
+
+def test_several_gaps_take_the_share_asked_for(text: str) -> None:
+    own = task(text, span_share=1.0, gaps="several", masked_share=0.25, mean_gap=1.0, dev_share=0.0)
+    for source, target in rows_of(own.epoch(0)):
+        assert source.count(UNKNOWN) == target.count(UNKNOWN) == 2
+        assert len(target) == 4  # two of eight words, a sign before each
+
+
+def test_unknown_words_are_no_free_letters(text: str) -> None:
+    assert task(text, dev_share=0.2).metric == "loss"
+    with pytest.raises(RegardError, match="would count as free letters"):
+        task(text, dev_share=0.2, metric="bits_per_character")
+
+
+def test_nothing_held_out_by_chance_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "one.txt"
+    path.write_text("one line alone .\n")
+    with pytest.raises(RegardError, match="nothing held out to evaluate on"):
+        task(str(path), dev_share=0.05)
 
 
 def test_without_held_out_texts_it_says_what_it_evaluates_on(text: str) -> None:

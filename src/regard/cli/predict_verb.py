@@ -109,6 +109,12 @@ def run(
             require_writable(target)
     plug_in_all(plugin)
     trained = load(run_folder)
+    answers = trained.answers
+    if (attention is not None or beam is not None or length_penalty is not None) and not answers:
+        raise RegardError(
+            "--attention, --beam and --length-penalty are for a model that writes an answer to a text. The "
+            f"run '{run_folder}' learned the task '{trained.spec.task}'. Leave them away."
+        )
     decoding: dict[str, Any] = {"beam_size": beam, "length_penalty": length_penalty}
     written: Iterator[str]
     drawing: dict[str, Any] = {

@@ -99,10 +99,12 @@ def asked_sections(
     start: str | None = None,
 ) -> dict[str, Any]:
     """The recipe with everything that was asked for put over it; files by their full paths."""
+    from regard.core.construction import known_options
     from regard.core.names import look_up
+    from regard.runs.column_names import renamed
     from regard.runs.recipe_files import read_recipe
     from regard.runs.spec import merged, require_sections
-    from regard.tasks import TASKS
+    from regard.tasks import TASKS, task_class
     from regard.training.options import BUDGETS
 
     if task is None and recipe is None:
@@ -122,7 +124,10 @@ def asked_sections(
         sections = _started(sections, start)
     # Another task by --set begins without options, so those of the command line come after it.
     sections = merged(sections, changes)
-    sections = merged(sections, {"task": task_options})
+    own = known_options(task_class(_task_name(sections)).options_class)
+    sections = merged(
+        sections, {"task": {renamed(name, own): value for name, value in task_options.items()}}
+    )
     if text is not None:
         sections = merged(sections, _text_section(sections, text))
     given_budget = {key: value for key, value in budget.items() if value is not None}
@@ -134,12 +139,21 @@ def asked_sections(
     return all_full_paths(sections)
 
 
+def _task_name(sections: dict[str, Any]) -> str:
+    name = sections.get("task", {}).get("name")
+    if not isinstance(name, str):
+        raise RegardError(
+            "The section 'task' has no name. Write one, such as task.name=\"pronounce\"."
+        )
+    return name
+
+
 def _started(sections: dict[str, Any], start: str) -> dict[str, Any]:
     """The model of the run that is started from, unless it is changed later; no other pre-training."""
     from regard.runs.run_folder import RunFolder
 
     folder = RunFolder.existing(Path(start))
-    model = folder.read_json(folder.spec)["model"]
+    model = folder.read_json(folder.spec).get("model", {})
     kept = {name: value for name, value in sections.items() if name != "pretraining"}
     return {**kept, "model": model, "start": str(Path(start).absolute())}
 
@@ -149,7 +163,7 @@ def _text_section(sections: dict[str, Any], text: str) -> dict[str, Any]:
     from regard.core.construction import known_options
     from regard.tasks import task_class
 
-    name = sections["task"]["name"]
+    name = _task_name(sections)
     if "text" in known_options(task_class(name).options_class):
         return {"task": {"text": text}}
     if isinstance(sections.get("pretraining"), dict):

@@ -157,11 +157,14 @@ def _report(record: dict[str, Any], folder: RunFolder, *, as_json: bool) -> None
     if as_json:
         typer.echo(json.dumps({"folder": str(folder.path), **record}, ensure_ascii=False))
         return
-    outcome = record["outcome"]
-    typer.echo(
-        f"{outcome['steps']:,} steps, {outcome['tokens']:,} tokens, {outcome['seconds'] / 60:.1f} minutes "
-        f"on {record['threads']} threads"
-    )
+    for name, outcome in (("pre-training: ", record.get("pretraining")), ("", record["outcome"])):
+        if outcome is not None:
+            typer.echo(
+                f"{name}{outcome['steps']:,} steps, {outcome['tokens']:,} tokens, "
+                f"{outcome['seconds'] / 60:.1f} minutes on {record['threads']} threads"
+            )
+    if record["data"].get("dev_is_learned"):
+        typer.echo("nothing was held out: these are scores of texts that were learned")
     for part, scores in record["scores"].items():
         typer.echo(
             f"{part:>5}  " + "  ".join(f"{name} {value:.4g}" for name, value in scores.items())

@@ -31,7 +31,8 @@ from regard.data.row_formats import (
 from regard.data.text_lines import TextFile, good_lines
 
 HINT = (
-    "Name the format with --format, the columns with --text-column and --label-column, fix the line"
+    "Name the format with --format, the columns with --source-column (the text) and --target-column "
+    "(the label), fix the line"
 )
 
 
@@ -135,7 +136,7 @@ class LabelledSource:
         if not usable:
             raise RegardError(
                 f"No row of '{self.path}' can be used ({bad.count:,} bad). Check the format and the "
-                "columns (--format, --text-column, --label-column)."
+                "columns (--format, --source-column, --target-column)."
             )
 
 

@@ -17,8 +17,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.core.errors import RegardError
-from regard.core.special_tokens import END, START
+from regard.core.special_tokens import END, PAD, START, UNKNOWN
 
+COLDEST = 0.01  # what is divided by less overflows
+NEVER_SAID = (PAD, START, UNKNOWN)
 NO_LIMIT = None  # of `top_k` and `top_p`
 
 
@@ -62,6 +64,7 @@ def sample(
         # Entered anew for every token: between two of them the caller's own code runs.
         with torch.inference_mode():
             logits, state = model.step(state, torch.tensor([token], device=device))
+            logits[:, NEVER_SAID] = -torch.inf
             chances = next_chances(logits, temperature=temperature, top_k=top_k, top_p=top_p)
             token = int(torch.multinomial(chances, 1, generator=generator))
         if token == END:
@@ -99,13 +102,17 @@ def next_chances(
     return chances
 
 
+def _is_temperature(value: float) -> bool:
+    return value == 0 or COLDEST <= value < float("inf")
+
+
 def require_sampling(
     *, max_tokens: int, temperature: float, top_k: int | None, top_p: float | None
 ) -> None:
     """Refuse settings with which nothing could be drawn."""
     rules: list[tuple[str, Any, bool, str]] = [
         ("max_tokens", max_tokens, max_tokens >= 1, "1 or more"),
-        ("temperature", temperature, 0 <= temperature < float("inf"), "0 or more"),
+        ("temperature", temperature, _is_temperature(temperature), f"0, or {COLDEST} or more"),
         ("top_k", top_k, top_k is None or top_k >= 1, "1 or more"),
         ("top_p", top_p, top_p is None or 0 < top_p <= 1, "above 0 and at most 1"),
     ]

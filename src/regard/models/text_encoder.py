@@ -212,10 +212,10 @@ class TextEncoder(nn.Module):
             x = block(x, mask)
         return found
 
-    def cost(self, *, batch_size: int, length: int) -> Cost:
+    def cost(self, *, batch_size: int, length: int, places: int | None = None) -> Cost:
         """What `hidden` with segments and `pooled` take; `longest_path` is that of one layer.
 
-        The heads are apart, for how often they are asked is the task's: see `head_cost`.
+        How often its heads are asked is the task's: with `places`, they are counted too (`head_cost`).
         """
         shape = SequenceShape(batch_size=batch_size, length=length)
         (model_dim,) = self.embedding_norm.normalized_shape
@@ -228,6 +228,8 @@ class TextEncoder(nn.Module):
             total += block.cost(shape)
         numbers = batch_size * model_dim
         total += cost_of(self.pooler, rows=batch_size) + Cost(functions=numbers, memory=numbers)
+        if places is not None:
+            total += self.head_cost(batch_size=batch_size, places=places)
         # It never goes on token by token.
         return replace(total, step_products=0, state=0)
 

@@ -149,6 +149,12 @@ def _require_fit(task: str, model: str) -> None:
             f"to one of: {', '.join(fitting)}."
         )
 
+    if task_class(task).goes_on and not getattr(model_class(model), "one_vocabulary", False):
+        raise RegardError(
+            f"The model '{model}' cannot learn the task '{task}': it reads one text and writes another, "
+            "and cannot go on with one. Set model.name=decoder_only."
+        )
+
 
 def _pretraining(cls: type[RunSpec], sections: Mapping[str, Any]) -> RunSpec:
     """What the model learns first: the run's model and seed with a task and a training of its own."""
@@ -162,12 +168,14 @@ def _pretraining(cls: type[RunSpec], sections: Mapping[str, Any]) -> RunSpec:
             )
     run = {name: value for name, value in sections.items() if name != "pretraining"}
     before = dict(own.get("task", {}))
-    if before.get("name") == "lm" and before.get("pairs") is None:
+    if before.get("name") == "lm":
         task, options = _named(sections, "task")
         kind = task_class(task).options_class
         if issubclass(kind, PairOptions):
             checked = kind(**typed_options(kind, options, section="task"))
-            before = {**before, **mixing_options(checked)}
+            # Of the same pairs, what is scored later is left out, whatever was asked for.
+            if before.get("pairs") in (None, checked.pairs):
+                before = {**before, **mixing_options(checked)}
     try:
         return cls.from_sections({**run, **own, "task": before})
     except RegardError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,21 @@ import torch
 from torch import nn
 
 from regard.core.errors import RegardError
+from regard.data.bad_rows import BadRows
 from regard.runs.build import build_task
 from regard.runs.run_folder import RunFolder
 from regard.runs.spec import RunSpec
 from regard.tasks import task_class
+from regard.tasks.held_out import as_read
+from regard.tasks.lm_corpus import mixed_pairs
+from regard.tasks.lm_options import LmOptions
+from regard.tasks.pair_corpus import rows_of_part
+from regard.tasks.pair_options import PairOptions
+from regard.tasks.pair_task import PairTask
 from regard.training.weights import model_tensors, unpack
 
 NAMED_AT_MOST = 3
+OWN_LABELS = "class_head"  # what a classifier has for its labels
 
 
 def run_before(spec: RunSpec, folder: RunFolder | None = None) -> RunFolder | None:
@@ -50,11 +59,58 @@ def start_vocabularies(spec: RunSpec, folder: RunFolder | None = None) -> Any:
     else:
         return None
     try:
-        return task_class(spec.task).vocabularies_class.from_json(record)
+        return task_class(spec.task).vocabularies_class.from_json(record).to_start_with()
     except RegardError as error:
         raise RegardError(
             f"{where} cannot be the start of the task '{spec.task}': {error}"
         ) from error
+
+
+def start_facts(spec: RunSpec) -> dict[str, Any]:
+    """What shows any later change in what a run starts from: the weights, or the texts read first."""
+    before = run_before(spec)
+    if before is not None:
+        digest = hashlib.blake2b(before.model.read_bytes(), digest_size=16).hexdigest()
+        return {"start_fingerprint": digest}
+    if spec.pretraining is not None:
+        return {"pretraining": build_task(spec.pretraining).corpus.facts()}
+    return {}
+
+
+def learned_before(spec: RunSpec) -> set[str]:
+    """The questions, as they are read, that the runs before this one have learned the answers to."""
+    found: set[str] = set()
+    before = None if spec.start is None else RunFolder.existing(Path(spec.start))
+    while before is not None:
+        earlier = RunSpec.from_sections(before.read_json(before.spec))
+        found |= _questions(earlier)
+        if earlier.pretraining is not None:
+            found |= _questions(earlier.pretraining)
+        before = None if earlier.start is None else RunFolder.existing(Path(earlier.start))
+    return found
+
+
+def held_out_learned_before(spec: RunSpec, corpus: Any) -> dict[str, int]:
+    """How many sources of each held-out part the runs before have learned: their scores say little."""
+    learned = learned_before(spec)
+    parts = {"dev": corpus.dev, "test": corpus.test}
+    return {
+        name: sum(as_read(source, lowercase=True) in learned for source in part.sources)
+        for name, part in parts.items()
+    }
+
+
+def _questions(spec: RunSpec) -> set[str]:
+    """Those that a run learns from."""
+    options, unheard = spec.task_options, BadRows(skip=True)
+    if isinstance(options, LmOptions):
+        pairs = mixed_pairs(options, unheard) if options.pair_share else iter(())
+        return {as_read(question, lowercase=True) for question, _ in pairs}
+    kind = task_class(spec.task)
+    if isinstance(options, PairOptions) and issubclass(kind, PairTask):
+        rows = rows_of_part(options, kind.training_pairs(options), "train", unheard)
+        return {as_read(row.source, lowercase=True) for row in rows}
+    return set()
 
 
 def take_start_weights(
@@ -68,9 +124,11 @@ def take_start_weights(
     tensors, _ = unpack(before.model, way_out=way_out)
     own = model_tensors(model)
     shared = [name for name in own if name in tensors]
-    for name in shared:
+    for name in list(shared):
         was, now = tuple(tensors[name].shape), tuple(own[name].shape)
-        if was != now:
+        if was != now and name.startswith(OWN_LABELS):
+            shared.remove(name)  # other labels need another head
+        elif was != now:
             raise RegardError(
                 f"The run '{before.path}' cannot be the start of this one: '{name}' has the shape {was} "
                 f"there and {now} here. Use the model options of that run (its spec.json)."
@@ -83,7 +141,7 @@ def take_start_weights(
     with torch.no_grad():
         for name in shared:
             own[name].copy_(tensors[name])
-    new = [name for name in own if name not in tensors]
+    new = [name for name in own if name not in shared]
     told = f"; new: {', '.join(new[:NAMED_AT_MOST])}" if new else ""
     more = f" and {len(new) - NAMED_AT_MOST} more" if len(new) > NAMED_AT_MOST else ""
     tell(f"{len(shared)} tensors start from {before.path}{told}{more}")

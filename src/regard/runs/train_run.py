@@ -16,7 +16,7 @@ from regard.runs.build import best_decoding, build_spec_model, build_task, opera
 from regard.runs.predictions import write_predictions
 from regard.runs.run_folder import RunFolder
 from regard.runs.spec import RunSpec, Sections, require_sections
-from regard.runs.starting import start_vocabularies, take_start_weights
+from regard.runs.starting import held_out_learned_before, start_vocabularies, take_start_weights
 from regard.tasks import task_class
 from regard.tasks.run_task import RunTask
 from regard.training.folder_lock import folder_locked
@@ -51,6 +51,8 @@ def begin_run(
     an error before the first checkpoint, so that a mistake in what was asked leaves nothing behind.
     """
     folder.require_new()
+    if spec.pretraining is not None:
+        _require_own_pretraining(spec.pretraining, folder)
     tell("reading the data")
     if corpus is None:
         # Of a pre-training too: what is wrong with the data is found now, and not when that is over.
@@ -126,6 +128,16 @@ def _go_on(
     return _trained(spec, task, model, folder, watchers=watchers, tell=tell)
 
 
+def _require_own_pretraining(spec: RunSpec, folder: RunFolder) -> None:
+    """Refuse a pre-training that was left there by another run."""
+    left = folder.pretraining
+    if left.spec.is_file() and spec_of(left) != spec:
+        raise RegardError(
+            f"'{left.path}' holds another pre-training than this run asks for. Remove it, or choose "
+            "another folder with --out."
+        )
+
+
 def pretrained(
     spec: RunSpec,
     folder: RunFolder,
@@ -171,6 +183,11 @@ def _trained(
         write_whole(folder.bad_rows, "\n".join(lines) + "\n")
         tell(f"{task.corpus.bad.summary()}\n  listed in {folder.bad_rows}")
     tell(_description(spec, task, model))
+    for part, count in held_out_learned_before(spec, task.corpus).items():
+        if count:
+            tell(
+                f"{count:,} {part} sources were learned by the runs before: their scores say little"
+            )
     outcome = train(
         model=model,
         task=task,
@@ -221,8 +238,13 @@ def _record(
                 predicted=predicted,
                 answers=held_out.answers,
             )
+    before = (
+        {} if spec.pretraining is None else folder.pretraining.read_json(folder.pretraining.record)
+    )
     return {
         "spec": spec.as_sections(),
+        **({"pretraining": before["outcome"]} if before else {}),
+        "held_out_learned_before": held_out_learned_before(spec, task.corpus),
         "scores": scores,
         "baselines": baselines,
         "signatures": task.signatures(),

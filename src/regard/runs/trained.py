@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -21,6 +22,7 @@ from regard.core.special_tokens import END, START
 from regard.data.bad_rows import BadRows
 from regard.models.sampling import sample
 from regard.runs.build import best_decoding, build_spec_model
+from regard.runs.column_names import renamed
 from regard.runs.run_folder import RunFolder
 from regard.runs.spec import RunSpec
 from regard.runs.train_run import spec_of
@@ -110,13 +112,24 @@ class TrainedRun:
     ) -> Iterator[str]:
         """As `predict`, a block of texts at a time, in order; an empty text gives an empty text."""
         decoding = self._decoding(beam_size, length_penalty)
-        task = task_class(self.spec.task)
+        predict = partial(
+            task_class(self.spec.task).predict,
+            self.model,
+            vocabularies=self.vocabularies,
+            decode=decoding,
+            options=self.spec.task_options,
+        )
         stream = iter(texts)
         while block := [text.strip() for text in islice(stream, TEXTS_AT_A_TIME)]:
             filled = [text for text in block if text]
-            written = iter(task.predict(self.model, filled, self.vocabularies, decoding))
+            written = iter(predict(filled))
             for text in block:
                 yield next(written) if text else ""
+
+    @property
+    def answers(self) -> bool:
+        """Whether the model reads a text and writes another, step by step."""
+        return bool(task_class(self.spec.task).decoding(self.spec.task_options))
 
     @property
     def goes_on(self) -> bool:
@@ -178,7 +191,7 @@ class TrainedRun:
         run's own: format, source_column, target_column, header.
         """
         kind = task_class(self.spec.task)
-        options = replace(self.spec.task_options, **file_options)
+        options = self._options_for(file_options)
         part = kind.held_out(
             str(pairs),
             options,
@@ -250,6 +263,19 @@ class TrainedRun:
         return bool(
             self.source_weights(torch.tensor([[END]]), torch.tensor([1]), torch.tensor([[START]]))
         )
+
+    def _options_for(self, file_options: dict[str, Any]) -> Any:
+        """The run's own options with those about files replaced, which must be the task's."""
+        options = self.spec.task_options
+        known = {field.name for field in fields(options)}
+        given = {renamed(name, known): value for name, value in file_options.items()}
+        for name, value in given.items():
+            if name not in known:
+                raise RegardError(
+                    f"{name}={value}: files of the task '{self.spec.task}' have no such thing. Leave "
+                    "it away."
+                )
+        return replace(options, **given)
 
     def _decoding(self, beam_size: int | None, length_penalty: float | None) -> Decode:
         return best_decoding(self.spec, beam_size=beam_size, length_penalty=length_penalty)

@@ -22,7 +22,9 @@ from regard.tasks.run_task import Vocabularies
 
 # model → the main width and the one that closes the gap
 SOLVED = {
-    "transformer": ("model_dim", "feed_forward_dim"),
+    **dict.fromkeys(
+        ("transformer", "decoder_only", "text_encoder"), ("model_dim", "feed_forward_dim")
+    ),
     "recurrent": ("hidden_dim", "embedding_dim"),
 }
 # What a model may have more or fewer of than the baseline, as a share.

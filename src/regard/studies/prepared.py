@@ -13,7 +13,7 @@ from typing import Any
 from regard.core.errors import RegardError
 from regard.runs.build import build_task
 from regard.runs.spec import RunSpec
-from regard.runs.starting import start_vocabularies
+from regard.runs.starting import start_facts, start_vocabularies
 from regard.studies.executor import Job
 from regard.studies.matching import count_parameters, matched_parameters
 from regard.studies.step_memory import step_bytes
@@ -162,7 +162,7 @@ def prepare_study(
             sizes[arm.name] = ArmSize(
                 parameters=count_parameters(spec, own.corpus.vocabularies),
                 peak_bytes=step_bytes(spec, own),
-                data=own.corpus.facts(),
+                data={**own.corpus.facts(), **start_facts(spec)},
             )
         except RegardError as error:
             raise RegardError(f"In the arm '{arm.name}': {error}") from error

@@ -124,17 +124,26 @@ class Classify(TextTask):
         rows = text_rows(part.sources, vocabularies, labels=labels, longest=longest)
         logits = logits_of(model, rows)
         wanted = torch.tensor(labels)
-        loss = F.cross_entropy(logits, wanted, ignore_index=NOTHING).item()
+        known = wanted != NOTHING
+        loss = F.cross_entropy(logits[known], wanted[known], reduction="sum").item()
         predicted = [vocabularies.labels[number] for number in logits.argmax(dim=-1)]
-        return Assessed({**self.scores(predicted, part.answers), "loss": loss}, predicted)
+        # Of no label that is known there is no mean, and nothing to lose.
+        mean = loss / max(1, int(known.sum()))
+        return Assessed({**self.scores(predicted, part.answers), "loss": mean}, predicted)
 
     @classmethod
     def predict(
-        cls, model: Any, texts: Sequence[str], vocabularies: TextVocabularies, decode: Decode
+        cls,
+        model: Any,
+        texts: Sequence[str],
+        vocabularies: TextVocabularies,
+        decode: Decode,
+        *,
+        options: Any,
     ) -> list[str]:
-        """The label of each text; a text longer than the model takes is cut off."""
+        """The label of each text; a long text is cut off where those learned from were."""
         del decode
-        rows = text_rows(texts, vocabularies, longest=getattr(model, "max_length", None))
+        rows = text_rows(texts, vocabularies, longest=options.max_length)
         with torch.inference_mode():
             numbers = logits_of(model, rows).argmax(dim=-1)
         return [vocabularies.labels[number] for number in numbers]

@@ -144,7 +144,7 @@ def require_labels(labels: tuple[str, ...], path: Path) -> None:
     if len(labels) < 2:
         raise RegardError(
             f"'{path}' has {len(labels)} labels in the part that is learned from, but two or more are to "
-            "be told apart. Check the columns (--text-column, --label-column) and the format."
+            "be told apart. Check the columns (--source-column, --target-column) and the format."
         )
 
 

@@ -169,12 +169,25 @@ class Encoder(TextTask):
 
     @classmethod
     def predict(
-        cls, model: Any, texts: Sequence[str], vocabularies: TextVocabularies, decode: Decode
+        cls,
+        model: Any,
+        texts: Sequence[str],
+        vocabularies: TextVocabularies,
+        decode: Decode,
+        *,
+        options: Any,
     ) -> list[str]:
         """Each text with every [MASK] in it filled by the likeliest token."""
         del decode
         vocabulary = vocabularies.text
         encoded = vocabulary.encode_all(texts)
+        longest = options.max_length - 2  # START and END stand around a text
+        for text, numbers in zip(texts, encoded, strict=True):
+            if len(numbers) > longest:
+                raise RegardError(
+                    f"A text has {len(numbers)} tokens, but the model learned from rows of at most "
+                    f"{longest}: '{text[:40]}…'. Give it in parts."
+                )
         rows, outputs = TextRows.of_texts(encoded), [""] * len(encoded)
         cuts = evaluation_cuts(rows)
         with torch.inference_mode():

@@ -20,9 +20,10 @@ from torch.nn import functional as F
 from regard.core.errors import RegardError
 from regard.core.pair_batch import PairBatch
 from regard.core.sequence_model import Decode
+from regard.core.special_tokens import UNKNOWN
 from regard.data.bad_rows import BadRows
 from regard.data.batching import Batches, evaluation_batches, token_batches
-from regard.data.span_corruption import corrupted_store
+from regard.data.span_corruption import corrupt_spans, corrupted_store
 from regard.data.token_store import TokenStore
 from regard.tasks import summed_scores
 from regard.tasks.held_out import HeldOut
@@ -53,8 +54,13 @@ class LanguageModelling(PairTask):
 
     def __init__(self, *, corpus: Any, options: Any, seed: int, decode: Decode) -> None:
         super().__init__(corpus=corpus, options=options, seed=seed, decode=decode)
-        if self.metric == "bits_per_character" and options.span_share == 1:
+        if options.metric == "" and "bits_per_character" not in self._told():
             self.metric = "loss"
+        elif self.metric == "bits_per_character" and self.metric not in self._told():
+            raise RegardError(
+                "task.metric='bits_per_character' is of whole texts in characters or subwords: a word that "
+                "is not known would count as free letters. Set task.metric=perplexity."
+            )
 
     @classmethod
     def from_options(
@@ -96,10 +102,16 @@ class LanguageModelling(PairTask):
 
     @classmethod
     def predict(
-        cls, model: Any, texts: Sequence[str], vocabularies: PairVocabularies, decode: Decode
+        cls,
+        model: Any,
+        texts: Sequence[str],
+        vocabularies: PairVocabularies,
+        decode: Decode,
+        *,
+        options: Any,
     ) -> list[str]:
         """It has no best answer; what may come next is drawn, by `TrainedRun.continued`."""
-        del model, texts, vocabularies, decode
+        del model, texts, vocabularies, decode, options
         raise RegardError(
             "A language model goes on with a text, and has no best answer to it. Use continued."
         )
@@ -117,7 +129,7 @@ class LanguageModelling(PairTask):
         texts = [answers[0] for answers in part.answers]
         store, owners = text_pieces(texts, vocabulary, max_length=self.options.max_length)
         if self.options.span_share == 1:
-            store = corrupted_store(store, seed=EVALUATION_SEED, epoch=0, **self._gap_options())
+            store = self._gapped(store, seed=EVALUATION_SEED, number=0)
         nats, count = np.zeros(len(part)), 0
         batches = evaluation_batches(store, max_tokens=places_at_a_time(store))
         for index in range(len(batches)):
@@ -127,9 +139,37 @@ class LanguageModelling(PairTask):
         mean = float(nats.sum()) / count
         predicted = [f"{value:.6f}" for value in nats]
         scores = {"loss": mean, "perplexity": math.exp(min(mean, MAX_PERPLEXITY_NATS))}
-        if self.options.span_share < 1:
+        if "bits_per_character" in self._told():
             scores |= self.scores(predicted, part.answers)
         return Assessed(scores, predicted)
+
+    def _told(self) -> set[str]:
+        """The scores that can be told with these options."""
+        whole = self.options.span_share < 1 and self.options.tokens != "words"
+        return {"loss", "perplexity"} | ({"bits_per_character"} if whole else set())
+
+    def _gapped(self, texts: TokenStore, *, seed: int, number: int) -> TokenStore:
+        options = self.options
+        if options.gaps == "one":
+            return corrupted_store(
+                texts,
+                seed=seed,
+                epoch=number,
+                longest_share=options.longest_gap,
+                keep_whole=options.keep_whole,
+                shortest_kept_share=options.shortest_kept,
+            )
+        chance = np.random.default_rng([seed, number])
+        rows = (texts.target(row).tolist() for row in range(len(texts)))
+        return TokenStore.build(
+            # What is not known would be taken for a gap: such a text is written from the start.
+            ([], tokens)
+            if UNKNOWN in tokens
+            else corrupt_spans(
+                tokens, share=options.masked_share, mean_length=options.mean_gap, rng=chance
+            )
+            for tokens in rows
+        )
 
     def _examples(self, number: int) -> TokenStore:
         """The rows of one epoch, a function of seed and number alone."""
@@ -138,14 +178,8 @@ class LanguageModelling(PairTask):
         gapped = chance.random(len(texts)) < options.span_share
         stores = [texts.select(np.flatnonzero(~gapped))]
         if gapped.any():
-            stores.append(
-                corrupted_store(
-                    texts.select(np.flatnonzero(gapped)),
-                    seed=self.seed,
-                    epoch=number,
-                    **self._gap_options(),
-                )
-            )
+            chosen = texts.select(np.flatnonzero(gapped))
+            stores.append(self._gapped(chosen, seed=self.seed, number=number))
         if self.corpus.pairs is not None and options.pair_share:
             wanted = round(len(texts) * options.pair_share / (1 - options.pair_share))
             stores.append(self.corpus.pairs.select(self._pair_rows(number, wanted)))
@@ -162,14 +196,6 @@ class LanguageModelling(PairTask):
             here = rows // count == turn
             found[here] = order[rows[here] % count]
         return found
-
-    def _gap_options(self) -> dict[str, Any]:
-        options = self.options
-        return {
-            "longest_share": options.longest_gap,
-            "keep_whole": options.keep_whole,
-            "shortest_kept_share": options.shortest_kept,
-        }
 
 
 def _row_nats(model: Any, batch: PairBatch) -> Any:

@@ -51,7 +51,7 @@ class LmCorpus:
         """Read the files; known `vocabularies` are used again."""
         bad = BadRows(skip=options.skip_bad_rows)
         texts = _parts(options, bad)
-        pairs = list(_pairs(options, bad))
+        pairs = list(mixed_pairs(options, bad))
         if vocabularies is None:
             sides = chain.from_iterable(pairs)
             one = _vocabulary(options, chain(texts["train"], sides))
@@ -65,13 +65,15 @@ class LmCorpus:
                 "There are no texts to learn from. Give more, or lower "
                 f"task.dev_share={options.dev_share} and task.test_share={options.test_share}."
             )
-        dev_is_learned = not texts["dev"]
+        dev_is_learned = not (texts["dev"] or options.dev or options.dev_share)
         if dev_is_learned:
             texts["dev"] = texts["train"][:LEARNED_AND_EVALUATED]
+            if options.stream:
+                texts["dev"] = [texts["train"][0][-PIECE_CHARACTERS:]]
         return cls(
             vocabularies=vocabularies,
             train=train,
-            pairs=_pair_store(pairs, vocabulary),
+            pairs=_pair_store(pairs if options.pair_share else [], vocabulary),
             dev=_held_out(texts["dev"]),
             test=_held_out(texts["test"]),
             dev_is_learned=dev_is_learned,
@@ -176,17 +178,24 @@ def _joined(lines: Sequence[str]) -> list[str]:
     return [*pieces, " ".join(held)] if held else pieces
 
 
-def _pairs(options: LmOptions, bad: BadRows) -> Iterator[tuple[str, str]]:
+def mixed_pairs(options: LmOptions, bad: BadRows) -> Iterator[tuple[str, str]]:
     """Questions and answers, but for those that are held out to be scored."""
     if options.pairs is not None:
-        source: Any = PairSource.from_text(options.pairs, format=options.format)
+        source: Any = PairSource.from_text(
+            options.pairs,
+            format=options.format,
+            source_column=options.source_column,
+            target_column=options.target_column,
+            header=options.header,
+        )
     elif options.text is None:
         source = FilmQuestions(count=options.films)
     else:
         return
     dev, test = options.pairs_dev_share, options.pairs_test_share
     for row in source.rows(bad=bad):
-        if part_of(as_read(row.source, lowercase=False), dev=dev, test=test) == "train":
+        question = as_read(row.source, lowercase=options.pairs_lowercase)
+        if part_of(question, dev=dev, test=test) == "train":
             yield row.source, row.target
 
 

@@ -9,6 +9,7 @@ from regard.core.errors import RegardError
 from regard.core.names import look_up
 
 TOKEN_KINDS = ("characters", "words", "subwords")
+GAPS = ("one", "several")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,7 @@ class LmOptions:
     batch_tokens        places in a batch, padding included
     label_smoothing     the share of the probability that is spread over all tokens
     span_share          the share of texts with a gap to be filled; the others are written from the start
+    gaps                one, or several, which take `masked_share` of the tokens, `mean_gap` each on average
     longest_gap         a gap takes at most this share of a text
     keep_whole          how often a text with a gap is not cut short first
     shortest_kept       what is left of a text that is cut short, at least
@@ -36,7 +38,10 @@ class LmOptions:
     pair_share          the share of pairs among all examples
     pairs_dev_share     the part of the pairs that is left out, because they are scored later;
                         `pairs_test_share` likewise
+    pairs_lowercase     whether the task that scores the pairs takes sources that differ in capitals for one
     format              of the file of pairs, where its name does not say it
+    source_column       where a question stands: a number from 0, or a name; `target_column` likewise
+    header              whether the first row of the pairs names the columns
     metric              the score that decides which weights are kept
     """
 
@@ -55,6 +60,9 @@ class LmOptions:
     batch_tokens: int = 2048
     label_smoothing: float = 0.0
     span_share: float = 0.0
+    gaps: str = "one"
+    masked_share: float = 0.15
+    mean_gap: float = 3.0
     longest_gap: float = 0.5
     keep_whole: float = 0.3
     shortest_kept: float = 0.25
@@ -62,7 +70,11 @@ class LmOptions:
     pair_share: float = 0.0
     pairs_dev_share: float = 0.0
     pairs_test_share: float = 0.0
+    pairs_lowercase: bool = False
     format: str | None = None
+    source_column: int | str = 0
+    target_column: int | str = 1
+    header: bool = False
     metric: str = ""
 
     def __post_init__(self) -> None:
@@ -72,17 +84,21 @@ class LmOptions:
         for name in ("span_share", "keep_whole"):
             if not 0 <= getattr(self, name) <= 1:
                 raise RegardError(f"task.{name}={getattr(self, name)}: it must be from 0 to 1.")
-        for name in ("longest_gap", "shortest_kept"):
+        for name in ("longest_gap", "shortest_kept", "masked_share"):
             if not 0 < getattr(self, name) <= 1:
                 raise RegardError(
                     f"task.{name}={getattr(self, name)}: it must be above 0 and at most 1."
                 )
-        for name in ("label_smoothing", "pair_share"):
+        shares = ("dev_share", "test_share", "pairs_dev_share", "pairs_test_share")
+        for name in ("label_smoothing", "pair_share", *shares):
             if not 0 <= getattr(self, name) < 1:
                 raise RegardError(
                     f"task.{name}={getattr(self, name)}: it must be from 0 to below 1."
                 )
+        if self.mean_gap < 1:
+            raise RegardError(f"task.mean_gap={self.mean_gap}: it must be 1 or more.")
         look_up("kind of task.tokens", self.tokens, dict.fromkeys(TOKEN_KINDS))
+        look_up("choice for task.gaps", self.gaps, dict.fromkeys(GAPS))
         if self.stream and self.span_share:
             raise RegardError(
                 f"task.stream=true does not go with task.span_share={self.span_share}: a gap is in a text "
@@ -95,6 +111,10 @@ class LmOptions:
             )
 
 
+# What a pre-training takes over from the task that it is for, to read the same pairs.
+AS_THE_TASK = ("pairs", "format", "source_column", "target_column", "header", "skip_bad_rows")
+
+
 def mixing_options(task_options: Any) -> dict[str, Any]:
     """The pairs that the task after a pre-training learns from, as options of the pre-training.
 
@@ -102,8 +122,8 @@ def mixing_options(task_options: Any) -> dict[str, Any]:
     """
     split = task_options.dev is None
     return {
-        "pairs": task_options.pairs,
-        "format": task_options.format,
+        **{name: getattr(task_options, name) for name in AS_THE_TASK},
+        "pairs_lowercase": task_options.lowercase != "no",
         "pairs_dev_share": task_options.dev_share if split else 0.0,
         "pairs_test_share": task_options.test_share if split and task_options.test is None else 0.0,
     }

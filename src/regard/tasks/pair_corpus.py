@@ -70,12 +70,12 @@ class PairCorpus:
         if vocabularies is None:
             vocabularies = PairVocabularies.build(
                 options,
-                sources=(row.source for row in _part(options, pairs, "train", bad)),
-                targets=(row.target for row in _part(options, pairs, "train", unheard)),
+                sources=(row.source for row in rows_of_part(options, pairs, "train", bad)),
+                targets=(row.target for row in rows_of_part(options, pairs, "train", unheard)),
             )
-            rows = _part(options, pairs, "train", unheard)
+            rows = rows_of_part(options, pairs, "train", unheard)
         else:
-            rows = _part(options, pairs, "train", bad)
+            rows = rows_of_part(options, pairs, "train", bad)
         held_out = {
             part: _held_out(
                 options, pairs, part, vocabularies, bad, group=group, default_format=default_format
@@ -144,7 +144,9 @@ def source_of(options: PairOptions, text: str, *, default_format: str | None = N
     return source
 
 
-def _part(options: PairOptions, pairs: PairRows, part: str, bad: BadRows) -> Iterator[PairRow]:
+def rows_of_part(
+    options: PairOptions, pairs: PairRows, part: str, bad: BadRows
+) -> Iterator[PairRow]:
     """The rows of the main file that belong to one part."""
     # A part that has its own file takes nothing from the main one. Whoever holds out rows to develop
     # on has made the split, so that a test part is not cut from the rest.
@@ -175,7 +177,7 @@ def _held_out(
         pairs = source_of(options, own, default_format=default_format)
         rows = pairs.rows(bad=bad)
     else:
-        rows = _part(options, pairs, part, BadRows(skip=True))
+        rows = rows_of_part(options, pairs, part, BadRows(skip=True))
     fitting = within_limit(rows, vocabularies, options, pairs.path, bad)
     return HeldOut.of(
         ((row.source, row.target) for row, _, _ in fitting),

@@ -81,9 +81,16 @@ class PairTask(RunTask):
 
     @classmethod
     def predict(
-        cls, model: Any, texts: Sequence[str], vocabularies: PairVocabularies, decode: Decode
+        cls,
+        model: Any,
+        texts: Sequence[str],
+        vocabularies: PairVocabularies,
+        decode: Decode,
+        *,
+        options: Any,
     ) -> list[str]:
         """What the model writes for each text, in their order."""
+        del options
         return predict(model, texts, vocabularies, decode)
 
     @classmethod

@@ -32,6 +32,10 @@ class PairVocabularies:
             ),
         )
 
+    def to_start_with(self) -> Self:
+        """What another task takes over of them: both."""
+        return self
+
     def sizes(self) -> dict[str, int]:
         """The sizes a model is built with."""
         return {"source_vocabulary": self.source.size, "target_vocabulary": self.target.size}

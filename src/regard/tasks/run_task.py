@@ -35,6 +35,10 @@ class Vocabularies(Protocol):
         """What `as_json` wrote."""
         ...
 
+    def to_start_with(self) -> Self:
+        """What a task that starts from a run with these takes over."""
+        ...
+
     def sizes(self) -> dict[str, int]:
         """The sizes a model is built with: numbers of tokens and labels, by the model's own words."""
         ...
@@ -84,7 +88,13 @@ class RunTask(ItemScores, ABC):
     @classmethod
     @abstractmethod
     def predict(
-        cls, model: Any, texts: Sequence[str], vocabularies: Any, decode: Decode
+        cls,
+        model: Any,
+        texts: Sequence[str],
+        vocabularies: Any,
+        decode: Decode,
+        *,
+        options: Any,
     ) -> list[str]:
         """What the model makes of each text, in their order."""
 

@@ -17,4 +17,8 @@ class TextTask(RunTask):
     @classmethod
     def cost_words(cls, batch: TextBatch) -> dict[str, int]:
         """The sizes of a batch, by the words of its model's `cost`."""
-        return {"batch_size": batch.tokens.shape[0], "length": batch.tokens.shape[1]}
+        return {
+            "batch_size": batch.tokens.shape[0],
+            "length": batch.tokens.shape[1],
+            "places": int(batch.predicted.sum()),
+        }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from regard.core.errors import RegardError
@@ -25,6 +25,10 @@ class TextVocabularies:
         """The vocabulary of these texts, which are read once; it has no labels yet."""
         size = {"size": options.vocabulary_size} if kind in SIZED_KINDS else {}
         return cls(text=build_vocabulary(kind, texts, lowercase=options.lowercase, **size))
+
+    def to_start_with(self) -> Self:
+        """What another task takes over: how texts are cut, and not the labels, which are a task's own."""
+        return replace(self, labels=())
 
     def sizes(self) -> dict[str, int]:
         """The sizes a model is built with, by their keywords."""
