@@ -76,7 +76,9 @@ def test_bad_rows_are_counted_by_reason(tmp_path: Path) -> None:
 def test_advice_is_about_texts_and_labels(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name
     path.write_text(text)
-    with pytest.raises(RegardError, match="--text-column and --label-column") as caught:
+    with pytest.raises(
+        RegardError, match=r"--source-column \(the text\) and --target-column"
+    ) as caught:
         read(path)
     assert "--source-column" not in str(caught.value)
 
@@ -84,7 +86,7 @@ def test_advice_is_about_texts_and_labels(tmp_path: Path, name: str, text: str) 
 def test_nothing_usable_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "questions"
     path.write_text("alone\n")
-    with pytest.raises(RegardError, match=r"No row of '.*' can be used \(1 bad\).*--label-column"):
+    with pytest.raises(RegardError, match=r"No row of '.*' can be used \(1 bad\).*--target-column"):
         read(path, BadRows(skip=True))
 
 

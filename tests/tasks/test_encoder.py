@@ -85,6 +85,7 @@ def test_batches_are_filled_and_masked(documents: Path) -> None:
         assert Encoder.cost_words(batch) == {
             "batch_size": batch.tokens.shape[0],
             "length": batch.tokens.shape[1],
+            "places": int(batch.predicted.sum()),
         }
         asked += int(batch.predicted.sum())
         rows += len(batch.labels)

@@ -13,6 +13,7 @@ import hashlib
 import sqlite3
 from collections import Counter
 from contextlib import closing
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -77,9 +78,15 @@ def film_facts(*, path: Path | None = None) -> list[Film]:
 
     Titles that differ only in capitals are one title, as they are to many a vocabulary.
     """
-    rows = _rows(path or films_file())
+    return list(_facts(path or films_file()))
+
+
+@cache
+def _facts(path: Path) -> tuple[Film, ...]:
+    """Read once: one run asks for them several times."""
+    rows = _rows(path)
     known = Counter(normal_text(title, lowercase=True) for title, *_ in rows)
-    return sorted(
+    films = sorted(
         Film(normal_text(title), year, normal_text(director), normal_text(country))
         for title, year, director, country in rows
         if known[normal_text(title, lowercase=True)] == 1
@@ -88,6 +95,7 @@ def film_facts(*, path: Path | None = None) -> list[Film]:
         and SEPARATOR not in director
         and country
     )
+    return tuple(films)
 
 
 def fact_texts(film: Film) -> list[str]:

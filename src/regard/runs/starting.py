@@ -66,8 +66,13 @@ def start_vocabularies(spec: RunSpec, folder: RunFolder | None = None) -> Any:
         ) from error
 
 
-def start_facts(spec: RunSpec) -> dict[str, Any]:
-    """What shows any later change in what a run starts from: the weights, or the texts read first."""
+def start_facts(spec: RunSpec, folder: RunFolder | None = None) -> dict[str, Any]:
+    """What shows any later change in what a run starts from: the weights, or the texts read first.
+
+    Those of a pre-training that is over are in its own `folder`.
+    """
+    if spec.pretraining is not None and folder is not None:
+        return {"pretraining": folder.pretraining.read_json(folder.pretraining.data)}
     before = run_before(spec)
     if before is not None:
         digest = hashlib.blake2b(before.model.read_bytes(), digest_size=16).hexdigest()

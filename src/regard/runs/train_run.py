@@ -16,7 +16,12 @@ from regard.runs.build import best_decoding, build_spec_model, build_task, opera
 from regard.runs.predictions import write_predictions
 from regard.runs.run_folder import RunFolder
 from regard.runs.spec import RunSpec, Sections, require_sections
-from regard.runs.starting import held_out_learned_before, start_vocabularies, take_start_weights
+from regard.runs.starting import (
+    held_out_learned_before,
+    start_facts,
+    start_vocabularies,
+    take_start_weights,
+)
 from regard.tasks import task_class
 from regard.tasks.run_task import RunTask
 from regard.training.folder_lock import folder_locked
@@ -249,7 +254,7 @@ def _record(
         "baselines": baselines,
         "signatures": task.signatures(),
         "outcome": asdict(outcome),
-        "data": task.corpus.facts(),
+        "data": {**task.corpus.facts(), **start_facts(spec, folder)},
         "versions": {
             "regard": __version__,
             "torch": str(torch.__version__),
