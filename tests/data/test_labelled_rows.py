@@ -76,11 +76,8 @@ def test_bad_rows_are_counted_by_reason(tmp_path: Path) -> None:
 def test_advice_is_about_texts_and_labels(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name
     path.write_text(text)
-    with pytest.raises(
-        RegardError, match=r"--source-column \(the text\) and --target-column"
-    ) as caught:
+    with pytest.raises(RegardError, match=r"--source-column \(the text\) and --target-column"):
         read(path)
-    assert "--source-column" not in str(caught.value)
 
 
 def test_nothing_usable_is_an_error(tmp_path: Path) -> None:
