@@ -20,6 +20,7 @@ from jaxtyping import Int32, Int64
 
 from regard.core.errors import RegardError
 from regard.core.special_tokens import SPECIAL_TOKENS, UNKNOWN
+from regard.data.flat_rows import flat_places
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -130,11 +131,8 @@ def _selected(
     offsets: Int64[np.ndarray, " pairs_and_one"],
     rows: Int64[np.ndarray, " rows"],
 ) -> tuple[Int32[np.ndarray, " selected"], Int64[np.ndarray, " rows_and_one"]]:
-    counts = np.diff(offsets)[rows]
-    ends = np.cumsum(counts)
-    within = np.arange(counts.sum()) - np.repeat(ends - counts, counts)
-    places = np.repeat(offsets[rows], counts) + within
-    return tokens[places], np.concatenate([np.zeros(1, dtype=np.int64), ends])
+    row, within, selected = flat_places(np.diff(offsets)[rows])
+    return tokens[offsets[rows][row] + within], selected
 
 
 def _joined_offsets(parts: Sequence[Int64[np.ndarray, " _"]]) -> Int64[np.ndarray, " _"]:

@@ -22,11 +22,9 @@ from regard.core.names import look_up
 from regard.core.state import State, Step
 from regard.layers.dropout import Dropout
 from regard.layers.encoder_block import EncoderBlock
-from regard.layers.feed_forward import FeedForward
 from regard.layers.layer_cost import SequenceShape, norm_cost, per_position
-from regard.layers.positions import POSITIONS, build_position
 from regard.layers.size_rules import require_dropout, require_positive
-from regard.models.attention_places import PlaceChoice
+from regard.models.block_stack import build_stack
 from regard.models.joined_sequence import JoinedSequence
 from regard.models.token_embedding import TokenEmbedding
 
@@ -111,45 +109,26 @@ class DecoderOnly(nn.Module):
 
         self.embedding = table()
         self.output = self.embedding if tie == "all" else table()
-        on_tokens = look_up("position", position, POSITIONS).acts_on == "tokens"
-        self.position: Any = build_position(
-            position if on_tokens else "none",
-            model_dim=model_dim,
-            head_dim=model_dim // num_heads,
-            num_heads=num_heads,
-            max_length=max_length,
-        )
         self.dropout = Dropout(dropout)
-        choice = PlaceChoice(
+        stack = build_stack(
             place="decoder",
             mechanism=mechanism,
-            options=dict(mechanism_options or {}),
-            setting="mechanism",
+            mechanism_options=mechanism_options,
+            position=position,
+            num_layers=num_layers,
+            model_dim=model_dim,
+            num_heads=num_heads,
+            num_kv_heads=num_kv_heads,
+            feed_forward_dim=feed_forward_dim,
+            max_length=max_length,
+            activation=activation,
+            norm_first=norm_first,
+            bias=bias,
+            dropout=dropout,
+            hidden_dropout=feed_forward_dropout,
         )
-        self.blocks = nn.ModuleList(
-            EncoderBlock(
-                attention=choice.build(
-                    position=None if on_tokens else position,
-                    model_dim=model_dim,
-                    num_heads=num_heads,
-                    num_kv_heads=num_kv_heads,
-                    max_length=max_length,
-                    bias=bias,
-                    dropout=dropout,
-                ),
-                feed_forward=FeedForward(
-                    model_dim=model_dim,
-                    hidden_dim=feed_forward_dim,
-                    activation=activation,
-                    bias=bias,
-                    dropout=dropout,
-                    hidden_dropout=feed_forward_dropout,
-                ),
-                norm_first=norm_first,
-            )
-            for _ in range(num_layers)
-        )
-        self.norm = nn.LayerNorm(model_dim) if norm_first else nn.Identity()
+        self.position: Any = stack.position
+        self.blocks, self.norm = stack.blocks, stack.norm
 
     def forward(
         self,

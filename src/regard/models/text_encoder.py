@@ -18,14 +18,11 @@ from torch import Tensor, nn
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
-from regard.core.names import look_up
 from regard.layers.dropout import Dropout
 from regard.layers.encoder_block import EncoderBlock
-from regard.layers.feed_forward import FeedForward
 from regard.layers.layer_cost import SequenceShape, cost_of, norm_cost
-from regard.layers.positions import POSITIONS, build_position
 from regard.layers.size_rules import require_dropout, require_positive
-from regard.models.attention_places import PlaceChoice
+from regard.models.block_stack import build_stack
 from regard.models.masked_token_head import MaskedTokenHead
 from regard.models.padded_rows import padding_mask
 from regard.models.segment_embedding import SegmentEmbedding
@@ -85,50 +82,31 @@ class TextEncoder(nn.Module):
         if classes is not None:
             require_positive("TextEncoder", classes=classes)
         require_dropout("TextEncoder", dropout)
-        on_tokens = look_up("position", position, POSITIONS).acts_on == "tokens"
         self.embedding = TokenEmbedding(
             vocabulary=vocabulary, model_dim=model_dim, scaled=embedding_scaled
         )
         self.segment = SegmentEmbedding(num_segments=num_segments, model_dim=model_dim)
-        self.position: Any = build_position(
-            position if on_tokens else "none",
-            model_dim=model_dim,
-            head_dim=model_dim // num_heads,
-            num_heads=num_heads,
-            max_length=max_length,
-        )
         self.embedding_norm = nn.LayerNorm(model_dim, eps=norm_epsilon)
         self.dropout = Dropout(dropout)
-        choice = PlaceChoice(
+        stack = build_stack(
             place="encoder",
             mechanism=mechanism,
-            options=dict(mechanism_options or {}),
-            setting="mechanism",
+            mechanism_options=mechanism_options,
+            position=position,
+            num_layers=num_layers,
+            model_dim=model_dim,
+            num_heads=num_heads,
+            num_kv_heads=num_kv_heads,
+            feed_forward_dim=feed_forward_dim,
+            max_length=max_length,
+            activation=activation,
+            norm_first=norm_first,
+            bias=bias,
+            dropout=dropout,
+            norm_epsilon=norm_epsilon,
         )
-        self.blocks = nn.ModuleList(
-            EncoderBlock(
-                attention=choice.build(
-                    position=None if on_tokens else position,
-                    model_dim=model_dim,
-                    num_heads=num_heads,
-                    num_kv_heads=num_kv_heads,
-                    max_length=max_length,
-                    bias=bias,
-                    dropout=dropout,
-                ),
-                feed_forward=FeedForward(
-                    model_dim=model_dim,
-                    hidden_dim=feed_forward_dim,
-                    activation=activation,
-                    bias=bias,
-                    dropout=dropout,
-                ),
-                norm_first=norm_first,
-                norm_epsilon=norm_epsilon,
-            )
-            for _ in range(num_layers)
-        )
-        self.norm = nn.LayerNorm(model_dim, eps=norm_epsilon) if norm_first else nn.Identity()
+        self.position: Any = stack.position
+        self.blocks, self.norm = stack.blocks, stack.norm
         self.pooler = nn.Linear(model_dim, model_dim)
         self.token_head = self.pair_head = self.class_head = None
         if pretraining_heads:

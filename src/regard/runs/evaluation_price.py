@@ -26,7 +26,7 @@ from regard.runs.priced_work import (
     price_by_rows,
     price_of,
 )
-from regard.tasks.pair_task import places_at_a_time
+from regard.tasks.pair_batches import places_at_a_time
 
 # Decoding with more is traced on fewer rows: its products are small, and take their time.
 MOST_OPERATIONS = 3e10

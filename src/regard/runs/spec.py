@@ -23,8 +23,6 @@ from regard.core.setting_value import setting_value
 from regard.models import MODELS, model_class
 from regard.runs.typed_options import typed_options
 from regard.tasks import TASKS, task_class
-from regard.tasks.lm_options import mixing_options
-from regard.tasks.pair_options import PairOptions
 from regard.training.options import TrainingOptions
 
 SECTIONS = ("task", "model", "training", "pretraining")
@@ -167,17 +165,13 @@ def _pretraining(cls: type[RunSpec], sections: Mapping[str, Any]) -> RunSpec:
                 f"The section 'pretraining.{name}' is {options!r}, but it must be a table of options."
             )
     run = {name: value for name, value in sections.items() if name != "pretraining"}
-    before = dict(own.get("task", {}))
-    if before.get("name") == "lm":
-        task, options = _named(sections, "task")
-        kind = task_class(task).options_class
-        if issubclass(kind, PairOptions):
-            checked = kind(**typed_options(kind, options, section="task"))
-            # Of the same pairs, what is scored later is left out, whatever was asked for.
-            if before.get("pairs") in (None, checked.pairs):
-                before = {**before, **mixing_options(checked)}
+    name, before = _named(own, "task")
+    task, options = _named(sections, "task")
+    kind = task_class(task).options_class
+    checked = kind(**typed_options(kind, options, section="task"))
     try:
-        return cls.from_sections({**run, **own, "task": before})
+        taken = task_class(name).taken_over(before, checked)
+        return cls.from_sections({**run, **own, "task": {"name": name, **before, **taken}})
     except RegardError as error:
         raise RegardError(f"In pretraining: {error}") from error
 

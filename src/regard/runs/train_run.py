@@ -62,7 +62,8 @@ def begin_run(
     if corpus is None:
         # Of a pre-training too: what is wrong with the data is found now, and not when that is over.
         corpus = build_task(spec, vocabularies=start_vocabularies(spec)).corpus
-    build_spec_model(spec, corpus.vocabularies)
+    with torch.device("meta"):  # what cannot be built is found now
+        build_spec_model(spec, corpus.vocabularies)
     folder.require_new()  # again: another run may have begun there meanwhile
     folder.make()
     folder.write_json(folder.spec, spec.as_sections())
@@ -107,7 +108,7 @@ def _go_on(
     """Whatever is left of a run: its pre-training, its training, its scores."""
     if spec.pretraining is not None and not folder.pretraining.record.is_file():
         tell("pre-training")
-        if pretrained(spec.pretraining, folder.pretraining, watchers=watchers, tell=tell) is None:
+        if _pretrained(spec.pretraining, folder.pretraining, watchers=watchers, tell=tell) is None:
             return None
         tell("training")
     begun = folder.vocabulary.is_file()
@@ -143,7 +144,7 @@ def _require_own_pretraining(spec: RunSpec, folder: RunFolder) -> None:
         )
 
 
-def pretrained(
+def _pretrained(
     spec: RunSpec,
     folder: RunFolder,
     *,
@@ -188,7 +189,8 @@ def _trained(
         write_whole(folder.bad_rows, "\n".join(lines) + "\n")
         tell(f"{task.corpus.bad.summary()}\n  listed in {folder.bad_rows}")
     tell(_description(spec, task, model))
-    for part, count in held_out_learned_before(spec, task.corpus).items():
+    learned_before = held_out_learned_before(spec, task.corpus)
+    for part, count in learned_before.items():
         if count:
             tell(
                 f"{count:,} {part} sources were learned by the runs before: their scores say little"
@@ -206,7 +208,10 @@ def _trained(
     if outcome.stopped == "interrupted":
         return None
     tell("scoring the kept weights")
-    record = _record(spec, task, model, outcome, folder)
+    record = {
+        **_record(spec, task, model, outcome, folder),
+        "held_out_learned_before": learned_before,
+    }
     folder.write_json(folder.record, record)
     return record
 
@@ -249,7 +254,6 @@ def _record(
     return {
         "spec": spec.as_sections(),
         **({"pretraining": before["outcome"]} if before else {}),
-        "held_out_learned_before": held_out_learned_before(spec, task.corpus),
         "scores": scores,
         "baselines": baselines,
         "signatures": task.signatures(),

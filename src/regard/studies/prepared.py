@@ -8,7 +8,7 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.core.errors import RegardError
 from regard.runs.build import build_task
@@ -146,23 +146,22 @@ def prepare_study(
     What cannot be built is found here, before anything is trained.
     """
     tell("reading the data")
-    first = study.spec_of(study.arms[0], seed=study.seeds[0])
-    task = _task(first)
-    vocabularies = task.corpus.vocabularies
+    read = _Read()
+    first = read.of(study.spec_of(study.arms[0], seed=study.seeds[0]))
     matched = ""
     if study.match == "parameters":
         tell("matching the arms in parameters")
-        study, matched = matched_parameters(study, vocabularies)
+        study, matched = matched_parameters(study, first.task.corpus.vocabularies)
     sizes = {}
     for arm in study.arms:
         tell(f"sizing up {arm.name}")
         spec = study.spec_of(arm, seed=study.seeds[0])
         try:
-            own = task if _same_data(spec, first) else _task(spec)
+            own = read.of(spec)
             sizes[arm.name] = ArmSize(
-                parameters=count_parameters(spec, own.corpus.vocabularies),
-                peak_bytes=step_bytes(spec, own),
-                data={**own.corpus.facts(), **start_facts(spec)},
+                parameters=count_parameters(spec, own.task.corpus.vocabularies),
+                peak_bytes=step_bytes(spec, own.task),
+                data=own.facts,
             )
         except RegardError as error:
             raise RegardError(f"In the arm '{arm.name}': {error}") from error
@@ -191,16 +190,25 @@ def _require_same_items(sizes: Mapping[str, ArmSize]) -> None:
                 )
 
 
-def _task(spec: RunSpec) -> RunTask:
-    """The task with the vocabularies that its runs will have."""
-    return build_task(spec, vocabularies=start_vocabularies(spec))
+class Data(NamedTuple):
+    """A task with the vocabularies that its runs will have, and what shows any later change of its data."""
+
+    task: RunTask
+    facts: dict[str, Any]
 
 
-def _same_data(spec: RunSpec, other: RunSpec) -> bool:
-    """Whether both read the same files into the same vocabularies."""
+class _Read:
+    """What arms learn from, each read once."""
 
-    def data(run: RunSpec) -> tuple[object, ...]:
-        before = run.pretraining
-        return run.task, run.task_options, run.start, before and (before.task, before.task_options)
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], Data] = {}
 
-    return data(spec) == data(other)
+    def of(self, spec: RunSpec) -> Data:
+        """The data of a run."""
+        before = spec.pretraining
+        first = None if before is None else (before.task, before.task_options)
+        key = (spec.task, spec.task_options, spec.start, first)
+        if key not in self._known:
+            task = build_task(spec, vocabularies=start_vocabularies(spec))
+            self._known[key] = Data(task, {**task.corpus.facts(), **start_facts(spec)})
+        return self._known[key]

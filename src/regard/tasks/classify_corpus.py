@@ -18,8 +18,9 @@ from regard.data.labelled_rows import LabelledRow, LabelledSource
 from regard.data.pair_rows import as_column
 from regard.data.text_rows import TextRows
 from regard.tasks.classify_options import ClassifyOptions
-from regard.tasks.held_out import HeldOut
-from regard.tasks.text_parts import LearnedToo, RowSource, part_rows
+from regard.tasks.held_out import HeldOut, held_out_facts
+from regard.tasks.learned_too import LearnedToo, learned_too_words
+from regard.tasks.text_parts import RowSource, part_rows
 from regard.tasks.text_vocabularies import TextVocabularies
 
 ROWS_AT_A_TIME = 4096  # enough for the tokenizer to work in parallel
@@ -65,7 +66,7 @@ class ClassifyCorpus:
             part: held_out_texts(_held_out_rows(texts, options, part, bad, known=known))
             for part in ("dev", "test")
         }
-        seen = LearnedToo(held_out, lowercase=options.lowercase)
+        seen = LearnedToo[Any](held_out, lowercase=options.lowercase, text_of=lambda row: row.text)
         rows = part_rows(texts, options, "train", first)
         fitting = _known_rows(rows, known, path=texts.path, bad=bad)
         train = labelled_rows(seen.watch(fitting), options, vocabularies)
@@ -83,25 +84,17 @@ class ClassifyCorpus:
         return {
             "train_texts": len(self.train),
             "train_fingerprint": self.train.fingerprint(),
-            "dev_items": len(self.dev),
-            "dev_fingerprint": self.dev.fingerprint(),
-            "test_items": len(self.test),
-            "test_fingerprint": self.test.fingerprint(),
+            **held_out_facts(self.dev, self.test),
             "held_out_sources_in_train": self.learned_too,
             "bad_rows": self.bad.count,
         }
 
     def describe(self) -> str:
         """How much there is, in one line."""
-        learned_too = [
-            f"; {count:,} {part} texts stand in the training part too"
-            for part, count in self.learned_too.items()
-            if count
-        ]
         return (
             f"{len(self.train):,} texts to learn from, {len(self.dev):,} to develop on, "
             f"{len(self.test):,} to test on; {len(self.vocabularies.labels):,} labels; vocabulary of "
-            f"{self.vocabularies.text.size:,}" + "".join(learned_too)
+            f"{self.vocabularies.text.size:,}" + learned_too_words(self.learned_too, "texts")
         )
 
 

@@ -10,7 +10,6 @@ that of the masked tokens. The embedded data are pages about films.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -38,6 +37,7 @@ from regard.tasks.encoder_rows import (
 )
 from regard.tasks.held_out import HeldOut
 from regard.tasks.masked_answers import Tally, answers_of, likeliest
+from regard.tasks.perplexity import perplexity
 from regard.tasks.right_scores import require_answers, right_places
 from regard.tasks.run_task import Assessed
 from regard.tasks.summed_scores import SummedMetric, percentage
@@ -164,7 +164,7 @@ class Encoder(TextTask):
         if pairs.count:
             scores["pair_accuracy"] = pairs.accuracy
             loss += pairs.mean
-        scores |= {"perplexity": exp(min(tokens.mean, 700.0)), "loss": loss}
+        scores |= {"perplexity": perplexity(tokens.mean), "loss": loss}
         return Assessed(scores, by_document(told, chunks, documents=len(part.sources)))
 
     @classmethod

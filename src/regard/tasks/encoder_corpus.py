@@ -19,8 +19,9 @@ from regard.data.documents import Document, DocumentFile
 from regard.data.text_chunks import TextChunks
 from regard.tasks.encoder_options import EncoderOptions
 from regard.tasks.encoder_rows import KIND, chunked, held_out_documents, require_mask
-from regard.tasks.held_out import HeldOut
-from regard.tasks.text_parts import LearnedToo, RowSource, part_rows
+from regard.tasks.held_out import HeldOut, held_out_facts
+from regard.tasks.learned_too import LearnedToo, learned_too_words
+from regard.tasks.text_parts import RowSource, part_rows
 from regard.tasks.text_vocabularies import TextVocabularies
 
 
@@ -62,7 +63,7 @@ class EncoderCorpus:
             )
             for part in ("dev", "test")
         }
-        seen = LearnedToo(held_out, lowercase=options.lowercase)
+        seen = LearnedToo[Any](held_out, lowercase=options.lowercase, text_of=lambda row: row.text)
         watched = seen.watch(part_rows(texts, options, "train", first))
         train = chunked((row.text for row in watched), options, vocabularies.text)
         if not len(train):
@@ -85,10 +86,7 @@ class EncoderCorpus:
             "train_documents": len(np.unique(self.train.documents)),
             "train_pieces": len(self.train),
             "train_fingerprint": self.train.fingerprint(),
-            "dev_items": len(self.dev),
-            "dev_fingerprint": self.dev.fingerprint(),
-            "test_items": len(self.test),
-            "test_fingerprint": self.test.fingerprint(),
+            **held_out_facts(self.dev, self.test),
             "held_out_sources_in_train": self.learned_too,
             "bad_rows": self.bad.count,
         }
@@ -96,15 +94,10 @@ class EncoderCorpus:
     def describe(self) -> str:
         """How much there is, in one line."""
         facts = self.facts()
-        learned_too = [
-            f"; {count:,} {part} documents stand in the training part too"
-            for part, count in self.learned_too.items()
-            if count
-        ]
         return (
             f"{facts['train_documents']:,} documents to learn from in {len(self.train):,} pieces, "
             f"{len(self.dev):,} to develop on, {len(self.test):,} to test on; vocabulary of "
-            f"{self.vocabularies.text.size:,}" + "".join(learned_too)
+            f"{self.vocabularies.text.size:,}" + learned_too_words(self.learned_too, "documents")
         )
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from regard.data.normal_text import normal_text
 
@@ -57,3 +57,24 @@ def as_read(source: str, *, lowercase: bool) -> str:
     'a cat'
     """
     return " ".join(normal_text(source, lowercase=lowercase).split())
+
+
+def held_out_shares(options: Any) -> tuple[float, float]:
+    """The shares of the main file that are developed on and tested on, of options with both and with files.
+
+    A part that has its own file takes nothing from the main one. Whoever holds out rows to develop on
+    has made the split, so that a test part is not cut from the rest then.
+    """
+    dev = 0.0 if options.dev else options.dev_share
+    test = 0.0 if options.test or options.dev else options.test_share
+    return dev, test
+
+
+def held_out_facts(dev: HeldOut, test: HeldOut) -> dict[str, Any]:
+    """How many items each part has, and fingerprints that show any later change."""
+    return {
+        "dev_items": len(dev),
+        "dev_fingerprint": dev.fingerprint(),
+        "test_items": len(test),
+        "test_fingerprint": test.fingerprint(),
+    }

@@ -11,7 +11,7 @@ form in which it can be asked for ("mixed training" of Allen-Zhu and Li 2024). T
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from regard.core.errors import RegardError
 from regard.core.pair_batch import PairBatch
 from regard.core.sequence_model import Decode
 from regard.core.special_tokens import UNKNOWN
+from regard.core.task import Loss
 from regard.data.bad_rows import BadRows
 from regard.data.batching import Batches, evaluation_batches, token_batches
 from regard.data.span_corruption import corrupt_spans, corrupted_store
@@ -28,28 +29,29 @@ from regard.data.token_store import TokenStore
 from regard.tasks import summed_scores
 from regard.tasks.held_out import HeldOut
 from regard.tasks.lm_corpus import LmCorpus, held_out_texts, text_pieces
-from regard.tasks.lm_options import LmOptions
-from regard.tasks.pair_task import PairTask, beside, places_at_a_time
+from regard.tasks.lm_options import LmOptions, mixing_options
+from regard.tasks.pair_batches import beside, next_token_loss, pair_sizes, places_at_a_time
+from regard.tasks.pair_options import PairOptions
 from regard.tasks.pair_vocabularies import PairVocabularies
-from regard.tasks.run_task import Assessed
+from regard.tasks.perplexity import perplexity
+from regard.tasks.run_task import Assessed, RunTask
 from regard.tasks.summed_scores import SummedMetric
 
 # The spans that a held-out part is asked for are the same at every evaluation.
 EVALUATION_SEED = 0
-MAX_PERPLEXITY_NATS = 700.0  # e to more than this is no number any more
 
 
-class LanguageModelling(PairTask):
+class LanguageModelling(RunTask):
     """The score that decides is bits per character; of hidden spans, the loss."""
 
     options_class: ClassVar[type[Any]] = LmOptions
+    vocabularies_class: ClassVar[type[Any]] = PairVocabularies
     metrics: ClassVar[dict[str, bool]] = {
         "bits_per_character": True,
         "perplexity": True,
         "loss": True,
     }
     summed: ClassVar[dict[str, SummedMetric]] = {}
-    groups_answers = False
     goes_on: ClassVar[bool] = True
 
     def __init__(self, *, corpus: Any, options: Any, seed: int, decode: Decode) -> None:
@@ -76,11 +78,6 @@ class LanguageModelling(PairTask):
         return cls(corpus=corpus, options=options, seed=seed, decode=decode)
 
     @classmethod
-    def training_pairs(cls, options: Any) -> Any:
-        """There are none: it learns from texts."""
-        raise NotImplementedError
-
-    @classmethod
     def scores(cls, predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
         """Bits per character, from the nats that stand in the place of what was predicted."""
         sums = np.array(_bits_and_characters(predicted, answers)).sum(axis=0)
@@ -93,12 +90,6 @@ class LanguageModelling(PairTask):
         """A file of texts to score a model on."""
         del options, vocabularies
         return held_out_texts(text, bad=bad)
-
-    @classmethod
-    def decoding(cls, options: Any) -> dict[str, Any]:
-        """None: it goes on with a text, which is another thing than finding the best answer."""
-        del options
-        return {}
 
     @classmethod
     def predict(
@@ -123,6 +114,25 @@ class LanguageModelling(PairTask):
             store, max_tokens=self.options.batch_tokens, seed=self.seed, epoch=number
         )
 
+    def loss(self, model: Any, batch: PairBatch) -> Loss:
+        """Cross-entropy summed over the predicted tokens."""
+        return next_token_loss(model, batch, label_smoothing=self.options.label_smoothing)
+
+    @classmethod
+    def cost_words(cls, batch: PairBatch) -> dict[str, int]:
+        """The sizes of a batch, by the words of its model's `cost`."""
+        return pair_sizes(batch)
+
+    @classmethod
+    def taken_over(cls, own: Mapping[str, Any], task_options: Any) -> dict[str, Any]:
+        """The pairs of the task that it is for, unless others are named; see `mixing_options`.
+
+        Of the same pairs, what is scored later is left out, whatever was asked for.
+        """
+        if isinstance(task_options, PairOptions) and own.get("pairs") in (None, task_options.pairs):
+            return mixing_options(task_options)
+        return {}
+
     def assess_on(self, model: Any, part: HeldOut) -> Assessed:
         """Scores on any part; what is "predicted" for a text is how many nats it took."""
         vocabulary = self.corpus.vocabularies.target
@@ -138,7 +148,7 @@ class LanguageModelling(PairTask):
             count += batch.num_predictions
         mean = float(nats.sum()) / count
         predicted = [f"{value:.6f}" for value in nats]
-        scores = {"loss": mean, "perplexity": math.exp(min(mean, MAX_PERPLEXITY_NATS))}
+        scores = {"loss": mean, "perplexity": perplexity(mean)}
         if "bits_per_character" in self._told():
             scores |= self.scores(predicted, part.answers)
         return Assessed(scores, predicted)

@@ -21,7 +21,7 @@ from regard.data.pair_rows import PairSource
 from regard.data.split import part_of
 from regard.data.token_store import TokenStore
 from regard.data.vocabulary import Vocabulary, build_vocabulary
-from regard.tasks.held_out import HeldOut, as_read
+from regard.tasks.held_out import HeldOut, as_read, held_out_facts, held_out_shares
 from regard.tasks.lm_options import LmOptions
 from regard.tasks.pair_vocabularies import PairVocabularies
 
@@ -106,11 +106,8 @@ class LmCorpus:
             "train_fingerprint": self.train.fingerprint(),
             "pairs": 0 if self.pairs is None else len(self.pairs),
             "pairs_fingerprint": "" if self.pairs is None else self.pairs.fingerprint(),
-            "dev_items": len(self.dev),
-            "dev_fingerprint": self.dev.fingerprint(),
+            **held_out_facts(self.dev, self.test),
             "dev_is_learned": self.dev_is_learned,
-            "test_items": len(self.test),
-            "test_fingerprint": self.test.fingerprint(),
             "cut_texts": self.cut_texts,
             "bad_rows": self.bad.count,
         }
@@ -141,8 +138,7 @@ def _parts(options: LmOptions, bad: BadRows) -> dict[str, list[str]]:
         if options.text is None
         else list(_file_texts(options.text, bad))
     )
-    dev = 0.0 if options.dev else options.dev_share
-    test = 0.0 if options.test or options.dev else options.test_share
+    dev, test = held_out_shares(options)
     texts: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
     if options.stream:
         # A text that runs on is held out at its end, in pieces that do not lie among what is learned.

@@ -7,6 +7,7 @@ from typing import Any
 
 from regard.core.errors import RegardError
 from regard.core.names import look_up
+from regard.tasks.held_out import held_out_shares
 
 TOKEN_KINDS = ("characters", "words", "subwords")
 GAPS = ("one", "several")
@@ -120,10 +121,10 @@ def mixing_options(task_options: Any) -> dict[str, Any]:
 
     What that task holds out, the pre-training leaves out too: else the scores would be of what was learned.
     """
-    split = task_options.dev is None
+    dev, test = held_out_shares(task_options)
     return {
         **{name: getattr(task_options, name) for name in AS_THE_TASK},
         "pairs_lowercase": task_options.lowercase != "no",
-        "pairs_dev_share": task_options.dev_share if split else 0.0,
-        "pairs_test_share": task_options.test_share if split and task_options.test is None else 0.0,
+        "pairs_dev_share": dev,
+        "pairs_test_share": test,
     }

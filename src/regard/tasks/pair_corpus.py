@@ -18,7 +18,8 @@ from regard.data.pair_rows import PairRow, PairSource
 from regard.data.row_formats import EXTENSIONS
 from regard.data.split import part_of
 from regard.data.token_store import TokenStore
-from regard.tasks.held_out import HeldOut, as_read
+from regard.tasks.held_out import HeldOut, as_read, held_out_facts, held_out_shares
+from regard.tasks.learned_too import LearnedToo, learned_too_words
 from regard.tasks.pair_options import PairOptions
 from regard.tasks.pair_vocabularies import PairVocabularies
 
@@ -82,7 +83,9 @@ class PairCorpus:
             )
             for part in ("dev", "test")
         }
-        seen = _Seen(held_out, lowercase=options.lowercase != "no")
+        seen = LearnedToo[PairRow](
+            held_out, lowercase=options.lowercase != "no", text_of=lambda row: row.source
+        )
         fitting = within_limit(seen.watch(rows), vocabularies, options, pairs.path, bad)
         train = TokenStore.build((source, target) for _, source, target in fitting)
         if not len(train):
@@ -101,15 +104,10 @@ class PairCorpus:
 
     def describe(self) -> str:
         """How much there is, in one line for a reader."""
-        learned_too = [
-            f"; {count:,} {part} sources stand in the training part too"
-            for part, count in self.learned_too.items()
-            if count
-        ]
         return (
             f"{len(self.train):,} pairs to learn from, {len(self.dev):,} to develop on, "
             f"{len(self.test):,} to test on; vocabularies of {self.vocabularies.source.size:,} and "
-            f"{self.vocabularies.target.size:,}" + "".join(learned_too)
+            f"{self.vocabularies.target.size:,}" + learned_too_words(self.learned_too, "sources")
         )
 
     def facts(self) -> dict[str, Any]:
@@ -117,10 +115,7 @@ class PairCorpus:
         return {
             "train_pairs": len(self.train),
             "train_fingerprint": self.train.fingerprint(),
-            "dev_items": len(self.dev),
-            "dev_fingerprint": self.dev.fingerprint(),
-            "test_items": len(self.test),
-            "test_fingerprint": self.test.fingerprint(),
+            **held_out_facts(self.dev, self.test),
             "held_out_sources_in_train": self.learned_too,
             "bad_rows": self.bad.count,
         }
@@ -148,10 +143,7 @@ def rows_of_part(
     options: PairOptions, pairs: PairRows, part: str, bad: BadRows
 ) -> Iterator[PairRow]:
     """The rows of the main file that belong to one part."""
-    # A part that has its own file takes nothing from the main one. Whoever holds out rows to develop
-    # on has made the split, so that a test part is not cut from the rest.
-    dev = 0.0 if options.dev else options.dev_share
-    test = 0.0 if options.test or options.dev else options.test_share
+    dev, test = held_out_shares(options)
     if not (dev or test):
         if part == "train":
             yield from pairs.rows(bad=bad)
@@ -184,31 +176,6 @@ def _held_out(
         group=group,
         lowercase=options.lowercase,
     )
-
-
-class _Seen:
-    """Watches the training rows for sources that are held out: scores on those say less."""
-
-    def __init__(self, held_out: dict[str, HeldOut], *, lowercase: bool) -> None:
-        self.lowercase = lowercase
-        self.sources = {
-            part: {as_read(source, lowercase=lowercase) for source in texts.sources}
-            for part, texts in held_out.items()
-        }
-        self.found: dict[str, set[str]] = {part: set() for part in held_out}
-
-    def watch(self, rows: Iterator[PairRow]) -> Iterator[PairRow]:
-        """The rows, unchanged."""
-        for row in rows:
-            source = as_read(row.source, lowercase=self.lowercase)
-            for part, sources in self.sources.items():
-                if source in sources:
-                    self.found[part].add(source)
-            yield row
-
-    def counts(self) -> dict[str, int]:
-        """How many different sources of each part were met."""
-        return {part: len(sources) for part, sources in self.found.items()}
 
 
 def within_limit(

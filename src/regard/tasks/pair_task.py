@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import torch
-from torch.nn import functional as F
 
 from regard.core.pair_batch import PairBatch
 from regard.core.sequence_model import Decode
@@ -20,12 +19,11 @@ from regard.data.bad_rows import BadRows
 from regard.data.batching import Batches, evaluation_batches, token_batches
 from regard.data.token_store import TokenStore
 from regard.tasks.held_out import HeldOut
+from regard.tasks.pair_batches import beside, next_token_loss, pair_sizes, places_at_a_time
 from regard.tasks.pair_corpus import PairCorpus, PairRows, source_of
 from regard.tasks.pair_options import PairOptions
 from regard.tasks.pair_vocabularies import PairVocabularies
 from regard.tasks.run_task import Assessed, RunTask
-
-PLACES_AT_A_TIME = 8192  # decoding keeps no gradients, so its batches may be larger
 
 
 class PairTask(RunTask):
@@ -96,11 +94,7 @@ class PairTask(RunTask):
     @classmethod
     def cost_words(cls, batch: PairBatch) -> dict[str, int]:
         """The sizes of a batch, by the words of its model's `cost`."""
-        return {
-            "batch_size": batch.source.shape[0],
-            "source_length": batch.source.shape[1],
-            "target_length": batch.given.shape[1],
-        }
+        return pair_sizes(batch)
 
     def epoch(self, number: int) -> Batches:
         """The batches of one pass, filled by tokens, pairs of like length together."""
@@ -112,16 +106,8 @@ class PairTask(RunTask):
         )
 
     def loss(self, model: Any, batch: PairBatch) -> Loss:
-        """Cross-entropy summed over the predicted tokens; padded places are not even projected."""
-        hidden = model.hidden(batch.source, batch.source_lengths, batch.given)
-        predicted = batch.predicted
-        total = F.cross_entropy(
-            model.logits(hidden[predicted]),
-            batch.wanted[predicted],
-            label_smoothing=self.options.label_smoothing if model.training else 0.0,
-            reduction="sum",
-        )
-        return Loss(total, batch.num_predictions)
+        """Cross-entropy summed over the predicted tokens."""
+        return next_token_loss(model, batch, label_smoothing=self.options.label_smoothing)
 
     def assess_on(self, model: Any, part: HeldOut) -> Assessed:
         """Scores on any part, the loss among them, and the predictions they are of."""
@@ -155,16 +141,3 @@ def predict(
             for row, hypothesis in zip(batches.indices(index), hypotheses, strict=True):
                 outputs[row] = vocabularies.target.decode(hypothesis.tokens)
     return outputs
-
-
-def beside(model: Any, batch: PairBatch) -> PairBatch:
-    """The batch where the model is."""
-    device = next(iter(model.parameters())).device
-    return PairBatch(*(tensor.to(device) for tensor in batch))
-
-
-def places_at_a_time(store: TokenStore) -> int:
-    """A batch size that takes the longest item too."""
-    if not len(store):
-        return PLACES_AT_A_TIME
-    return max(PLACES_AT_A_TIME, int((store.source_lengths + store.target_lengths).max()) + 3)

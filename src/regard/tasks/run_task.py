@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from regard.core.errors import RegardError
@@ -118,6 +118,12 @@ class RunTask(ItemScores, ABC):
     def evaluate(self, model: Any) -> dict[str, float]:
         """Scores on the part held out for development."""
         return self.assess_on(model, self.corpus.dev).scores
+
+    @classmethod
+    def taken_over(cls, own: Mapping[str, Any], task_options: Any) -> dict[str, Any]:
+        """As a pre-training with options of its `own`: what it takes over of the task that it is for."""
+        del own, task_options
+        return {}
 
     @classmethod
     def decoding(cls, options: Any) -> dict[str, Any]:
