@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from regard.core.text_classifier import Classified
+
 
 class SmallEncoder(nn.Module):
     """A token's features are its own vector, its neighbours', and the mean of its row."""
@@ -36,6 +38,8 @@ class SmallEncoder(nn.Module):
         logits: Tensor = self.pairs(pooled)
         return logits
 
-    def class_logits(self, pooled: Tensor) -> Tensor:
-        logits: Tensor = self.classes(pooled)
-        return logits
+    def classified(
+        self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None
+    ) -> Classified:
+        logits: Tensor = self.classes(self.pooled(self.hidden(tokens, lengths, segments)))
+        return Classified(logits, logits.new_zeros(len(logits)))

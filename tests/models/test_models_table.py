@@ -19,7 +19,8 @@ def test_listing_does_not_import_torch() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    names = ["transformer", "decoder_only", "recurrent", "text_encoder"]
+    names = ["transformer", "decoder_only", "recurrent", "text_encoder", "structured"]
+    names += ["hierarchical", "mean_words", "recurrent_text", "convolutional"]
     assert ran.stdout.split() == list(MODELS) == names
 
 

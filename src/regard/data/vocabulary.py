@@ -37,6 +37,7 @@ class VocabularyKind(NamedTuple):
 VOCABULARIES: dict[str, VocabularyKind] = {
     "characters": VocabularyKind("regard.data.characters", "CharacterVocabulary"),
     "words": VocabularyKind("regard.data.words", "WordVocabulary"),
+    "running_words": VocabularyKind("regard.data.running_words", "RunningWordVocabulary"),
     "subwords": VocabularyKind("regard.data.subwords", "SubwordVocabulary"),
     "wordpiece": VocabularyKind("regard.data.wordpiece", "WordPieceVocabulary"),
 }

@@ -69,6 +69,41 @@ MODELS: dict[str, Entry] = {
         "Devlin et al. 2019",
         reads="texts",
     ),
+    "structured": Entry(
+        "structured",
+        "StructuredClassifier",
+        "a text read both ways, then by several hops, which a penalty keeps apart",
+        "Lin et al. 2017",
+        reads="texts",
+    ),
+    "hierarchical": Entry(
+        "hierarchical",
+        "HierarchicalClassifier",
+        "words to sentences to a document; a sentence may know the others",
+        "Yang et al. 2016; Remy et al. 2019",
+        reads="texts",
+    ),
+    "mean_words": Entry(
+        "mean_words",
+        "MeanWords",
+        "the mean of word vectors: what is reached without order or attention",
+        "Joulin et al. 2017",
+        reads="texts",
+    ),
+    "recurrent_text": Entry(
+        "recurrent_text",
+        "RecurrentText",
+        "a text read both ways, its last or largest features classified",
+        "Conneau et al. 2017",
+        reads="texts",
+    ),
+    "convolutional": Entry(
+        "convolutional",
+        "ConvolutionalText",
+        "windows of several widths over the words, the largest answer of each",
+        "Kim 2014",
+        reads="texts",
+    ),
 }
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
+from regard.core.text_classifier import Classified, TextReading
 from regard.layers.dropout import Dropout
 from regard.layers.encoder_block import EncoderBlock
 from regard.layers.layer_cost import SequenceShape, cost_of, norm_cost
@@ -175,6 +176,29 @@ class TextEncoder(nn.Module):
         logits: Tensor = self._head("class_head", "classes=…")(self.dropout(pooled))
         return logits
 
+    def classified(
+        self,
+        tokens: Int[Tensor, "batch length"],
+        lengths: Int[Tensor, " batch"],
+        segments: Int[Tensor, "batch length"] | None = None,
+    ) -> Classified:
+        """The scores of the classes of each text."""
+        logits = self.class_logits(self.pooled(self.hidden(tokens, lengths, segments)))
+        return Classified(logits, logits.new_zeros(len(logits)))
+
+    def reading(
+        self,
+        tokens: Int[Tensor, "batch length"],
+        lengths: Int[Tensor, " batch"],
+        segments: Int[Tensor, "batch length"] | None = None,
+    ) -> TextReading:
+        """What the first token, from which a text is classified, read in the last block: a hop a head.
+
+        Blocks before it have mixed the tokens, so that it is a part of the way and not the whole of it.
+        """
+        last = self.weights(tokens, lengths, segments)[f"encoder/{len(self.blocks) - 1}"]
+        return TextReading(last[:, :, 0])
+
     def weights(
         self,
         tokens: Int[Tensor, "batch length"],
@@ -190,11 +214,15 @@ class TextEncoder(nn.Module):
             x = block(x, mask)
         return found
 
-    def cost(self, *, batch_size: int, length: int, places: int | None = None) -> Cost:
+    def cost(
+        self, *, batch_size: int, length: int, places: int | None = None, sentences: int = 1
+    ) -> Cost:
         """What `hidden` with segments and `pooled` take; `longest_path` is that of one layer.
 
         How often its heads are asked is the task's: with `places`, they are counted too (`head_cost`).
+        Sentences are of no account.
         """
+        del sentences
         shape = SequenceShape(batch_size=batch_size, length=length)
         (model_dim,) = self.embedding_norm.normalized_shape
         norms = 1 + isinstance(self.norm, nn.LayerNorm)

@@ -17,18 +17,18 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.core.errors import RegardError
 from regard.core.sequence_model import Decode
 from regard.core.task import Loss
 from regard.core.text_batch import TextBatch
+from regard.core.text_classifier import Classified
 from regard.data.bad_rows import BadRows
 from regard.data.batching import token_batches
-from regard.data.labelled_rows import LabelledSource
 from regard.data.masked_tokens import NOTHING
-from regard.data.text_rows import TextRows
-from regard.tasks.classify_corpus import ClassifyCorpus, held_out_texts, source_of
+from regard.tasks.classify_corpus import ClassifyCorpus, held_out_texts
 from regard.tasks.classify_options import ClassifyOptions
+from regard.tasks.classify_rows import Rows, text_rows
 from regard.tasks.held_out import HeldOut
+from regard.tasks.labelled_sources import source_of
 from regard.tasks.right_scores import label_counts, macro_f1, require_answers, right_labels
 from regard.tasks.run_task import Assessed
 from regard.tasks.summed_scores import SummedMetric, percentage
@@ -57,19 +57,15 @@ class Classify(TextTask):
         vocabularies: TextVocabularies | None = None,
     ) -> Self:
         """Read the files the options name."""
-        texts = cls.training_texts(options)
+        texts = source_of(options, options.labels)
         corpus = ClassifyCorpus.read(options, texts=texts, vocabularies=vocabularies)
         return cls(corpus=corpus, options=options, seed=seed, decode=decode)
 
     @classmethod
-    def training_texts(cls, options: ClassifyOptions) -> LabelledSource:
-        """What is learned from."""
-        if options.labels is None:
-            raise RegardError(
-                "The task 'classify' has no data of its own. Name a file of labelled texts: "
-                "--labels my.tsv, with a label, a tab and a text on every line."
-            )
-        return source_of(options, options.labels)
+    def cost_words(cls, batch: TextBatch) -> dict[str, int]:
+        """The sizes of a batch, by the words of its model's `cost`; sentences are those of a mean row."""
+        ends = batch.segments.gather(1, batch.lengths[:, None] - 1).float() + 1
+        return {**super().cost_words(batch), "sentences": max(1, round(ends.mean().item()))}
 
     @classmethod
     def scores(cls, predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -97,22 +93,23 @@ class Classify(TextTask):
 
     def epoch(self, number: int) -> TextBatches:
         """The batches of one pass, texts of like length together."""
-        rows: TextRows = self.corpus.train
+        rows: Rows = self.corpus.train
         cuts = token_batches(
             rows.store, max_tokens=self.options.batch_tokens, seed=self.seed, epoch=number
         )
         return TextBatches(cuts=cuts, make=lambda chosen: plain_batch(rows, chosen))
 
     def loss(self, model: Any, batch: TextBatch) -> Loss:
-        """Cross-entropy summed over the rows that have a label."""
+        """Cross-entropy summed over the rows that have a label, and what the model adds to theirs."""
         labelled = batch.labelled
+        logits, penalty = classified(model, batch)
         total = F.cross_entropy(
-            class_logits(model, batch)[labelled],
+            logits[labelled],
             batch.labels[labelled],
             label_smoothing=self.options.label_smoothing if model.training else 0.0,
             reduction="sum",
         )
-        return Loss(total, batch.num_predictions)
+        return Loss(total + penalty[labelled].sum(), batch.num_predictions)
 
     def assess_on(self, model: Any, part: HeldOut) -> Assessed:
         """Scores on any part, the loss among them, and the label said of each text."""
@@ -120,8 +117,7 @@ class Classify(TextTask):
         number_of = {label: number for number, label in enumerate(vocabularies.labels)}
         # A label that was never learned counts as wrong; it has no cross-entropy.
         labels = [number_of.get(answers[0], NOTHING) for answers in part.answers]
-        longest = self.options.max_length
-        rows = text_rows(part.sources, vocabularies, labels=labels, longest=longest)
+        rows = text_rows(part.sources, vocabularies, self.options, labels=labels)
         logits = logits_of(model, rows)
         wanted = torch.tensor(labels)
         known = wanted != NOTHING
@@ -143,37 +139,23 @@ class Classify(TextTask):
     ) -> list[str]:
         """The label of each text; a long text is cut off where those learned from were."""
         del decode
-        rows = text_rows(texts, vocabularies, longest=options.max_length)
+        rows = text_rows(texts, vocabularies, options)
         with torch.inference_mode():
             numbers = logits_of(model, rows).argmax(dim=-1)
         return [vocabularies.labels[number] for number in numbers]
 
 
-def text_rows(
-    texts: Sequence[str],
-    vocabularies: TextVocabularies,
-    *,
-    longest: int | None,
-    labels: Sequence[int] | None = None,
-) -> TextRows:
-    """The tokens of these texts, START and END included at most `longest`."""
-    room = None if longest is None else longest - 2
-    encoded = vocabularies.text.encode_all(texts)
-    return TextRows.of_texts([numbers[:room] for numbers in encoded], labels)
-
-
-def class_logits(model: Any, batch: TextBatch) -> Float[Tensor, "batch classes"]:
+def classified(model: Any, batch: TextBatch) -> Classified:
     """What the model says of every row."""
-    hidden = model.hidden(batch.tokens, batch.lengths, batch.segments)
-    logits: Tensor = model.class_logits(model.pooled(hidden))
-    return logits
+    said: Classified = model.classified(batch.tokens, batch.lengths, batch.segments)
+    return said
 
 
-def logits_of(model: Any, rows: TextRows) -> Float[Tensor, "rows classes"]:
+def logits_of(model: Any, rows: Rows) -> Float[Tensor, "rows classes"]:
     """What the model says of all rows, in their order."""
     cuts = evaluation_cuts(rows)
     said = [
-        class_logits(model, beside(model, plain_batch(rows, cuts.indices(place)))).cpu()
+        classified(model, beside(model, plain_batch(rows, cuts.indices(place)))).logits.cpu()
         for place in range(len(cuts))
     ]
     if not said:

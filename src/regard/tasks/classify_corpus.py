@@ -8,22 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 from regard.core.errors import RegardError
 from regard.data.bad_rows import BadRows
-from regard.data.labelled_rows import LabelledRow, LabelledSource
-from regard.data.pair_rows import as_column
-from regard.data.text_rows import TextRows
+from regard.data.labelled_rows import LabelledRow
+from regard.tasks.class_balance import ClassBalance
 from regard.tasks.classify_options import ClassifyOptions
+from regard.tasks.classify_rows import Cut, Rows, training_rows
 from regard.tasks.held_out import HeldOut, held_out_facts
+from regard.tasks.labelled_sources import Source, source_of
 from regard.tasks.learned_too import LearnedToo, learned_too_words
 from regard.tasks.text_parts import RowSource, part_rows
 from regard.tasks.text_vocabularies import TextVocabularies
-
-ROWS_AT_A_TIME = 4096  # enough for the tokenizer to work in parallel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +29,15 @@ class ClassifyCorpus:
     """Everything read from the files of the task."""
 
     vocabularies: TextVocabularies
-    train: TextRows
+    train: Rows
     dev: HeldOut
     test: HeldOut
     # How many texts of each held-out part stand in the training part too.
     learned_too: dict[str, int]
+    # What must be known of where the texts come from.
+    notice: str
+    cut: Cut
+    max_length: int
     bad: BadRows
 
     @classmethod
@@ -43,7 +45,7 @@ class ClassifyCorpus:
         cls,
         options: ClassifyOptions,
         *,
-        texts: LabelledSource,
+        texts: Source,
         vocabularies: TextVocabularies | None = None,
     ) -> Self:
         """Read the files; known `vocabularies` are used again, those of an encoder without labels too."""
@@ -54,7 +56,10 @@ class ClassifyCorpus:
             rows = _counted(part_rows(texts, options, "train", bad), labels)
             if vocabularies is None:
                 vocabularies = TextVocabularies.build(
-                    options, kind=options.tokens, texts=(row.text for row in rows)
+                    options,
+                    kind=options.tokens,
+                    texts=(row.text for row in rows),
+                    min_count=options.min_count,
                 )
             for _ in rows:  # whatever was not read for the vocabulary
                 pass
@@ -69,13 +74,16 @@ class ClassifyCorpus:
         seen = LearnedToo[Any](held_out, lowercase=options.lowercase, text_of=lambda row: row.text)
         rows = part_rows(texts, options, "train", first)
         fitting = _known_rows(rows, known, path=texts.path, bad=bad)
-        train = labelled_rows(seen.watch(fitting), options, vocabularies)
+        train, cut = training_rows(seen.watch(fitting), options, vocabularies)
         return cls(
             vocabularies=vocabularies,
             train=train,
             dev=held_out["dev"],
             test=held_out["test"],
             learned_too=seen.counts(),
+            notice=getattr(texts, "notice", ""),
+            cut=cut,
+            max_length=options.max_length,
             bad=bad,
         )
 
@@ -85,6 +93,9 @@ class ClassifyCorpus:
             "train_texts": len(self.train),
             "train_fingerprint": self.train.fingerprint(),
             **held_out_facts(self.dev, self.test),
+            "label_balance": self.balance().as_json(),
+            "cut_texts": self.cut.texts,
+            "cut_tokens": self.cut.tokens,
             "held_out_sources_in_train": self.learned_too,
             "bad_rows": self.bad.count,
         }
@@ -93,38 +104,15 @@ class ClassifyCorpus:
         """How much there is, in one line."""
         return (
             f"{len(self.train):,} texts to learn from, {len(self.dev):,} to develop on, "
-            f"{len(self.test):,} to test on; {len(self.vocabularies.labels):,} labels; vocabulary of "
-            f"{self.vocabularies.text.size:,}" + learned_too_words(self.learned_too, "texts")
+            f"{len(self.test):,} to test on; vocabulary of {self.vocabularies.text.size:,}"
+            + self.cut.words(self.max_length)
+            + learned_too_words(self.learned_too, "texts")
+            + f". {self.balance().describe()} {self.notice}".rstrip(" .")
         )
 
-
-def source_of(options: ClassifyOptions, text: str) -> LabelledSource:
-    """The file that an option names, with the columns of the task."""
-    text_column, label_column = (
-        None if column is None else as_column(column)
-        for column in (options.text_column, options.label_column)
-    )
-    return LabelledSource(
-        path=Path(text),
-        format=options.format,
-        text_column=text_column,
-        label_column=label_column,
-        header=options.header,
-    )
-
-
-def labelled_rows(
-    rows: Iterator[LabelledRow], options: ClassifyOptions, vocabularies: TextVocabularies
-) -> TextRows:
-    """Token numbers and class numbers of these rows; long texts are cut off."""
-    number_of = {label: number for number, label in enumerate(vocabularies.labels)}
-    texts: list[list[int]] = []
-    labels: list[int] = []
-    while block := list(islice(rows, ROWS_AT_A_TIME)):
-        encoded = vocabularies.text.encode_all(row.text for row in block)
-        texts += [numbers[: options.max_length - 2] for numbers in encoded]
-        labels += [number_of[row.label] for row in block]
-    return TextRows.of_texts(texts, labels)
+    def balance(self) -> ClassBalance:
+        """How many texts of each label are learned from."""
+        return ClassBalance.of(self.vocabularies.labels[number] for number in self.train.labels)
 
 
 def held_out_texts(rows: Iterator[LabelledRow]) -> HeldOut:
@@ -157,7 +145,7 @@ def _held_out_rows(
 ) -> Iterator[LabelledRow]:
     """The rows of a part; a label that is never learned is a bad row."""
     own: str | None = getattr(options, part)
-    path = Path(own or options.labels or "")
+    path = source_of(options, own or options.labels).path
     rows = (
         source_of(options, own).rows(bad=bad)
         if own

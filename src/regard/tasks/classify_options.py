@@ -9,16 +9,24 @@ from regard.core.names import look_up
 from regard.data.vocabulary import VOCABULARIES
 from regard.tasks.text_options import TextOptions
 
+# Sets that need no file, in the order of `labelled_sources.SETS`; the first is learned from unless told.
+EMBEDDED_LABELS = ("film-languages", "movie-reviews", "movie-sentences")
+DEFAULT_LABELS = EMBEDDED_LABELS[0]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifyOptions(TextOptions):
     """As `TextOptions`; a text of more tokens than `max_length` has room for is cut off there. And:
 
-    labels            a file of texts with a label each
+    labels            a file of texts with a label each, or a set that is there: film-languages, which is
+                      taken unless told, movie-reviews or movie-sentences (docs/documents.md)
     format            of the files, where their names do not say it: labelled, tsv, csv, jsonl
     header            whether the first row names the columns; a column given by name implies it
     text_column       where the text stands: a number from 0, or a name; `label_column` likewise
-    tokens            wordpiece, subwords, words or characters
+    tokens            wordpiece, subwords, running_words, words or characters
+    min_count         how often a word must be seen to be in a vocabulary of words
+    sentences         whether texts are cut into sentences, as the model `hierarchical` reads them
+    sentence_length   tokens in a sentence at most; a longer one is cut into several
     label_smoothing   the share of the probability that is spread over all labels (Szegedy et al. 2016)
     """
 
@@ -28,11 +36,17 @@ class ClassifyOptions(TextOptions):
     text_column: int | str | None = None
     label_column: int | str | None = None
     tokens: str = "wordpiece"
+    min_count: int = 1
+    sentences: bool = False
+    sentence_length: int = 60
     label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         look_up("vocabulary", self.tokens, VOCABULARIES)
+        for name in ("min_count", "sentence_length"):
+            if getattr(self, name) < 1:
+                raise RegardError(f"task.{name}={getattr(self, name)}: it must be 1 or more.")
         if not 0 <= self.label_smoothing < 1:
             raise RegardError(
                 f"task.label_smoothing={self.label_smoothing}: it must be from 0 to below 1."

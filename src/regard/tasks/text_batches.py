@@ -11,6 +11,7 @@ from jaxtyping import Int64
 
 from regard.core.text_batch import TextBatch
 from regard.data.batching import Batches, evaluation_batches
+from regard.data.document_rows import DocumentRows
 from regard.data.masked_tokens import NOTHING
 from regard.data.text_rows import TextRows
 
@@ -46,13 +47,13 @@ class TextBatches(Sequence[TextBatch]):
         return self._make(self.indices(index))
 
 
-def evaluation_cuts(rows: TextRows) -> Batches:
+def evaluation_cuts(rows: TextRows | DocumentRows) -> Batches:
     """Which rows are evaluated together: all of them, by length; the longest fits too."""
     longest = int(rows.store.source_lengths.max(initial=0)) + 3
     return evaluation_batches(rows.store, max_tokens=max(PLACES_AT_A_TIME, longest))
 
 
-def plain_batch(rows: TextRows, chosen: Int64[np.ndarray, " rows"]) -> TextBatch:
+def plain_batch(rows: TextRows | DocumentRows, chosen: Int64[np.ndarray, " rows"]) -> TextBatch:
     """The batch of these rows; no token is to be told."""
     tokens, lengths, segments = (torch.from_numpy(array) for array in rows.padded(chosen))
     return TextBatch(

@@ -15,7 +15,7 @@ class TextOptions:
     dev_share           the part held out where `dev` is not given
     test_share          the part held out for testing where neither `dev` nor `test` is given
     skip_bad_rows       leave bad rows out, and list them, instead of stopping at the first
-    vocabulary_size     of a vocabulary of word pieces or subwords
+    vocabulary_size     of a vocabulary of word pieces, subwords or words; characters are all there
     lowercase           whether all texts are put into lower case
     max_length          places in a row at most, START and END included
     batch_tokens        places in a batch, padding included

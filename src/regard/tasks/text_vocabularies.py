@@ -10,7 +10,14 @@ from regard.core.errors import RegardError
 from regard.data.vocabulary import Vocabulary, build_vocabulary, load_vocabulary
 from regard.tasks.text_options import TextOptions
 
-SIZED_KINDS = ("subwords", "wordpiece")
+# kind → by which keyword its size is told
+SIZED_KINDS = {
+    "subwords": "size",
+    "wordpiece": "size",
+    "words": "max_size",
+    "running_words": "max_size",
+}
+COUNTED_KINDS = ("words", "running_words")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,10 +28,15 @@ class TextVocabularies:
     labels: tuple[str, ...] = ()
 
     @classmethod
-    def build(cls, options: TextOptions, *, kind: str, texts: Iterable[str]) -> Self:
+    def build(
+        cls, options: TextOptions, *, kind: str, texts: Iterable[str], min_count: int = 1
+    ) -> Self:
         """The vocabulary of these texts, which are read once; it has no labels yet."""
-        size = {"size": options.vocabulary_size} if kind in SIZED_KINDS else {}
-        return cls(text=build_vocabulary(kind, texts, lowercase=options.lowercase, **size))
+        size = {SIZED_KINDS[kind]: options.vocabulary_size} if kind in SIZED_KINDS else {}
+        counted = {"min_count": min_count} if kind in COUNTED_KINDS else {}
+        return cls(
+            text=build_vocabulary(kind, texts, lowercase=options.lowercase, **size, **counted)
+        )
 
     def to_start_with(self) -> Self:
         """What another task takes over: how texts are cut, and not the labels, which are a task's own."""

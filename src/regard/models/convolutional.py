@@ -1,0 +1,104 @@
+"""Windows of several widths over the words of a text, and the largest answer of each filter (Kim 2014).
+
+Unlike attention a filter answers to the same few words wherever they stand, and only its best place
+counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.core.cost import Cost
+from regard.core.text_classifier import Classified
+from regard.layers.convolution import Convolution
+from regard.layers.dropout import Dropout
+from regard.layers.layer_cost import SequenceShape, cost_of
+from regard.layers.size_rules import require_positive
+from regard.models.padded_rows import padding_mask
+from regard.models.recurrent_text import largest_cost, largest_features
+from regard.models.word_vectors import WordVectors
+
+
+class ConvolutionalText(nn.Module):
+    """From the words of a text to scores of its classes.
+
+    model_dim      features of a word; the other options of words are those of `WordVectors`
+    widths         of the windows, each odd and 3 or more; `filters` of every width
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary: int,
+        classes: int,
+        model_dim: int = 128,
+        widths: Sequence[int] = (3, 5, 7),
+        filters: int = 64,
+        pair_table: int = 0,
+        dropout: float = 0.5,
+        word_dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        require_positive("ConvolutionalText", classes=classes, filters=filters, widths=len(widths))
+        self.words = WordVectors(
+            vocabulary=vocabulary,
+            model_dim=model_dim,
+            pair_table=pair_table,
+            dropout=dropout,
+            word_dropout=word_dropout,
+        )
+        self.windows = nn.ModuleList(
+            Convolution(model_dim=model_dim, output_dim=filters, width=width) for width in widths
+        )
+        self.dropout = Dropout(dropout)
+        self.output = nn.Linear(filters * len(self.windows), classes)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "batch length"],
+        lengths: Int[Tensor, " batch"],
+        segments: Int[Tensor, "batch length"] | None = None,
+    ) -> Float[Tensor, "batch classes"]:
+        return self.classified(tokens, lengths, segments).logits
+
+    def classified(
+        self,
+        tokens: Int[Tensor, "batch length"],
+        lengths: Int[Tensor, " batch"],
+        segments: Int[Tensor, "batch length"] | None = None,
+    ) -> Classified:
+        """The scores of each text; sentences are of no account."""
+        del segments
+        mask = padding_mask(tokens, lengths)
+        words = self.words(tokens)
+        best = [largest_features(window(words, mask), lengths) for window in self.windows]
+        logits = self.output(self.dropout(torch.cat(best, dim=-1).relu()))
+        return Classified(logits, logits.new_zeros(len(logits)))
+
+    def reading(
+        self,
+        tokens: Int[Tensor, "batch length"],
+        lengths: Int[Tensor, " batch"],
+        segments: Int[Tensor, "batch length"] | None = None,
+    ) -> None:
+        """Nothing: there is no attention."""
+        del tokens, lengths, segments
+
+    def cost(
+        self, *, batch_size: int, length: int, places: int | None = None, sentences: int = 1
+    ) -> Cost:
+        """What `classified` takes."""
+        del places, sentences
+        shape = SequenceShape(batch_size=batch_size, length=length)
+        total = self.words.cost(rows=shape.rows, texts=batch_size) + cost_of(
+            self.output, rows=batch_size
+        )
+        for window in self.windows:
+            if isinstance(window, Convolution):
+                total += window.cost(shape) + largest_cost(shape, window.linear.out_channels)
+        return replace(total, step_products=0, state=0)

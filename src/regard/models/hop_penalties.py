@@ -1,0 +1,54 @@
+"""What a classifier with several hops adds to its loss so that they look at different places.
+
+    frobenius   weight · ‖A Aᵀ − I‖²_F
+    kl          − weight · Σᵢⱼ KL(aᵢ ‖ aⱼ), cut off at a bound, since nothing else ends it
+
+The penalties themselves are in `layers/penalties.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.layers.penalties import frobenius_penalty, pairwise_kl_penalty
+
+# A pair of hops that differ by this much, in nats, is told apart enough.
+ENOUGH = 5.0
+
+Weights = Float[Tensor, "batch hops length"]
+
+
+def _none(weights: Weights) -> Float[Tensor, " batch"]:
+    return weights.new_zeros(weights.shape[0])
+
+
+def _divergence(weights: Weights) -> Float[Tensor, " batch"]:
+    hops = weights.shape[1]
+    pairs = max(1, hops * (hops - 1))
+    return -torch.clamp(pairwise_kl_penalty(weights) / pairs, max=ENOUGH)
+
+
+PENALTIES: dict[str, Callable[[Weights], Float[Tensor, " batch"]]] = {
+    "none": _none,
+    "frobenius": frobenius_penalty,
+    "kl": _divergence,
+}
+
+
+def hop_overlap(weights: Weights) -> Float[Tensor, " batch"]:
+    """The mean over pairs of hops of aᵢ·aⱼ / (‖aᵢ‖ ‖aⱼ‖): 0 where none share a place, 1 where all are one.
+
+    >>> hop_overlap(torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]]))
+    tensor([0.])
+    """
+    hops = weights.shape[1]
+    if hops < 2:
+        return weights.new_zeros(weights.shape[0])
+    unit = torch.nn.functional.normalize(weights, dim=-1)
+    products = unit @ unit.transpose(1, 2)
+    own = torch.diagonal(products, dim1=1, dim2=2).sum(-1)
+    return (products.sum(dim=(1, 2)) - own) / (hops * (hops - 1))

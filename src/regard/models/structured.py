@@ -1,0 +1,143 @@
+"""Structured self-attentive classifier: a text is read both ways, then by several hops (Lin et al. 2017).
+
+    words → BiLSTM → H;   A = softmax(W₂ tanh(W₁ Hᵀ));   M = A H → classes
+
+Every hop is a weighted sum of all places; what training adds so that hops look at different places is in
+`hop_penalties.py`. Without the recurrent layer (`hidden_dim=0`) H are the word vectors themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.core.cost import Cost
+from regard.core.errors import RegardError
+from regard.core.names import look_up
+from regard.core.text_classifier import Classified, TextReading
+from regard.layers.both_ways import BothWays
+from regard.layers.dropout import Dropout
+from regard.layers.layer_cost import SequenceShape, cost_of
+from regard.layers.pooling import Pooled
+from regard.layers.size_rules import require_dropout, require_positive
+from regard.layers.structured_pooling import StructuredPooling
+from regard.models.hop_penalties import PENALTIES
+from regard.models.padded_rows import padding_mask
+from regard.models.word_vectors import WordVectors
+
+
+class StructuredClassifier(nn.Module):
+    """From the words of a text to scores of its classes.
+
+    model_dim        features of a word
+    hidden_dim       of the recurrent layer in each direction; 0 leaves it out
+    cell             lstm, gru or tanh
+    hops             how many places a text is looked at; `attention_dim` is the width of W₁
+    penalty          none, frobenius or kl, times `penalty_weight` in the loss of each text
+    feed_forward_dim of a layer between the hops and the classes; 0 for none
+    pair_table       rows of a table of vectors for pairs of neighbouring words; 0 for none
+    dropout          of features of words and of what is classified; `word_dropout` of whole words
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary: int,
+        classes: int,
+        model_dim: int = 128,
+        hidden_dim: int = 64,
+        cell: str = "lstm",
+        hops: int = 8,
+        attention_dim: int = 64,
+        penalty: str = "none",
+        penalty_weight: float = 0.1,
+        feed_forward_dim: int = 0,
+        pair_table: int = 0,
+        dropout: float = 0.5,
+        word_dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        require_positive("StructuredClassifier", classes=classes)
+        require_dropout("StructuredClassifier", dropout)
+        for name, size in (("hidden_dim", hidden_dim), ("feed_forward_dim", feed_forward_dim)):
+            if size < 0:
+                raise RegardError(f"model.{name}={size}: it must be 0, for none, or more.")
+        if penalty_weight < 0:
+            raise RegardError(
+                f"model.penalty_weight={penalty_weight}: it must be 0 or more; a negative one would make "
+                "the hops alike."
+            )
+        self.penalty = look_up("penalty", penalty, PENALTIES)
+        self.penalty_weight = penalty_weight
+        self.words = WordVectors(
+            vocabulary=vocabulary,
+            model_dim=model_dim,
+            pair_table=pair_table,
+            dropout=dropout,
+            word_dropout=word_dropout,
+        )
+        self.recurrent = (
+            BothWays(model_dim=model_dim, hidden_dim=hidden_dim, cell=cell) if hidden_dim else None
+        )
+        width = model_dim if self.recurrent is None else self.recurrent.output_dim
+        self.pooling = StructuredPooling(model_dim=width, hidden_dim=attention_dim, hops=hops)
+        self.dropout = Dropout(dropout)
+        self.feed_forward = nn.Linear(hops * width, feed_forward_dim) if feed_forward_dim else None
+        self.output = nn.Linear(feed_forward_dim or hops * width, classes)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "batch length"],
+        lengths: Int[Tensor, " batch"],
+        segments: Int[Tensor, "batch length"] | None = None,
+    ) -> Float[Tensor, "batch classes"]:
+        return self.classified(tokens, lengths, segments).logits
+
+    def classified(
+        self,
+        tokens: Int[Tensor, "batch length"],
+        lengths: Int[Tensor, " batch"],
+        segments: Int[Tensor, "batch length"] | None = None,
+    ) -> Classified:
+        """The scores of each text; sentences are of no account."""
+        del segments
+        pooled = self._pooled(tokens, lengths)
+        features = self.dropout(pooled.context.flatten(1))
+        if self.feed_forward is not None:
+            features = self.dropout(self.feed_forward(features).relu())
+        penalty = self.penalty_weight * self.penalty(pooled.weights)
+        return Classified(self.output(features), penalty)
+
+    def reading(
+        self,
+        tokens: Int[Tensor, "batch length"],
+        lengths: Int[Tensor, " batch"],
+        segments: Int[Tensor, "batch length"] | None = None,
+    ) -> TextReading:
+        """What every hop looked at: the annotation matrix of each text."""
+        del segments
+        return TextReading(self._pooled(tokens, lengths).weights)
+
+    def cost(
+        self, *, batch_size: int, length: int, places: int | None = None, sentences: int = 1
+    ) -> Cost:
+        """What `classified` takes, the penalty not counted."""
+        del places, sentences
+        shape = SequenceShape(batch_size=batch_size, length=length)
+        total = self.words.cost(rows=shape.rows, texts=batch_size) + self.pooling.cost(shape)
+        if self.recurrent is not None:
+            total += self.recurrent.cost(shape)
+        if self.feed_forward is not None:
+            total += cost_of(self.feed_forward, rows=batch_size)
+        total += cost_of(self.output, rows=batch_size)
+        return replace(total, step_products=0, state=0)
+
+    def _pooled(self, tokens: Tensor, lengths: Tensor) -> Pooled:
+        mask = padding_mask(tokens, lengths)
+        x = self.words(tokens)
+        if self.recurrent is not None:
+            x = self.dropout(self.recurrent(x, lengths))
+        pooled: Pooled = self.pooling(x, mask)
+        return pooled

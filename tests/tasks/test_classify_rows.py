@@ -1,0 +1,66 @@
+"""Texts become rows: sentences, what is cut off and that it is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard.core.special_tokens import UNKNOWN
+from regard.data.document_rows import DocumentRows
+from regard.data.labelled_rows import LabelledRow
+from regard.data.text_rows import TextRows
+from regard.data.vocabulary import build_vocabulary
+from regard.tasks.classify_options import EMBEDDED_LABELS, ClassifyOptions
+from regard.tasks.classify_rows import Cut, text_rows, training_rows
+from regard.tasks.labelled_sources import SETS, source_of
+from regard.tasks.text_vocabularies import TextVocabularies
+
+TEXT = "A good film. I liked it very much! Go and see it."
+
+
+def vocabularies() -> TextVocabularies:
+    vocabulary = build_vocabulary("running_words", [TEXT], lowercase=True)
+    return TextVocabularies(text=vocabulary, labels=("bad", "good"))
+
+
+def options(**given: Any) -> ClassifyOptions:
+    return ClassifyOptions(**{"tokens": "running_words", "sentences": True, **given})
+
+
+def test_sentences_are_numbered() -> None:
+    rows = text_rows([TEXT], vocabularies(), options())
+    assert isinstance(rows, DocumentRows)
+    padded = rows.padded(np.array([0]))
+    assert padded.segments[0].tolist() == [0] * 4 + [1] * 6 + [2] * 5
+
+
+def test_a_long_sentence_is_cut_into_several_and_nothing_is_lost() -> None:
+    whole = text_rows([TEXT], vocabularies(), options()).padded(np.array([0]))
+    cut = text_rows([TEXT], vocabularies(), options(sentence_length=4)).padded(np.array([0]))
+    assert cut.tokens.tolist() == whole.tokens.tolist()
+    assert cut.segments[0].tolist() == [0] * 4 + [1] * 4 + [2] * 2 + [3] * 4 + [4]
+
+
+def test_a_text_without_a_token_is_one_unknown_token() -> None:
+    rows = text_rows(["<br />"], vocabularies(), options())
+    assert rows.padded(np.array([0])).tokens.tolist() == [[UNKNOWN]]
+
+
+def test_what_is_cut_off_is_counted_and_said() -> None:
+    labelled = [LabelledRow(TEXT, "good", 1), LabelledRow("A film.", "bad", 2)]
+    rows, cut = training_rows(iter(labelled), options(max_length=10), vocabularies())
+    assert cut == Cut(texts=1, tokens=5, of_tokens=18)
+    assert rows.labels.tolist() == [1, 0]
+    assert "1 of the texts are cut off after 10 tokens" in cut.words(10)
+    assert "27.8 %" in cut.words(10)
+    framed, none = training_rows(iter(labelled), options(sentences=False), vocabularies())
+    assert isinstance(framed, TextRows)
+    assert none == Cut(texts=0, tokens=0, of_tokens=18)
+    assert none.words(128) == ""
+
+
+def test_sets_have_the_names_that_are_offered() -> None:
+    assert tuple(SETS) == EMBEDDED_LABELS
+    assert type(source_of(options(), None)).__name__ == "FilmLanguages"
+    assert source_of(options(), "some.tsv").path.name == "some.tsv"
