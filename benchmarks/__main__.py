@@ -18,6 +18,7 @@ from benchmarks.costs import costs
 from benchmarks.decoding import decoding
 from benchmarks.language_models import language_models
 from benchmarks.planning import planning
+from benchmarks.recursive_autoencoder import recursive_autoencoder
 from benchmarks.study_execution import study_execution
 from benchmarks.study_statistics import study_statistics
 from benchmarks.training import training
@@ -32,6 +33,7 @@ BENCHMARKS = {
     "training": training,
     "decoding": decoding,
     "language_models": language_models,
+    "recursive_autoencoder": recursive_autoencoder,
     "costs": costs,
     "planning": planning,
     "study_execution": study_execution,

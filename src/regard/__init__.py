@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from regard.mechanisms import MECHANISMS, build_mechanism
     from regard.models import MODELS, build_model
     from regard.models.decoding import decode
+    from regard.models.linear_autoencoder import LinearAutoencoder
     from regard.models.recurrent import RecurrentEncoderDecoder
     from regard.models.transformer import Transformer
     from regard.runs.spec import RunSpec
@@ -61,6 +62,7 @@ __all__ = [
     "EncoderBlock",
     "FeedForward",
     "LearnedPositions",
+    "LinearAutoencoder",
     "Mask",
     "Mechanism",
     "MultiHead",
@@ -102,6 +104,7 @@ _MODULE_OF = {
     "LearnedPositions": "regard.layers.learned",
     "MECHANISMS": "regard.mechanisms",
     "MODELS": "regard.models",
+    "LinearAutoencoder": "regard.models.linear_autoencoder",
     "Mask": "regard.core.masks",
     "Mechanism": "regard.core.mechanism",
     "MultiHead": "regard.layers.multi_head",

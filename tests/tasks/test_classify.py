@@ -162,7 +162,7 @@ def test_a_label_that_is_never_learned(questions: Path, tmp_path: Path) -> None:
     assert task.corpus.bad.count == 1
     part = Classify.held_out(str(dev), task.options, bad=BadRows())
     assert part.answers == (("place",), ("reason",))
-    scores, predicted = task.assess_on(small_model(task), part)
+    scores, predicted, _ = task.assess_on(small_model(task), part)
     assert len(predicted) == 2
     assert scores["accuracy"] <= 50.0
     assert np.isfinite(scores["loss"])

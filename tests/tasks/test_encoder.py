@@ -132,7 +132,7 @@ def test_every_model_is_asked_the_same(documents: Path) -> None:
 
 def test_predictions_and_answers_are_scored_item_by_item(documents: Path) -> None:
     task = task_on(documents)
-    scores, predicted = task.assess_on(small_model(task), task.corpus.dev)
+    scores, predicted, _ = task.assess_on(small_model(task), task.corpus.dev)
     answers = task.corpus.dev.answers
     assert len(predicted) == len(answers) == len(task.corpus.dev)
     for said, (answer,) in zip(predicted, answers, strict=True):
@@ -207,7 +207,7 @@ def test_another_file_gets_its_answers_from_a_vocabulary(documents: Path) -> Non
         str(documents), task.options, bad=BadRows(), vocabularies=task.corpus.vocabularies
     )
     assert asked.sources == part.sources
-    scores, predicted = task.assess_on(small_model(task), part)
+    scores, predicted, _ = task.assess_on(small_model(task), part)
     expected = Encoder.scores(predicted, asked.answers)["masked_accuracy"]
     assert scores["masked_accuracy"] == pytest.approx(expected)
 

@@ -111,7 +111,7 @@ def test_scores_by_hand(text: str) -> None:
     own = task(text, dev_share=0.2, max_length=5, tokens="characters")
     size = own.corpus.vocabularies.target.size
     with torch.no_grad():
-        scores, nats = own.assess_on(Uniform(size).eval(), own.corpus.dev)
+        scores, nats, _ = own.assess_on(Uniform(size).eval(), own.corpus.dev)
     assert scores["loss"] == pytest.approx(math.log(size), rel=1e-5)
     assert scores["perplexity"] == pytest.approx(size, rel=1e-4)
     # The characters of a text in pieces of five, an END after each.

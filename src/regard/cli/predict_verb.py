@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.column_options import Header, SourceColumn, TargetColumn
+from regard.cli.details_text import details_lines
 from regard.cli.plugin_option import Plugins, plug_in_all
 from regard.cli.seed_option import Seed
 from regard.cli.terminal_text import require_decoded
 from regard.core.errors import RegardError
 
 if TYPE_CHECKING:
-    from regard.runs.trained import Assessment, Example
+    from regard.runs.trained import Assessment, Example, TrainedRun
 
 MAX_LINE_BYTES = 100_000
 
@@ -50,7 +51,10 @@ def run(
     seed: Seed = 0,
     attention: Annotated[
         Path | None,
-        typer.Option(metavar="PICTURE", help="Draw what was read for one TEXT: .svg or .png."),
+        typer.Option(
+            metavar="PICTURE",
+            help="Draw what was read for one TEXT: .svg, .png; a label's .html too.",
+        ),
     ] = None,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
     length_penalty: Annotated[
@@ -96,12 +100,8 @@ def run(
         raise RegardError(
             f"--examples {examples}: it is how many scored texts to show, 0 or more, with --score."
         )
-    if attention is not None:
-        from regard.views.figure_file import require_figure_suffix
-
-        if texts is None or len(texts) != 1:
-            raise RegardError(f"--attention {attention} draws one input: give exactly one text.")
-        require_figure_suffix(attention)
+    if attention is not None and (texts is None or len(texts) != 1):
+        raise RegardError(f"--attention {attention} draws one input: give exactly one text.")
     for text in texts or []:
         require_decoded(text, what="The text")
     for target in (out, attention):
@@ -110,10 +110,12 @@ def run(
     plug_in_all(plugin)
     trained = load(run_folder)
     answers = trained.answers
-    if (attention is not None or beam is not None or length_penalty is not None) and not answers:
+    if attention is not None:
+        _require_drawable(trained, attention)
+    if (beam is not None or length_penalty is not None) and not answers:
         raise RegardError(
-            "--attention, --beam and --length-penalty are for a model that writes an answer to a text. The "
-            f"run '{run_folder}' learned the task '{trained.spec.task}'. Leave them away."
+            "--beam and --length-penalty are for a model that writes an answer to a text. The run "
+            f"'{run_folder}' learned the task '{trained.spec.task}'. Leave them away."
         )
     decoding: dict[str, Any] = {"beam_size": beam, "length_penalty": length_penalty}
     written: Iterator[str]
@@ -149,15 +151,50 @@ def run(
         outputs = trained.predict_each(iter(texts) if texts else _lines_of(file), **decoding)
         written = (_output_line(output, as_json=as_json) for output in outputs)
     if attention is not None and texts:
-        from regard.views.alignment import draw_alignment
-
-        draw_alignment(trained.alignment(texts[0], **decoding), path=attention)
+        _draw(trained, texts[0], path=attention, decoding=decoding)
         typer.echo(f"wrote {attention}", err=True)
     if out is None:
         for line in written:
             typer.echo(line)
     else:
         _write_lines(out, written)
+
+
+def _require_drawable(trained: TrainedRun, path: Path) -> None:
+    """Refuse a picture of what has none, and a name that does not say its kind."""
+    from regard.views.figure_file import require_figure_suffix
+
+    if not (trained.answers or trained.labels_texts):
+        raise RegardError(
+            "--attention is for a model that writes an answer to a text, or says its label. The run "
+            f"'{trained.folder.path}' learned the task '{trained.spec.task}'. Leave it away."
+        )
+    as_page = trained.labels_texts and not trained.makes_trees
+    if not (as_page and path.suffix.lower() == ".html"):
+        require_figure_suffix(path)
+
+
+def _draw(trained: TrainedRun, text: str, *, path: Path, decoding: dict[str, Any]) -> None:
+    """Who read whom for an answer; how much each word and sentence counted for a label."""
+    if trained.answers:
+        from regard.views.alignment import draw_alignment
+
+        draw_alignment(trained.alignment(text, **decoding), path=path)
+        return
+    if trained.makes_trees:
+        from regard.views.tree_picture import draw_tree
+
+        draw_tree(trained.tree(text), path=path)
+        return
+    record = trained.document(text)
+    if path.suffix.lower() == ".html":
+        from regard.views.document_picture import write_document_page
+
+        write_document_page(record, path=path)
+    else:
+        from regard.views.document_figure import draw_document
+
+        draw_document(record, path=path)
 
 
 def _stream(beginning: str, pieces: Iterator[str]) -> None:
@@ -214,6 +251,8 @@ def _score_lines(
 
     if as_json:
         record: dict[str, Any] = {**assessment.scores, "signatures": assessment.signatures}
+        if assessment.details:
+            record["details"] = assessment.details
         if examples:
             record["examples"] = [example._asdict() for example in examples]
         yield json.dumps(record, ensure_ascii=False)
@@ -221,6 +260,7 @@ def _score_lines(
     for name, value in assessment.scores.items():
         signature = assessment.signatures.get(name, "")
         yield f"{name:>9}  {value:.4f}  {signature}".rstrip()
+    yield from details_lines(assessment.details)
     for example in examples:
         yield ""
         yield f"   source  {example.source}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.column_options import Header, SourceColumn, TargetColumn
+from regard.cli.details_text import details_lines
 from regard.cli.plugin_option import Plugins, plug_in_all
 from regard.cli.run_options import (
     Dev,
@@ -171,4 +172,10 @@ def _report(record: dict[str, Any], folder: RunFolder, *, as_json: bool) -> None
         )
         for name, value in record["baselines"].get(part, {}).items():
             typer.echo(f"       {name}: {value:.4g}")
+    if details := record.get("details"):
+        part = next(reversed(details))  # the test part, where there is one
+        typer.echo(f"\non the {part} part")
+        for line in details_lines(details[part]):
+            typer.echo(line)
+        typer.echo("")
     typer.echo(f'use it: regard predict {folder.path} "some text"')

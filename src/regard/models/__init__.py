@@ -97,6 +97,13 @@ MODELS: dict[str, Entry] = {
         "Conneau et al. 2017",
         reads="texts",
     ),
+    "recursive_autoencoder": Entry(
+        "recursive_autoencoder",
+        "RecursiveAutoencoder",
+        "joins neighbouring words into a tree of its own choosing, and classifies by its vectors",
+        "Socher et al. 2011",
+        reads="texts",
+    ),
     "convolutional": Entry(
         "convolutional",
         "ConvolutionalText",

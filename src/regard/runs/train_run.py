@@ -233,14 +233,16 @@ def _record(
     load_weights(model, folder.model)
     model.eval()
     task.decode = best_decoding(spec)
-    scores, baselines = {}, {}
+    scores, baselines, details = {}, {}, {}
     with torch.inference_mode():
         for part in folder.predictions:
             held_out = getattr(task.corpus, part)
             predicted: list[str] = []
             if len(held_out):
-                scores[part], predicted = task.assess_on(model, held_out)
+                assessed = task.assess_on(model, held_out)
+                scores[part], predicted = assessed.scores, assessed.predicted
                 baselines[part] = task.baselines(held_out)
+                details[part] = task.details(model, held_out, assessed)
             write_predictions(
                 folder,
                 part,
@@ -256,6 +258,7 @@ def _record(
         **({"pretraining": before["outcome"]} if before else {}),
         "scores": scores,
         "baselines": baselines,
+        "details": {part: found for part, found in details.items() if found},
         "signatures": task.signatures(),
         "outcome": asdict(outcome),
         "data": {**task.corpus.facts(), **start_facts(spec, folder)},

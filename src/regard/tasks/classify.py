@@ -25,6 +25,7 @@ from regard.data.bad_rows import BadRows
 from regard.data.batching import token_batches
 from regard.data.masked_tokens import NOTHING
 from regard.tasks.classify_corpus import ClassifyCorpus, held_out_texts
+from regard.tasks.classify_details import classify_details
 from regard.tasks.classify_options import ClassifyOptions
 from regard.tasks.classify_rows import Rows, text_rows
 from regard.tasks.held_out import HeldOut
@@ -125,7 +126,20 @@ class Classify(TextTask):
         predicted = [vocabularies.labels[number] for number in logits.argmax(dim=-1)]
         # Of no label that is known there is no mean, and nothing to lose.
         mean = loss / max(1, int(known.sum()))
-        return Assessed({**self.scores(predicted, part.answers), "loss": mean}, predicted)
+        scores = {**self.scores(predicted, part.answers), "loss": mean}
+        return Assessed(scores, predicted, logits)
+
+    def details(self, model: Any, part: HeldOut, assessed: Assessed) -> dict[str, Any]:
+        """Confusion, calibration, and what leaving words out does (`classify_details.py`)."""
+        vocabularies: TextVocabularies = self.corpus.vocabularies
+        return classify_details(
+            model,
+            text_rows(part.sources, vocabularies, self.options),
+            assessed.outputs,
+            predicted=assessed.predicted,
+            right=[answers[0] for answers in part.answers],
+            labels=vocabularies.labels,
+        )
 
     @classmethod
     def predict(

@@ -16,10 +16,11 @@ from regard.tasks.item_scores import ItemScores
 
 
 class Assessed(NamedTuple):
-    """How a model scored on a part, and what it wrote for each source."""
+    """How a model scored on a part, what it wrote for each source, and what that was read from."""
 
     scores: dict[str, float]
     predicted: list[str]
+    outputs: Any = None
 
 
 @runtime_checkable
@@ -118,6 +119,11 @@ class RunTask(ItemScores, ABC):
     def evaluate(self, model: Any) -> dict[str, float]:
         """Scores on the part held out for development."""
         return self.assess_on(model, self.corpus.dev).scores
+
+    def details(self, model: Any, part: HeldOut, assessed: Assessed) -> dict[str, Any]:
+        """What is told of the kept weights beside their scores, as JSON values."""
+        del model, part, assessed
+        return {}
 
     @classmethod
     def taken_over(cls, own: Mapping[str, Any], task_options: Any) -> dict[str, Any]:

@@ -1,0 +1,155 @@
+"""A document as a classifier read it, as plain values: made with a model, drawn without it.
+
+    tokens       A   dull  film  .   Never  again  .
+    segments     0    0     0    0     1      1    1
+    hops        .1   .6    .2   .1    .5     .4   .1      one row of weights a hop
+    sentences             .7                  .3          or None, where sentences are not weighed
+
+Without `sentences` the weights of a hop sum to one over the document, with them over each sentence, as in
+`core/text_classifier.py`. `as_json` and `from_json` are each other's inverse.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from regard.core.deletion_record import DeletionRecord
+from regard.core.errors import RegardError
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentRecord:
+    """One document, the label said of it, and what was looked at for that.
+
+    `right` is the right label where it is known; it need not be one of those that can be said. `falls`
+    says for each token by how much leaving it out alone lowers the probability of the label (None for
+    marks, which stay), and `agreement` is Kendall's tau between these and the weights.
+    """
+
+    tokens: tuple[str, ...]
+    segments: tuple[int, ...]
+    hops: tuple[tuple[float, ...], ...]
+    sentences: tuple[float, ...] | None
+    label: str
+    probabilities: dict[str, float]
+    title: str
+    right: str | None = None
+    deletion: DeletionRecord | None = None
+    falls: tuple[float | None, ...] | None = None
+    agreement: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.tokens:
+            raise RegardError("The document has no tokens. Give at least one.")
+        if not self.hops:
+            raise RegardError("The document has no weights. Give at least one hop.")
+        columns: dict[str, tuple[Any, ...]] = {"segments": self.segments}
+        columns |= {f"weights in hop {place}": hop for place, hop in enumerate(self.hops, start=1)}
+        if self.falls is not None:
+            columns["falls"] = self.falls
+        for name, column in columns.items():
+            if len(column) != len(self.tokens):
+                raise RegardError(
+                    f"The document has {len(column)} {name} for {len(self.tokens)} tokens. "
+                    "Give one a token."
+                )
+        self._require_weights()
+        self._require_sentences()
+        if self.label not in self.probabilities:
+            raise RegardError(
+                f"The label '{self.label}' has no probability; these have: "
+                f"{', '.join(self.probabilities) or 'none'}. Give the probability of every label."
+            )
+
+    def _require_weights(self) -> None:
+        for weight in (*(weight for hop in self.hops for weight in hop), *(self.sentences or ())):
+            if not (math.isfinite(weight) and weight >= 0):
+                raise RegardError(
+                    f"The document has the weight {weight}, and weights are finite and not negative. "
+                    "Look for an overflow where they were computed."
+                )
+
+    def _require_sentences(self) -> None:
+        if min(self.segments) < 0:
+            raise RegardError(
+                f"A token is of sentence {min(self.segments)}, and sentences count from 0. "
+                "Number them anew."
+            )
+        if self.sentences is not None and len(self.sentences) <= max(self.segments):
+            raise RegardError(
+                f"The document has {len(self.sentences)} sentence weights, and a token of sentence "
+                f"{max(self.segments)}, counted from 0. Give a weight a sentence."
+            )
+
+    def mean_weights(self) -> tuple[float, ...]:
+        """The mean of the hops."""
+        return tuple(sum(weights) / len(self.hops) for weights in zip(*self.hops, strict=True))
+
+    def importance(self) -> tuple[float, ...]:
+        """One number a token: the mean of the hops, times the weight of its sentence."""
+        if self.sentences is None:
+            return self.mean_weights()
+        return tuple(
+            weight * self.sentences[segment]
+            for weight, segment in zip(self.mean_weights(), self.segments, strict=True)
+        )
+
+    def as_json(self) -> str:
+        """The record as JSON text."""
+        return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> DocumentRecord:
+        """The record that `as_json` wrote."""
+        try:
+            plain = json.loads(text)
+            deletion, falls, sentences = (
+                plain[name] for name in ("deletion", "falls", "sentences")
+            )
+            agreement = plain["agreement"]
+            read: dict[str, Any] = {
+                "tokens": tuple(_word(token) for token in _list(plain["tokens"])),
+                "segments": tuple(int(segment) for segment in plain["segments"]),
+                "hops": tuple(_weights(hop) for hop in plain["hops"]),
+                "sentences": None if sentences is None else _weights(sentences),
+                "label": _word(plain["label"]),
+                "probabilities": {
+                    label: float(share) for label, share in plain["probabilities"].items()
+                },
+                "title": _word(plain["title"]),
+                "right": None if plain["right"] is None else _word(plain["right"]),
+                "deletion": None if deletion is None else DeletionRecord.from_plain(deletion),
+                "falls": None if falls is None else tuple(map(_fall, falls)),
+                "agreement": None if agreement is None else float(agreement),
+            }
+            return cls(**plain | read)
+        except RegardError:
+            raise  # it is a document, with a fault that has its own words
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise RegardError(
+                f"The text is not a document ({type(error).__name__}: {error}). "
+                "Give what `DocumentRecord.as_json` wrote."
+            ) from error
+
+
+def _list(plain: Any) -> list[Any]:
+    if not isinstance(plain, list):
+        raise TypeError(f"{plain!r} stands where a list should")
+    return plain
+
+
+def _word(plain: Any) -> str:
+    if not isinstance(plain, str):
+        raise TypeError(f"{plain!r} stands where a text should")
+    return plain
+
+
+def _weights(plain: Any) -> tuple[float, ...]:
+    return tuple(float(weight) for weight in _list(plain))
+
+
+def _fall(plain: Any) -> float | None:
+    return None if plain is None else float(plain)

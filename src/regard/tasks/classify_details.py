@@ -1,0 +1,66 @@
+"""What is told of a classifier beside its scores: which labels it mixes up, whether its certainty can be
+believed, and whether its label hangs on the words it gave most weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.tasks.calibration import Calibration
+from regard.tasks.classify_rows import Rows
+from regard.tasks.confusion import Confusion
+from regard.tasks.deletion import deletion_curve
+from regard.tasks.mean_deletion import mean_deletion
+from regard.tasks.text_batches import beside, plain_batch
+
+# Leaving words out takes some thirty readings of every text.
+DELETION_TEXTS = 100
+TEXTS_AT_A_TIME = 10
+
+
+def classify_details(
+    model: Any,
+    rows: Rows,
+    logits: Float[Tensor, "texts classes"],
+    *,
+    predicted: Sequence[str],
+    right: Sequence[str],
+    labels: Sequence[str],
+) -> dict[str, Any]:
+    """As a record keeps it; the deletion test is of the first texts, where the model weighs words."""
+    confidence = logits.double().softmax(dim=-1).amax(dim=-1).numpy()
+    known = sorted({*labels, *right}, key=[*labels, *sorted(set(right) - set(labels))].index)
+    found: dict[str, Any] = {
+        "confusion": Confusion.of(predicted, right, labels=known).as_json(),
+        "calibration": Calibration.of(
+            confidence,
+            np.array([one == other for one, other in zip(predicted, right, strict=True)]),
+        ).as_json(),
+    }
+    chosen = np.flatnonzero(_words(rows) >= 2)[:DELETION_TEXTS]
+    if len(chosen) and _weighs(model, rows, chosen[:1]):
+        batches = (
+            beside(model, plain_batch(rows, chosen[start : start + TEXTS_AT_A_TIME]))
+            for start in range(0, len(chosen), TEXTS_AT_A_TIME)
+        )
+        results = [
+            deletion_curve(model, batch.tokens, batch.lengths, batch.segments) for batch in batches
+        ]
+        found["deletion"] = mean_deletion(results).as_plain()
+    return found
+
+
+def _words(rows: Rows) -> np.ndarray:
+    return rows.store.source_lengths
+
+
+def _weighs(model: Any, rows: Rows, chosen: np.ndarray) -> bool:
+    batch = beside(model, plain_batch(rows, chosen))
+    with torch.inference_mode():
+        return model.reading(batch.tokens, batch.lengths, batch.segments) is not None

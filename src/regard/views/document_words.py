@@ -1,0 +1,39 @@
+"""What the pictures of a document say in words, the page and the figure alike."""
+
+from __future__ import annotations
+
+from regard.core.document_record import DocumentRecord
+from regard.views.deletion_text import percent_text
+from regard.views.figure_file import shown
+
+
+def said_of_label(record: DocumentRecord) -> str:
+    """How sure the label is, and whether it is right, where that is known."""
+    sure = f"said with a probability of {record.probabilities[record.label]:.2f}"
+    if record.right is None:
+        return f"{sure}."
+    if record.right == record.label:
+        return f"{sure}, which is right."
+    return f"{sure}; right would be {shown(record.right)}."
+
+
+def left_out_sentence(record: DocumentRecord, *, drawn: int) -> str:
+    """How many tokens come after those that are drawn, and what they weigh; nothing if none do."""
+    count = len(record.tokens) - drawn
+    if count <= 0:
+        return ""
+    importance = record.importance()
+    weight = sum(importance[drawn:]) / (sum(importance) or 1.0)
+    tokens, carries = ("token", "carries") if count == 1 else ("tokens", "carry")
+    return f"… and {count} more {tokens}, not drawn, which {carries} {percent_text(weight)} of the weight."
+
+
+def agreement_sentence(record: DocumentRecord) -> str:
+    """How far the order of the weights is that of the words' own effects; nothing if not measured."""
+    if record.agreement is None:
+        return ""
+    tau = f"{record.agreement:.2f}".replace("-", "−")
+    return (
+        f"Each word left out by itself: the order of the effects and that of the weights agree with a "
+        f"Kendall’s tau of {tau} (1: the same order, 0: unrelated)."
+    )
