@@ -16,6 +16,7 @@ import torch
 from benchmarks.attention import BENCHMARKS as ATTENTION
 from benchmarks.costs import costs
 from benchmarks.decoding import decoding
+from benchmarks.hierarchical import hierarchical
 from benchmarks.language_models import language_models
 from benchmarks.planning import planning
 from benchmarks.recursive_autoencoder import recursive_autoencoder
@@ -33,6 +34,7 @@ BENCHMARKS = {
     "training": training,
     "decoding": decoding,
     "language_models": language_models,
+    "hierarchical": hierarchical,
     "recursive_autoencoder": recursive_autoencoder,
     "costs": costs,
     "planning": planning,
