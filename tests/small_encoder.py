@@ -43,3 +43,6 @@ class SmallEncoder(nn.Module):
     ) -> Classified:
         logits: Tensor = self.classes(self.pooled(self.hidden(tokens, lengths, segments)))
         return Classified(logits, logits.new_zeros(len(logits)))
+
+    def reading(self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None) -> None:
+        """It has no attention."""

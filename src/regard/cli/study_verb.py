@@ -15,6 +15,7 @@ from regard.cli.plugin_option import Plugins, plug_in_all
 from regard.cli.run_options import (
     Dev,
     Format,
+    Labels,
     Minutes,
     Pairs,
     Recipe,
@@ -63,6 +64,7 @@ def run(
     ] = None,
     question: Annotated[str | None, typer.Option(help="What the study asks.")] = None,
     pairs: Pairs = None,
+    labels: Labels = None,
     dev: Dev = None,
     test: Test = None,
     format: Format = None,  # noqa: A002 — the word users know
@@ -109,6 +111,7 @@ def run(
             settings=settings or [],
             task_options={
                 "pairs": pairs,
+                "labels": labels,
                 "dev": dev,
                 "test": test,
                 "format": format,

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -42,6 +43,21 @@ class TextReading(NamedTuple):
         # Padding may carry any segment; its weight is zero.
         places = segments.clamp(max=self.sentences.shape[1] - 1)
         return mean * torch.gather(self.sentences, 1, places)
+
+
+def hop_overlap(weights: Float[Tensor, "batch hops length"]) -> Float[Tensor, " batch"]:
+    """The mean over pairs of hops of aᵢ·aⱼ / (‖aᵢ‖ ‖aⱼ‖): 0 where none share a place, 1 where all are one.
+
+    >>> hop_overlap(torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]]))
+    tensor([0.])
+    """
+    hops = weights.shape[1]
+    if hops < 2:
+        return weights.new_zeros(weights.shape[0])
+    unit = F.normalize(weights, dim=-1)
+    products = unit @ unit.transpose(1, 2)
+    own = torch.diagonal(products, dim1=1, dim2=2).sum(-1)
+    return (products.sum(dim=(1, 2)) - own) / (hops * (hops - 1))
 
 
 @runtime_checkable

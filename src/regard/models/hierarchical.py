@@ -57,7 +57,7 @@ class HierarchicalClassifier(nn.Module):
     dropout          of features of words, sentences and the document; `word_dropout` of whole words
     """
 
-    reads_sentences = True
+    segments_are = "sentences"
 
     def __init__(
         self,

@@ -37,18 +37,3 @@ PENALTIES: dict[str, Callable[[Weights], Float[Tensor, " batch"]]] = {
     "frobenius": frobenius_penalty,
     "kl": _divergence,
 }
-
-
-def hop_overlap(weights: Weights) -> Float[Tensor, " batch"]:
-    """The mean over pairs of hops of aᵢ·aⱼ / (‖aᵢ‖ ‖aⱼ‖): 0 where none share a place, 1 where all are one.
-
-    >>> hop_overlap(torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]]))
-    tensor([0.])
-    """
-    hops = weights.shape[1]
-    if hops < 2:
-        return weights.new_zeros(weights.shape[0])
-    unit = torch.nn.functional.normalize(weights, dim=-1)
-    products = unit @ unit.transpose(1, 2)
-    own = torch.diagonal(products, dim1=1, dim2=2).sum(-1)
-    return (products.sum(dim=(1, 2)) - own) / (hops * (hops - 1))

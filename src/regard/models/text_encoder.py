@@ -47,6 +47,8 @@ class TextEncoder(nn.Module):
     pretraining_heads    whether `token_logits` and `pair_logits` are there
     """
 
+    segments_are = "texts"
+
     def __init__(
         self,
         *,

@@ -53,6 +53,7 @@ def build_spec_model(spec: RunSpec, vocabularies: Vocabularies) -> nn.Module:
     """The model, its weights drawn from the spec's seed."""
     sizes = vocabularies.sizes()
     _require_one_vocabulary(spec, vocabularies)
+    _require_segments(spec)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
         try:
@@ -78,6 +79,22 @@ def _require_one_vocabulary(spec: RunSpec, vocabularies: Any) -> None:
         raise RegardError(
             "model.tie='all' shares one table of tokens, but source and target have vocabularies of "
             "their own. Set task.shared_vocabulary=true, or model.tie=target."
+        )
+
+
+def _require_segments(spec: RunSpec) -> None:
+    """Refuse a model to which segments are sentences where texts are not cut into them, and the reverse."""
+    meant = getattr(model_class(spec.model), "segments_are", None)
+    cut = getattr(spec.task_options, "sentences", False)
+    if meant == "sentences" and not cut:
+        raise RegardError(
+            f"The model '{spec.model}' reads sentences, but texts are not cut into them. Set "
+            "task.sentences=true, or take the recipe: --recipe documents."
+        )
+    if meant == "texts" and cut:
+        raise RegardError(
+            f"task.sentences=true, but to the model '{spec.model}' a segment is one of two texts. Set "
+            "task.sentences=false, or choose a model that reads sentences: hierarchical."
         )
 
 

@@ -3,7 +3,9 @@
     What is an atom ?   →  description
 
 Accuracy is the share of right labels; macro-F1 is the mean over labels of the harmonic mean of precision
-and recall, so that a rare label counts as much as a common one. Both are in percent.
+and recall, so that a rare label counts as much as a common one. Both are in percent. Of a model with
+several hops of attention, `hop_overlap` says how much they look at the same places: 0 not at all, 1 all the
+same.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from regard.data.bad_rows import BadRows
 from regard.data.batching import token_batches
 from regard.data.masked_tokens import NOTHING
 from regard.tasks.classify_corpus import ClassifyCorpus, held_out_texts
-from regard.tasks.classify_details import classify_details
+from regard.tasks.classify_details import classify_details, overlap_of_hops
 from regard.tasks.classify_options import ClassifyOptions
 from regard.tasks.classify_rows import Rows, text_rows
 from regard.tasks.held_out import HeldOut
@@ -42,7 +44,13 @@ class Classify(TextTask):
     """The score that decides is the accuracy, unless another is asked for."""
 
     options_class = ClassifyOptions
-    metrics: ClassVar[dict[str, bool]] = {"accuracy": False, "macro_f1": False, "loss": True}
+    # The last only of a model that looks at a text with several hops.
+    metrics: ClassVar[dict[str, bool]] = {
+        "accuracy": False,
+        "macro_f1": False,
+        "loss": True,
+        "hop_overlap": True,
+    }
     summed: ClassVar[dict[str, SummedMetric]] = {
         "accuracy": SummedMetric(right_labels, percentage),
         "macro_f1": SummedMetric(label_counts, macro_f1),
@@ -127,7 +135,7 @@ class Classify(TextTask):
         # Of no label that is known there is no mean, and nothing to lose.
         mean = loss / max(1, int(known.sum()))
         scores = {**self.scores(predicted, part.answers), "loss": mean}
-        return Assessed(scores, predicted, logits)
+        return Assessed(scores | overlap_of_hops(model, rows), predicted, logits)
 
     def details(self, model: Any, part: HeldOut, assessed: Assessed) -> dict[str, Any]:
         """Confusion, calibration, and what leaving words out does (`classify_details.py`)."""

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.core.text_classifier import hop_overlap
 from regard.tasks.calibration import Calibration
 from regard.tasks.classify_rows import Rows
 from regard.tasks.confusion import Confusion
@@ -22,6 +23,7 @@ from regard.tasks.text_batches import beside, plain_batch
 # Leaving words out takes some thirty readings of every text.
 DELETION_TEXTS = 100
 TEXTS_AT_A_TIME = 10
+OVERLAP_TEXTS = 100
 
 
 def classify_details(
@@ -54,6 +56,19 @@ def classify_details(
         ]
         found["deletion"] = mean_deletion(results).as_plain()
     return found
+
+
+def overlap_of_hops(model: Any, rows: Rows) -> dict[str, float]:
+    """The mean `hop_overlap` of the first texts, by that name; nothing of a model without several hops."""
+    chosen = np.arange(min(len(rows), OVERLAP_TEXTS))
+    if not len(chosen):
+        return {}
+    batch = beside(model, plain_batch(rows, chosen))
+    with torch.inference_mode():
+        reading = model.reading(batch.tokens, batch.lengths, batch.segments)
+    if reading is None or reading.tokens.shape[1] < 2:
+        return {}
+    return {"hop_overlap": hop_overlap(reading.tokens).mean().item()}
 
 
 def _words(rows: Rows) -> np.ndarray:
