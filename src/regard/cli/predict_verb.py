@@ -162,6 +162,7 @@ def run(
 
 def _require_drawable(trained: TrainedRun, path: Path) -> None:
     """Refuse a picture of what has none, and a name that does not say its kind."""
+    from regard.runs.looking import makes_trees
     from regard.views.figure_file import require_figure_suffix
 
     if not (trained.answers or trained.labels_texts):
@@ -169,7 +170,7 @@ def _require_drawable(trained: TrainedRun, path: Path) -> None:
             "--attention is for a model that writes an answer to a text, or says its label. The run "
             f"'{trained.folder.path}' learned the task '{trained.spec.task}'. Leave it away."
         )
-    as_page = trained.labels_texts and not trained.makes_trees
+    as_page = trained.labels_texts and not makes_trees(trained)
     if not (as_page and path.suffix.lower() == ".html"):
         require_figure_suffix(path)
 
@@ -181,12 +182,14 @@ def _draw(trained: TrainedRun, text: str, *, path: Path, decoding: dict[str, Any
 
         draw_alignment(trained.alignment(text, **decoding), path=path)
         return
-    if trained.makes_trees:
+    from regard.runs.looking import document_of, makes_trees, tree_of
+
+    if makes_trees(trained):
         from regard.views.tree_picture import draw_tree
 
-        draw_tree(trained.tree(text), path=path)
+        draw_tree(tree_of(trained, text), path=path)
         return
-    record = trained.document(text)
+    record = document_of(trained, text)
     if path.suffix.lower() == ".html":
         from regard.views.document_picture import write_document_page
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import islice
@@ -11,30 +11,22 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.alignment_record import AlignmentRecord
-from regard.core.document_record import DocumentRecord
 from regard.core.errors import RegardError
 from regard.core.sequence_model import Decode
 from regard.core.special_tokens import END, START
-from regard.core.tree_record import TreeRecord
 from regard.data.bad_rows import BadRows
-from regard.models.nearest_phrases import Phrases, phrases_of
-from regard.models.recursive_autoencoder import RecursiveAutoencoder
 from regard.models.sampling import sample
-from regard.models.tree_records import tree_records
 from regard.runs.build import best_decoding, build_spec_model
 from regard.runs.column_names import renamed
 from regard.runs.run_folder import RunFolder
 from regard.runs.spec import RunSpec
 from regard.runs.train_run import spec_of
 from regard.tasks import task_class
-from regard.tasks.classify_rows import text_rows
-from regard.tasks.document_reading import document_record
 from regard.tasks.held_out import HeldOut
 from regard.training.weights import load_weights
 
@@ -255,73 +247,8 @@ class TrainedRun:
 
     @property
     def labels_texts(self) -> bool:
-        """Whether the model says the label of a text (see `document`)."""
+        """Whether the model says the label of a text (see `runs/looking.py`)."""
         return bool(getattr(self.vocabularies, "labels", ()))
-
-    @property
-    def makes_trees(self) -> bool:
-        """Whether the model joins the words of a text into a tree (see `tree` and `phrases`)."""
-        return isinstance(self.model, RecursiveAutoencoder)
-
-    def tree(self, text: str) -> TreeRecord:
-        """The tree that a recursive autoencoder builds over a text, and what it says of each node."""
-        tokens, lengths, words = self._leaves([text])
-        (record,) = tree_records(
-            self._tree_model(), tokens, lengths, words=words, classes=self.vocabularies.labels
-        )
-        return record
-
-    def phrases(self, texts: Iterable[str]) -> Phrases:
-        """The phrases that a recursive autoencoder joins in these texts, to find like ones among."""
-        tokens, lengths, words = self._leaves(list(texts))
-        return phrases_of(self._tree_model(), tokens, lengths, words=words)
-
-    def _tree_model(self) -> RecursiveAutoencoder:
-        if not isinstance(self.model, RecursiveAutoencoder):
-            raise RegardError(
-                f"The model '{self.spec.model}' of the run '{self.folder.path}' joins no words into trees. "
-                "Train one that does: regard train classify --recipe trees."
-            )
-        return self.model
-
-    def _leaves(self, texts: Sequence[str]) -> tuple[Tensor, Tensor, list[list[str]]]:
-        """Padded tokens, their number in each text, and how each is written."""
-        self._tree_model()
-        if not texts or not all(text.strip() for text in texts):
-            raise RegardError("There is no tree of an empty text. Give one word or more in each.")
-        rows = text_rows(texts, self.vocabularies, self.spec.task_options)
-        tokens, lengths, _ = (
-            torch.from_numpy(array) for array in rows.padded(np.arange(len(rows)))
-        )
-        written = [
-            self.vocabularies.text.tokens_of(row[:length])
-            for row, length in zip(tokens.tolist(), lengths.tolist(), strict=True)
-        ]
-        return tokens, lengths, written
-
-    def document(self, text: str, *, right: str | None = None, seed: int = 0) -> DocumentRecord:
-        """How a classifier read one text: what each word and sentence counted, and the deletion test."""
-        if not self.labels_texts:
-            raise RegardError(
-                f"The run '{self.folder.path}' learned the task '{self.spec.task}', which says no labels. "
-                "Use alignment."
-            )
-        if not text.strip():
-            raise RegardError(
-                "There is nothing to look at: the text is empty. Give a word or more."
-            )
-        rows = text_rows([text.strip()], self.vocabularies, self.spec.task_options)
-        tokens, _, segments = (torch.from_numpy(array) for array in rows.padded(np.array([0])))
-        return document_record(
-            self.model,  # type: ignore[arg-type]
-            tokens[0],
-            segments[0],
-            texts=self.vocabularies.text.tokens_of(tokens[0].tolist()),
-            labels=self.vocabularies.labels,
-            title=text.strip(),
-            right=right,
-            seed=seed,
-        )
 
     def source_weights(
         self,
