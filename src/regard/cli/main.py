@@ -71,6 +71,11 @@ VERBS: dict[str, Verb] = {
         help="Price every mechanism on a shape: operations, memory, time, where one beats another.",
         example="regard cost --length 2048 --heads 4 --head-dim 32 --causal",
     ),
+    "claims": Verb(
+        module="regard.cli.claims_verb",
+        help="Run statements about attention: which hold, which fail, and why.",
+        example="regard claims show shifting-is-one-linear-map --set width=64",
+    ),
     "list": Verb(
         module="regard.cli.list_verb",
         help="Show every mechanism, family by family.",

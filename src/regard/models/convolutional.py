@@ -27,7 +27,8 @@ from regard.models.word_vectors import WordVectors
 class ConvolutionalText(nn.Module):
     """From the words of a text to scores of its classes.
 
-    model_dim      features of a word; the other options of words are those of `WordVectors`
+    model_dim      features of a word; the other options of words are those of `WordVectors`, whose
+                   dropout is `input_dropout`, or `dropout` unless it is given
     widths         of the windows, each odd and 3 or more; `filters` of every width
     """
 
@@ -41,6 +42,7 @@ class ConvolutionalText(nn.Module):
         filters: int = 64,
         pair_table: int = 0,
         dropout: float = 0.5,
+        input_dropout: float | None = None,
         word_dropout: float = 0.1,
     ) -> None:
         super().__init__()
@@ -49,7 +51,7 @@ class ConvolutionalText(nn.Module):
             vocabulary=vocabulary,
             model_dim=model_dim,
             pair_table=pair_table,
-            dropout=dropout,
+            dropout=dropout if input_dropout is None else input_dropout,
             word_dropout=word_dropout,
         )
         self.windows = nn.ModuleList(

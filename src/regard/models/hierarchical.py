@@ -54,7 +54,8 @@ class HierarchicalClassifier(nn.Module):
     context          what a sentence knows of the others: none, before or both
     gated            whether a gate weighs it against the word, instead of adding it
     pair_table       rows of a table of vectors for pairs of neighbouring words; 0 for none
-    dropout          of features of words, sentences and the document; `word_dropout` of whole words
+    dropout          of features of sentences and the document; `input_dropout` of those of words, as much
+                     unless given; `word_dropout` of whole words
     """
 
     segments_are = "sentences"
@@ -72,6 +73,7 @@ class HierarchicalClassifier(nn.Module):
         gated: bool = False,
         pair_table: int = 0,
         dropout: float = 0.5,
+        input_dropout: float | None = None,
         word_dropout: float = 0.1,
     ) -> None:
         super().__init__()
@@ -90,7 +92,7 @@ class HierarchicalClassifier(nn.Module):
             vocabulary=vocabulary,
             model_dim=model_dim,
             pair_table=pair_table,
-            dropout=dropout,
+            dropout=dropout if input_dropout is None else input_dropout,
             word_dropout=word_dropout,
         )
         self.word_reader = BothWays(model_dim=model_dim, hidden_dim=hidden_dim, cell=cell)

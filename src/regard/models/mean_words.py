@@ -22,7 +22,10 @@ from regard.models.word_vectors import WordVectors
 
 
 class MeanWords(nn.Module):
-    """From the words of a text to scores of its classes; the options are those of `WordVectors`."""
+    """From the words of a text to scores of its classes; the options are those of `WordVectors`.
+
+    `input_dropout` is that of word vectors, `dropout` that of their mean and, unless given, of both.
+    """
 
     def __init__(
         self,
@@ -32,6 +35,7 @@ class MeanWords(nn.Module):
         model_dim: int = 128,
         pair_table: int = 0,
         dropout: float = 0.5,
+        input_dropout: float | None = None,
         word_dropout: float = 0.1,
     ) -> None:
         super().__init__()
@@ -40,7 +44,7 @@ class MeanWords(nn.Module):
             vocabulary=vocabulary,
             model_dim=model_dim,
             pair_table=pair_table,
-            dropout=dropout,
+            dropout=dropout if input_dropout is None else input_dropout,
             word_dropout=word_dropout,
         )
         self.dropout = Dropout(dropout)

@@ -82,7 +82,8 @@ TAKEN: dict[str, Taken] = {
 class RecurrentText(nn.Module):
     """From the words of a text to scores of its classes.
 
-    model_dim      features of a word; the other options of words are those of `WordVectors`
+    model_dim      features of a word; the other options of words are those of `WordVectors`, whose
+                   dropout is `input_dropout`, or `dropout` unless it is given
     hidden_dim     of the recurrent layer in each direction; cell: lstm, gru or tanh
     take           what is classified: last, max or mean
     """
@@ -98,6 +99,7 @@ class RecurrentText(nn.Module):
         take: str = "max",
         pair_table: int = 0,
         dropout: float = 0.5,
+        input_dropout: float | None = None,
         word_dropout: float = 0.1,
     ) -> None:
         super().__init__()
@@ -107,7 +109,7 @@ class RecurrentText(nn.Module):
             vocabulary=vocabulary,
             model_dim=model_dim,
             pair_table=pair_table,
-            dropout=dropout,
+            dropout=dropout if input_dropout is None else input_dropout,
             word_dropout=word_dropout,
         )
         self.recurrent = BothWays(model_dim=model_dim, hidden_dim=hidden_dim, cell=cell)

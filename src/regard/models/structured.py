@@ -38,7 +38,8 @@ class StructuredClassifier(nn.Module):
     penalty          none, frobenius or kl, times `penalty_weight` in the loss of each text
     feed_forward_dim of a layer between the hops and the classes; 0 for none
     pair_table       rows of a table of vectors for pairs of neighbouring words; 0 for none
-    dropout          of features of words and of what is classified; `word_dropout` of whole words
+    dropout          of features of what is read and classified; `input_dropout` of those of words, as much
+                     unless given; `word_dropout` of whole words
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class StructuredClassifier(nn.Module):
         feed_forward_dim: int = 0,
         pair_table: int = 0,
         dropout: float = 0.5,
+        input_dropout: float | None = None,
         word_dropout: float = 0.1,
     ) -> None:
         super().__init__()
@@ -75,7 +77,7 @@ class StructuredClassifier(nn.Module):
             vocabulary=vocabulary,
             model_dim=model_dim,
             pair_table=pair_table,
-            dropout=dropout,
+            dropout=dropout if input_dropout is None else input_dropout,
             word_dropout=word_dropout,
         )
         self.recurrent = (

@@ -37,6 +37,20 @@ TASKS: dict[str, Entry] = {
         "texts",
     ),
     "classify": Entry("classify", "Classify", "a text to its label", "texts"),
+    # Drawn strings, which need no file.
+    "copy": Entry("copying", "Copy", "drawn letters to themselves"),
+    "reverse": Entry("copying", "Reverse", "drawn letters to themselves backwards"),
+    "associate": Entry(
+        "associate", "AssociateTask", "drawn pairs, then a key: which value it had", "texts"
+    ),
+    "parity": Entry("parity", "ParityTask", "drawn bits: even or odd", "texts"),
+    "even_as": Entry(
+        "even_as", "EvenAsTask", "drawn letters: an even number of a's, nothing else", "texts"
+    ),
+    "brackets": Entry("brackets", "BracketsTask", "drawn brackets: nested right or not", "texts"),
+    "listops": Entry(
+        "listops", "ListOpsTask", "drawn nested lists of digits: their value", "texts"
+    ),
 }
 
 

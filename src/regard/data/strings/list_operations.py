@@ -1,10 +1,10 @@
 """Operations on nested lists of digits, whose value is a digit (ListOps; Nangia and Bowman 2018).
 
-    [MAX 2 9 [MIN 4 7 ] 0 ]   →  9
+[MAX 2 9 [MIN 4 7 ] 0 ]   →  9
 
-    MIN, MAX   the smallest, the largest
-    MED        the middle one; of two in the middle, their mean without what is behind the point
-    SM         the sum, of which the last digit counts
+MIN, MAX   the smallest, the largest
+MED        the middle one; of two in the middle, their mean without what is behind the point
+SM         the sum, of which the last digit counts
 """
 
 from __future__ import annotations

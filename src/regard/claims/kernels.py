@@ -1,0 +1,587 @@
+"""Kernels in place of exp(q·k): which features they take, how near they are to softmax, what they cost.
+
+The features of q and k are written φ; H is how many there are, K how many terms of a series, D the width of
+queries and keys, M that of values, N (in seed 002: L) the length.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from regard.claims.claim import claim
+from regard.claims.interleaved import median_interval
+from regard.claims.kernel_algebra import (
+    at_ones,
+    difference,
+    dot,
+    exponential_series,
+    outer_features,
+    square_gap,
+    taylor_features,
+    vectors,
+)
+from regard.claims.kernel_counts import (
+    MemoryShape,
+    counted_crossing_of,
+    counts_of,
+    kernel_products,
+    measured_crossings,
+    memory_shares,
+    numbers_held,
+    products_of_both,
+    seconds_by_length,
+)
+from regard.claims.kernel_pictures import (
+    approach_picture,
+    crossing_picture,
+    features_picture,
+    growth_picture,
+    memory_picture,
+    quadratic_picture,
+    reach_picture,
+    seconds_picture,
+    sign_picture,
+    square_picture,
+    weights_picture,
+)
+from regard.claims.taylor_distance import (
+    FARTHEST,
+    first_negative,
+    largest_reach,
+    output_error,
+    worst_error,
+)
+from regard.core.claim_record import Finding, MatrixPicture
+from regard.mechanisms.dot import DotAttention
+from regard.mechanisms.kernel import KernelMechanism
+from regard.mechanisms.polynomial import PolynomialAttention
+from regard.mechanisms.taylor import TaylorAttention
+
+# What the features of regard may differ from the series by: sums of some tens of rounded products.
+FEATURE_TOLERANCE = 1e-10
+
+
+@claim(
+    statement="The first K terms of exp(q·k) are a dot product of features of q and of k.",
+    formula="Σ_{m<K} (q·k)ᵐ/m! = φ(q)·φ(k)",
+    source="seed 002; Keles et al. 2023",
+    proof="symbolic",
+)
+def taylor_terms_are_a_dot_product(*, width: int = 3, terms: int = 4, seed: int = 0) -> Finding:
+    """Multiply both sides out; then hold the features of the mechanism against the series."""
+    q, k = vectors(width)
+    series = exponential_series(dot(q, k), terms=terms)
+    left = difference(dot(taylor_features(q, terms=terms), taylor_features(k, terms=terms)), series)
+    kernel = TaylorAttention(key_dim=width, num_terms=terms, scale=1.0)
+    rounding = feature_error(kernel, width=width, seed=seed)
+    sound = left == 0 and rounding <= FEATURE_TOLERANCE
+    return Finding(
+        verdict="holds" if sound else "fails",
+        because=(
+            f"Multiplied out for D = {width} and K = {terms}, the two sides differ by {left}. The features "
+            f"that regard computes give the series to {rounding:.1g} in float64 (allowed: 1e-10)."
+        ),
+        figures={
+            "difference": str(left),
+            "features": len(taylor_features(q, terms=terms)),
+            "largest_relative_error": rounding,
+        },
+        picture=weights_picture(terms),
+        counter_example=""
+        if sound
+        else f"The sides differ by {left}, the numbers by {rounding:.1g}.",
+    )
+
+
+@claim(
+    statement="vec(ttᵀ) is the feature map of the quadratic term of exp(q·k).",
+    formula="vec(qqᵀ)·vec(kkᵀ) = (q·k)²/2",
+    source="seed 002, answer 1.2",
+    proof="symbolic",
+    marked_wrong=True,
+)
+def outer_product_gives_the_quadratic_term(*, width: int = 2, divisor: int = 1) -> Finding:
+    """Multiply both sides out; a divisor of 2 puts it right."""
+    q, k = vectors(width)
+    given = dot(outer_features(q, divisor=divisor), outer_features(k, divisor=divisor))
+    left = difference(given, dot(q, k) ** 2 / 2)
+    term, found = width**2 / 2, at_ones(given)
+    return Finding(
+        verdict="holds" if left == 0 else "fails",
+        because=(
+            f"With φ(t) = vec(ttᵀ)/√{divisor}, φ(q)·φ(k) minus (q·k)²/2 is {left}. "
+            "The half of the series has to be in φ: vec(ttᵀ)/√2."
+        ),
+        figures={"difference": str(left), "given_at_ones": found, "term_at_ones": term},
+        picture=quadratic_picture(divisor),
+        counter_example=(
+            ""
+            if left == 0
+            else f"q = k = (1, …, 1) of width {width}: φ(q)·φ(k) = {found:g}, (q·k)²/2 = {term:g}."
+        ),
+    )
+
+
+@claim(
+    statement="K terms take 1 + D + … + Dᴷ⁻¹ features, or C(D+K−1, K−1) with every product once, "
+    "and no fewer.",
+    formula="H = Σ_{i<K} Dⁱ, or C(D+K−1, K−1)",
+    source="corrects seed 002, answer 1.2",
+    proof="counted",
+)
+def taylor_needs_so_many_features(*, width: int = 3, terms: int = 4) -> Finding:
+    """Count what the mechanism makes, and find the rank below which nothing can go."""
+    rows = [
+        feature_counts(width=d, terms=k) for d in range(1, width + 1) for k in range(1, terms + 1)
+    ]
+    wrong = [
+        row for row in rows if not row["tensor"] >= row["made"] == row["symmetric"] == row["rank"]
+    ]
+    last = rows[-1]
+    return Finding(
+        verdict="fails" if wrong else "holds",
+        because=(
+            f"For all D ≤ {width}, K ≤ {terms} the mechanism makes C(D+K−1, K−1) features, and that is the "
+            f"rank of the kernel, below which no features can go. At the last: {last['made']} features, "
+            f"{last['tensor']} with x₁x₂ and x₂x₁ apart."
+        ),
+        figures=last,
+        picture=features_picture(width=width, terms=terms),
+        counter_example=f"{wrong[0]}" if wrong else "",
+    )
+
+
+@claim(
+    statement="K terms take Dᴷ⁻¹ features.",
+    formula="H = Dᴷ⁻¹",
+    source="seed 002, answer 1.2",
+    proof="counted",
+    marked_wrong=True,
+)
+def taylor_needs_a_power_of_features(*, width: int = 2, terms: int = 3) -> Finding:
+    """Count what the mechanism makes."""
+    counts = feature_counts(width=width, terms=terms)
+    said = width ** (terms - 1)
+    agrees = said in (counts["tensor"], counts["made"])
+    return Finding(
+        verdict="holds" if agrees else "fails",
+        because=(
+            f"D = {width}, K = {terms}: {said} features are only those of the last term. With those "
+            f"below it there are {counts['tensor']}, and {counts['made']} with every product once."
+        ),
+        figures={**counts, "said": said},
+        picture=features_picture(width=width, terms=terms),
+        counter_example=(
+            ""
+            if agrees
+            else f"D = {width}, K = {terms}: Dᴷ⁻¹ = {said}, but {counts['made']} are made, and fewer "
+            f"than {counts['rank']} cannot do."
+        ),
+    )
+
+
+@claim(
+    statement="Attention with the Taylor kernel approaches softmax attention as K grows.",
+    formula="D⁻¹ φ(Q) φ(K)ᵀ V → softmax(QKᵀ) V",
+    source="seed 002; Keles et al. 2023",
+    proof="numeric",
+)
+def taylor_attention_approaches_softmax(
+    *, norm: float = 2.0, terms: int = 18, width: int = 2, tolerance: float = 1e-10, seed: int = 0
+) -> Finding:
+    """Add term after term, through features, until nothing is left between the two."""
+    errors = [
+        output_error(terms=k, norm=norm, width=width, keys=16, seed=seed)
+        for k in range(1, terms + 1)
+    ]
+    near = errors[-1] <= tolerance
+    return Finding(
+        verdict="holds" if near else "fails",
+        because=(
+            f"Random queries and keys with ‖q‖‖k‖ = {norm:g}, through features in float64: outputs are off "
+            f"by {errors[0]:.2g} with one term and by {errors[-1]:.2g} with {terms} (asked for: "
+            f"{tolerance:g})."
+        ),
+        figures={"first_error": errors[0], "last_error": errors[-1], "terms": terms},
+        picture=approach_picture(errors, norm=norm),
+        counter_example=""
+        if near
+        else f"‖q‖‖k‖ = {norm:g}, K = {terms}: still off by {errors[-1]:.3g}.",
+    )
+
+
+@claim(
+    statement="Attention with K terms of the series stands in for softmax attention.",
+    formula="Σⱼ |A_K[i, j] − softmax[i, j]| ≤ ε",
+    source="seed 002, answer 1.3, which names no condition",
+    proof="numeric",
+)
+def taylor_attention_is_near_softmax(
+    *, terms: int = 3, error: float = 0.01, keys: int = 8, most_terms: int = 8
+) -> Finding:
+    """Search for the largest ‖q‖‖k‖ at which the worst scores keep within the error."""
+    tried = sorted({*range(1, most_terms + 1), terms})
+    reaches = {k: largest_reach(terms=k, error=error, keys=keys) for k in tried}
+    here, twice = reaches[terms], worst_error(terms=terms, reach=2 * reaches[terms], keys=keys)
+    return Finding(
+        verdict="holds if",
+        because=(
+            f"Over the worst scores of {keys} keys, {terms} terms keep within {error:g} of softmax while "
+            f"‖q‖‖k‖ ≤ {here:.3f}; at twice that they are off by {twice:.2g}."
+        ),
+        figures={
+            "reach": here,
+            "error_at_twice": twice,
+            **{f"reach_{k}": r for k, r in reaches.items()},
+        },
+        picture=reach_picture(reaches, error=error),
+        boundary=f"‖q‖‖k‖ ≤ {here:.3f} for K = {terms}, ε = {error:g} and {keys} keys",
+    )
+
+
+@claim(
+    statement="The weights of a Taylor kernel are never negative.",
+    formula="Σ_{m<K} sᵐ/m! ≥ 0",
+    source="seed 002, which divides by their sum; Keles et al. 2023",
+    proof="numeric",
+)
+def taylor_weights_are_not_negative(*, least_terms: int = 1, most_terms: int = 8) -> Finding:
+    """Search each series for the score where it turns negative."""
+    zeros = {k: first_negative(k) for k in range(least_terms, most_terms + 1)}
+    negative = {k: zero for k, zero in zeros.items() if zero is not None}
+    shown = ", ".join(f"{zero:.4f} (K = {k})" for k, zero in negative.items())
+    return Finding(
+        verdict="holds if" if negative else "holds",
+        because=(
+            f"An even K is a series of odd degree: it is negative for scores below {shown}. "
+            if negative
+            else "No K tried has a score with a negative kernel. "
+        )
+        + f"Looked for down to a score of −{FARTHEST:g}.",
+        figures={"turning": len(negative), **{f"zero_{k}": zero for k, zero in negative.items()}},
+        picture=sign_picture(sorted(zeros), zeros=negative),
+        boundary=f"K is odd, or no score is below {shown}" if negative else "",
+    )
+
+
+@claim(
+    statement="Attention with the Taylor kernel is linear in the length.",
+    formula="operations ∝ L",
+    source="seed 002, answer 1.4; Katharopoulos et al. 2020",
+    proof="counted",
+)
+def kernel_attention_is_linear_in_length(
+    *, width: int = 8, terms: int = 3, length: int = 64, form: str = "linear"
+) -> Finding:
+    """Count operations at lengths that double."""
+    lengths = [length * 2**step for step in range(4)]
+    kernel = TaylorAttention(key_dim=width, num_terms=terms, form=form)
+    taken = [counts_of(kernel, length=n, width=width).operations for n in lengths]
+    softmax = [counts_of(DotAttention(), length=n, width=width).operations for n in lengths]
+    growth, rival = taken[-1] / taken[-2], softmax[-1] / softmax[-2]
+    linear = all(abs(after / before - 2) <= 0.01 for before, after in pairwise(taken))
+    return Finding(
+        verdict="holds" if linear else "fails",
+        because=(
+            f"Twice the length takes {growth:.3f} times the operations; softmax attention takes "
+            f"{rival:.3f} times."
+        ),
+        figures={"growth": growth, "softmax_growth": rival, "operations": taken[-1]},
+        picture=growth_picture("length L", lengths, {"Taylor": taken, "softmax": softmax}),
+        counter_example=""
+        if linear
+        else f"L = {lengths[-2]} → {lengths[-1]}: {growth:.3f} times, not 2.",
+    )
+
+
+@claim(
+    statement="Attention with the Taylor kernel is linear in the width D.",
+    formula="operations ∝ D",
+    source="seed 002, answer 1.4",
+    proof="counted",
+    marked_wrong=True,
+)
+def kernel_attention_is_linear_in_width(
+    *, terms: int = 3, width: int = 8, value_width: int = 8, length: int = 256
+) -> Finding:
+    """Count products at widths that double, values left as they are."""
+    widths = [width, 2 * width, 4 * width]
+    taken = [
+        kernel_products(terms=terms, width=d, value_width=value_width, length=length)
+        for d in widths
+    ]
+    growth = taken[-1] / taken[-2]
+    linear = 1.9 <= growth <= 2.05
+    return Finding(
+        verdict="holds" if linear else "fails",
+        because=(
+            f"With values of one width, D = {widths[-2]} → {widths[-1]} takes {growth:.2f} times the "
+            f"products: linear in H, L and M, but H itself grows as D to the power {terms - 1}."
+        ),
+        figures={"growth": growth, "exponent": math.log2(growth), "products": taken[-1]},
+        picture=growth_picture(
+            "width D",
+            widths,
+            {"counted": taken, "if linear": [taken[0] * d // width for d in widths]},
+        ),
+        counter_example=""
+        if linear
+        else f"D = {widths[-2]} → {widths[-1]}: {growth:.2f} times, not 2.",
+    )
+
+
+@claim(
+    statement="(q·k + 1)² is a dot product of features: 1, √2 xᵢ, xᵢ², √2 xᵢxⱼ.",
+    formula="(q·k + 1)² = φ(q)·φ(k)",
+    source="seed 004, with its √2 put right",
+    proof="symbolic",
+)
+def squared_kernel_is_a_dot_product(*, width: int = 4, seed: int = 0) -> Finding:
+    """Multiply both sides out; then hold the features of the mechanism against the kernel."""
+    left = square_gap(width=width, linear_factor=2)
+    rounding = feature_error(PolynomialAttention(key_dim=width), width=width, seed=seed)
+    sound = left == 0 and rounding <= FEATURE_TOLERANCE
+    return Finding(
+        verdict="holds" if sound else "fails",
+        because=(
+            f"Multiplied out for D = {width}, the two sides differ by {left}. The features that regard "
+            f"computes give the kernel to {rounding:.1g} in float64 (allowed: 1e-10)."
+        ),
+        figures={
+            "difference": str(left),
+            "largest_relative_error": rounding,
+            "features": math.comb(width + 2, 2),
+        },
+        picture=square_picture(linear_factor=2),
+        counter_example=""
+        if sound
+        else f"The sides differ by {left}, the numbers by {rounding:.1g}.",
+    )
+
+
+@claim(
+    statement="The features of (q·k + 1)² have their linear terms without √2.",
+    formula="φ(x) = (1, xᵢ, xᵢ², √2 xᵢxⱼ)",
+    source="seed 004",
+    proof="symbolic",
+    marked_wrong=True,
+)
+def squared_kernel_without_the_root(*, width: int = 2, linear_factor: int = 1) -> Finding:
+    """Multiply both sides out; a linear factor of 2 puts it right."""
+    left = square_gap(width=width, linear_factor=linear_factor)
+    kernel = (width + 1) ** 2
+    return Finding(
+        verdict="holds" if left == 0 else "fails",
+        because=f"φ(q)·φ(k) minus (q·k + 1)² is {left}: of the middle term 2 q·k, a part is missing.",
+        figures={
+            "difference": str(left),
+            "kernel_at_ones": kernel,
+            "given_at_ones": kernel + at_ones(left),
+        },
+        picture=square_picture(linear_factor=linear_factor),
+        counter_example=(
+            ""
+            if left == 0
+            else f"q = k = (1, …, 1) of width {width}: φ(q)·φ(k) = {kernel + at_ones(left):g}, "
+            f"(q·k + 1)² = {kernel}."
+        ),
+    )
+
+
+@claim(
+    statement="Attention with a kernel of degree 2 takes N·D²·M, softmax attention N²·max(D, M).",
+    formula="4·N·C(D+2, 2)·M products against 2·N²·(D + M)",
+    source="seed 004",
+    proof="counted",
+)
+def quadratic_kernel_takes_its_products(
+    *, length: int = 128, width: int = 8, value_width: int = 12
+) -> Finding:
+    """Count products with each size doubled in turn, and divide by what is said."""
+    shapes = [
+        (f * length, g * width, h * value_width)
+        for f, g, h in ((1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2))
+    ]
+    rows = [products_of_both(length=n, width=d, value_width=m) for n, d, m in shapes]
+    shares = [
+        (row[0] / (n * d * d * m), row[1] / (n * n * max(d, m)))
+        for row, (n, d, m) in zip(rows, shapes, strict=True)
+    ]
+    # A sum and a product of the same order differ by a factor that no size moves far.
+    bounded = all(2 <= kernel <= 6 and 2 <= softmax <= 4 for kernel, softmax in shares)
+    return Finding(
+        verdict="holds" if bounded else "fails",
+        because=(
+            "With each size doubled in turn, the products counted stay "
+            f"{min(s[0] for s in shares):.2f} to {max(s[0] for s in shares):.2f} times N·D²·M and "
+            f"{min(s[1] for s in shares):.2f} to {max(s[1] for s in shares):.2f} times N²·max(D, M)."
+        ),
+        figures={"kernel_products": rows[0][0], "softmax_products": rows[0][1]},
+        picture=MatrixPicture(
+            title="products counted over the order said",
+            values=tuple(shares),
+            row_labels=tuple(f"N={n} D={d} M={m}" for n, d, m in shapes),
+            column_labels=("kernel / N·D²·M", "softmax / N²·max(D, M)"),
+        ),
+        counter_example="" if bounded else f"The factors are {shares}.",
+    )
+
+
+@claim(
+    statement="A kernel of degree 2 takes fewer operations than softmax attention from about N = D² on.",
+    formula="N ≈ D²",
+    source="seed 004",
+    proof="counted",
+)
+def kernel_overtakes_softmax_in_operations(
+    *, widest: int = 32, near: float = 2.0, power: int = 2
+) -> Finding:
+    """Count both at lengths about D², for widths that double, and find where they cross."""
+    widths = [4 * 2**step for step in range(int(math.log2(widest)) - 1)]
+    crossings = {d: counted_crossing_of(power=power, width=d) for d in widths}
+    ratios = {d: (n or math.inf) / d**2 for d, n in crossings.items()}
+    inside = all(1 / near - 0.05 <= ratio <= near for ratio in ratios.values())
+    shown = ", ".join(f"{n} (D = {d}, {ratios[d]:.2f}·D²)" for d, n in crossings.items())
+    return Finding(
+        verdict="holds" if inside else "fails",
+        because=(
+            f"The counts cross at N = {shown}. With every product once there are about D²/2 features, "
+            "so that D²/2 is where it tends to."
+        ),
+        figures={f"ratio_{d}": ratio for d, ratio in ratios.items()},
+        picture=crossing_picture(crossings),
+        counter_example="" if inside else f"Not within a factor of {near:g} of D²: N = {shown}.",
+    )
+
+
+@claim(
+    statement="Here a kernel of degree 2 is quicker than softmax attention from about N = D² on.",
+    formula="N ≈ D²",
+    source="seed 004",
+    proof="measured",
+)
+def kernel_overtakes_softmax_on_the_clock(
+    *, width: int = 16, heads: int = 2, near: float = 2.0, rounds: int = 5
+) -> Finding:
+    """Time both at lengths about D², in turns, and find where they cross in each round."""
+    lengths = [width**2 * 2**step // 2 for step in range(5)]
+    seconds = seconds_by_length(width=width, heads=heads, lengths=lengths, rounds=rounds)
+    crossings = [n for n in measured_crossings(seconds, lengths=lengths) if n is not None]
+    if len(crossings) <= rounds // 2:
+        return never_overtakes(seconds, lengths)
+    found = median_interval([n / width**2 for n in crossings])
+    return Finding(
+        verdict="holds" if 1 / near <= found.low <= found.high <= near else "holds if",
+        because=(
+            f"D = M = {width}, {heads} heads, {torch.get_num_threads()} threads, {rounds} rounds in turns: "
+            f"it is quicker from N = {found.median * width**2:.0f} on, {found.median:.2f}·D² "
+            f"(from {found.low:.2f} to {found.high:.2f} in single rounds)."
+        ),
+        figures={"ratio": found.median, "low": found.low, "high": found.high, "rounds": rounds},
+        picture=seconds_picture(seconds, lengths=lengths, square=width**2),
+        boundary=f"N ≥ {found.median:.2f}·D² ({found.low:.2f} to {found.high:.2f}) at D = {width}",
+    )
+
+
+@claim(
+    statement="Softmax attention with its weights in the open holds about N² + N(D + M) numbers.",
+    formula="memory = Θ(N² + N(D + M))",
+    source="corrects seed 004",
+    proof="counted",
+)
+def softmax_memory_is_quadratic_in_length(
+    *, length: int = 64, width: int = 16, value_width: int = 16
+) -> Finding:
+    """Count numbers held with each size raised in turn, and divide by what is said."""
+    shares = memory_shares(length=length, width=width, value_width=value_width, with_values=False)
+    bounded = all(1 <= share <= 3 for share in shares.values())
+    return Finding(
+        verdict="holds" if bounded else "fails",
+        because=(
+            f"Counted at the peak, inputs and output included, over {len(shares)} shapes: "
+            f"{min(shares.values()):.2f} to {max(shares.values()):.2f} times N² + N(D + M)."
+        ),
+        figures={"least": min(shares.values()), "most": max(shares.values())},
+        picture=memory_picture(length=length, width=width, value_width=value_width),
+        counter_example="" if bounded else f"{shares}",
+    )
+
+
+@claim(
+    statement="Softmax attention holds N²·M numbers.",
+    formula="memory = Θ(N²M + ND)",
+    source="seed 004",
+    proof="counted",
+    marked_wrong=True,
+)
+def softmax_memory_is_quadratic_times_width(
+    *, length: int = 64, width: int = 16, value_width: int = 16
+) -> Finding:
+    """Count numbers held with each size raised in turn, and divide by what is said."""
+    shares = memory_shares(length=length, width=width, value_width=value_width, with_values=True)
+    bounded = max(shares.values()) <= 3 * min(shares.values())
+    wide = MemoryShape(length, width, 16 * value_width)
+    held = numbers_held(wide)
+    return Finding(
+        verdict="holds" if bounded else "fails",
+        because=(
+            f"Of N²M + ND, {max(shares.values()):.2f} times is held in one shape and "
+            f"{min(shares.values()):.3f} times in another: a wider value costs N numbers more, not N²."
+        ),
+        figures={"least": min(shares.values()), "most": max(shares.values()), "held": held},
+        picture=memory_picture(length=length, width=width, value_width=value_width),
+        counter_example=(
+            ""
+            if bounded
+            else f"N = {length}, D = {width}, M = {wide.value_width}: {held:,} numbers are held, "
+            f"N²M alone would be {length**2 * wide.value_width:,}."
+        ),
+    )
+
+
+def feature_error(mechanism: KernelMechanism, *, width: int, seed: int) -> float:
+    """The largest |φ(q)·φ(k) − κ(q, k)| over 1 + |κ|, for random vectors and large ones."""
+    generator = torch.Generator().manual_seed(seed)
+    q, k = torch.randn(2, 50, width, dtype=torch.float64, generator=generator)
+    q, k = torch.cat([q, 10 * q]), torch.cat([k, -10 * q])
+    kernel = mechanism.kernel
+    exact = kernel.pairwise(q, k)
+    given = kernel.query_features(q) @ kernel.key_features(k).mT
+    # What can cancel is as large as the lengths of the features, and so is its rounding.
+    size = 1 + kernel.norms(q)[:, None] * kernel.norms(k)
+    return float(((given - exact).abs() / size).max())
+
+
+def feature_counts(*, width: int, terms: int) -> dict[str, int]:
+    """By formula with every tensor power whole, and symmetric; made by regard; the rank of the kernel."""
+    kernel = TaylorAttention(key_dim=width, num_terms=terms, scale=1.0).kernel
+    symmetric = math.comb(width + terms - 1, terms - 1)
+    points = torch.randn(
+        2 * symmetric, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
+    gram = kernel.pairwise(points, points).numpy()
+    lengths = np.sqrt(np.diag(gram))
+    return {
+        "tensor": sum(width**i for i in range(terms)),
+        "symmetric": symmetric,
+        "made": int(kernel.key_features(points).shape[-1]),
+        "rank": int(np.linalg.matrix_rank(gram / np.outer(lengths, lengths), tol=1e-11)),
+    }
+
+
+def never_overtakes(seconds: dict[str, list[list[float]]], lengths: Sequence[int]) -> Finding:
+    """What is found where the kernel was the slower at the greatest length in most rounds."""
+    taken = {name: statistics.median(times[-1]) for name, times in seconds.items()}
+    return Finding(
+        verdict="fails",
+        because=f"In most rounds the kernel is not the quicker up to N = {lengths[-1]}.",
+        figures={"seconds": taken["polynomial"], "softmax_seconds": taken["dot"]},
+        picture=seconds_picture(seconds, lengths=lengths, square=lengths[0] * 2),
+        counter_example=f"N = {lengths[-1]}: {taken['polynomial']:.3g} s against {taken['dot']:.3g} s.",
+    )

@@ -1,0 +1,121 @@
+"""Recall of what was read: what reading first is worth, and what a mechanism that sees no keys loses.
+
+Read from the records of a study: the parameter `study` names the folder of `regard study recall`; without
+one a small version is run. Scores are exact matches in percent on questions that were held out.
+"""
+
+from __future__ import annotations
+
+from regard.claims.claim import claim
+from regard.claims.recall_study import (
+    READS,
+    SOFTMAX,
+    SYNTHESIZER,
+    UNREAD,
+    arm_name,
+    compared_pair,
+    recall_record,
+)
+from regard.core.claim_record import Curve, CurvePicture, Finding
+from regard.core.study_record import PairVerdict, StudyRecord
+
+
+@claim(
+    statement="A model that reads about things first recalls more of them when it is asked.",
+    formula="exact match: reads first > no pre-training",
+    source="seed 003, questions 2d, 2f and 3a; Raffel et al. 2020",
+    proof="measured",
+    trained=True,
+)
+def reading_first_helps_recall(
+    *,
+    study: str = "",
+    mechanism: str = SOFTMAX,
+    seeds: int = 5,
+    films: int = 150,
+    reading_steps: int = 1200,
+) -> Finding:
+    """Compare the two arms of the study, paired by seed."""
+    record = recall_record(study, seeds=seeds, films=films, reading_steps=reading_steps)
+    return better_of(record, arm_name(READS, mechanism), arm_name(UNREAD, mechanism))
+
+
+@claim(
+    statement="A synthesizer, which sees no keys, recalls less than dot-product attention.",
+    formula="exact match: scaled dot > dense synthesizer",
+    source="seed 003, questions 2f and 2g; Tay et al. 2021",
+    proof="measured",
+    trained=True,
+)
+def synthesizer_recalls_less(
+    *,
+    study: str = "",
+    mechanism: str = SYNTHESIZER,
+    seeds: int = 5,
+    films: int = 150,
+    reading_steps: int = 1200,
+) -> Finding:
+    """Compare the two arms of the study, paired by seed."""
+    record = recall_record(study, seeds=seeds, films=films, reading_steps=reading_steps)
+    return better_of(record, arm_name(READS, SOFTMAX), arm_name(READS, mechanism))
+
+
+def better_of(record: StudyRecord, first: str, second: str) -> Finding:
+    """Whether the first arm is better as a method; if that is open, as these models on such questions."""
+    methods = compared_pair(record, first, second, holds_for="method")
+    models = compared_pair(record, first, second, holds_for="models")
+    told = f"{_told(methods, record, 'over seeds')} {_told(models, record, 'of these models')}"
+    figures: dict[str, float | int | str | bool] = {
+        "difference": methods.difference,
+        "seeds": len(record.seeds),
+        "items": record.items,
+        "of_methods": methods.verdict,
+        "of_models": models.verdict,
+    }
+    if methods.low is not None and methods.high is not None:
+        figures |= {"low": methods.low, "high": methods.high}
+    shown = f"The difference is {methods.difference:+.1f}: {methods.verdict}."
+    picture = _scores_picture(record)
+    if methods.verdict == "better":
+        return Finding(verdict="holds", because=told, figures=figures, picture=picture)
+    if models.verdict == "better" and methods.verdict != "worse":
+        condition = (
+            f"it is said of these {len(record.seeds)} trainings each, not of the methods: {shown}"
+        )
+        return Finding(
+            verdict="holds if", because=told, figures=figures, picture=picture, boundary=condition
+        )
+    return Finding(
+        verdict="fails", because=told, figures=figures, picture=picture, counter_example=shown
+    )
+
+
+def _told(pair: PairVerdict, record: StudyRecord, of: str) -> str:
+    between = (
+        f" (95 % interval {pair.low:+.1f} to {pair.high:+.1f})"
+        if pair.low is not None and pair.high is not None
+        else ""
+    )
+    scores = ", ".join(f"{record.arm(name).mean or 0.0:.1f}" for name in (pair.first, pair.second))
+    return (
+        f"'{pair.first}' and '{pair.second}' have {scores} % of {record.items} questions right over "
+        f"{len(record.seeds)} seeds; {of} the difference is {pair.difference:+.1f}{between}: "
+        f"{pair.verdict}."
+    )
+
+
+def _scores_picture(record: StudyRecord) -> CurvePicture:
+    return CurvePicture(
+        title=f"{record.metric} of every training",
+        x_label="seed",
+        y_label=f"{record.metric}, %",
+        curves=tuple(
+            Curve(
+                label=arm.name,
+                x=tuple(float(run.seed) for run in record.runs_of(arm.name)),
+                y=tuple(run.scores[record.metric] for run in record.runs_of(arm.name)),
+                points_only=True,
+            )
+            for arm in record.arms
+        ),
+    )

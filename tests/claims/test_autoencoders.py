@@ -1,0 +1,82 @@
+"""Linear autoencoders against an eigenvalue decomposition; verdicts turn where the descent is cut short."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.claims import autoencoders as topic
+from regard.claims import claims_of
+from regard.core.claim_record import Finding
+from regard.models.autoencoder_loss import closed_form
+
+VERDICTS = {
+    "encoder-is-the-decoder-transposed": "holds",
+    "codes-span-the-principal-subspace": "holds",
+    "singular-values-are-shrunk": "holds",
+    "singular-values-are-one": "fails",
+    "encoder-has-full-rank": "holds if",
+    "recursive-autoencoder-has-so-many-parameters": "holds",
+}
+
+
+def found(claim: Any, **changes: Any) -> Finding:
+    finding: Finding | None = claim.run(**changes).finding
+    assert finding is not None
+    return finding
+
+
+def test_every_verdict() -> None:
+    claims = claims_of("autoencoders")
+    assert {claim.name: found(claim).verdict for claim in claims} == VERDICTS
+    assert [claim.name for claim in claims if claim.marked_wrong] == ["singular-values-are-one"]
+
+
+@pytest.mark.parametrize(
+    ("claim", "changes", "verdict"),
+    [
+        (topic.encoder_is_the_decoder_transposed, {"rounds": 1}, "fails"),
+        (topic.codes_span_the_principal_subspace, {"rounds": 1}, "fails"),
+        (topic.codes_span_the_principal_subspace, {"penalty": 2.0}, "holds if"),
+        (topic.singular_values_are_one, {"penalty": 0.0}, "holds"),
+        (topic.encoder_has_full_rank, {"components": 2, "largest_penalty": 0.5}, "holds"),
+    ],
+)
+def test_other_parameters_turn_the_verdict(claim: Any, changes: Any, verdict: str) -> None:
+    assert found(claim, **changes).verdict == verdict
+
+
+def test_wrong_formulas_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic, "shrunk", lambda s, penalty: np.maximum(0, 1 - penalty / s))
+    assert found(topic.singular_values_are_shrunk).verdict == "fails"
+    monkeypatch.setattr(topic, "rank_at", lambda components, **_: components)
+    assert found(topic.encoder_has_full_rank).verdict == "fails"
+    monkeypatch.setattr(topic, "said_count", lambda **_: 7)
+    assert found(topic.recursive_autoencoder_has_so_many_parameters).verdict == "fails"
+
+
+def test_the_descent_agrees_with_the_closed_form() -> None:
+    found_by_descent = topic.descended(4, penalty=0.3, seed=3)
+    eigenvalues, axes = found_by_descent.eigenvalues, found_by_descent.axes
+    formula = closed_form(np.sqrt(eigenvalues)[:, None] * axes.T, n_components=4, penalty=0.3)
+    np.testing.assert_allclose(
+        found_by_descent.factors.decoder @ found_by_descent.factors.encoder,
+        formula.decoder @ formula.encoder,
+        atol=1e-7,
+    )
+
+
+def test_angles_by_pencil() -> None:
+    axes = np.eye(3)[:, :2]
+    assert topic.largest_sine(np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 0.0]]), axes) < 1e-12
+    tilted = np.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8]])
+    assert topic.largest_sine(tilted, axes) == pytest.approx(0.8)
+    assert topic.largest_sine(np.array([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]]), axes) == 1.0
+
+
+def test_parameters_by_pencil() -> None:
+    # D_x = 2, D_p = 3, C = 1: 4·3 + 3 to encode, 3·4 + 4 to decode, 3 + 1 to classify.
+    assert topic.layers_count(width=2, phrase_width=3, classes=1) == 15 + 16 + 4
+    assert topic.model_count(width=2, classes=1) == 4 * 4 + 2 + 4 + 2 + 1

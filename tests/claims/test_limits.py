@@ -1,0 +1,145 @@
+"""What a Transformer of fixed size is sure of: verdicts, broken variants, and figures by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from regard.claims import claims_of
+from regard.claims.claim import Claim
+from regard.claims.limits import (
+    brackets_by_depth,
+    brackets_by_length,
+    linear_kernels_forget_pairs,
+    log_length_scaling_keeps_certainty,
+    one_symbol_moves_the_answer_by_one_nth,
+    parity_by_hand_at_every_length,
+    parity_by_hand_loses_certainty,
+    parity_needs_more_layers_as_strings_grow,
+    recurrent_layer_keeps_parity,
+    transformer_loses_parity,
+)
+from regard.claims.symbol_influence import largest_change, slope, untrained
+from regard.core.claim_record import CurvePicture, Finding
+
+
+def found(claim: Claim, **changes: object) -> Finding:
+    finding = claim.run(**changes).finding
+    assert finding is not None
+    assert isinstance(finding.picture, CurvePicture)
+    assert all(len(curve.x) == len(curve.y) > 0 for curve in finding.picture.curves)
+    return finding
+
+
+def test_the_wrong_one_is_marked_and_the_trained_ones_are() -> None:
+    known = claims_of("limits")
+    assert [claim.name for claim in known if claim.marked_wrong] == [
+        "parity-needs-more-layers-as-strings-grow"
+    ]
+    assert [claim.name for claim in known if claim.trained] == [
+        "recurrent-layer-keeps-parity",
+        "transformer-loses-parity",
+        "brackets-by-length",
+        "brackets-by-depth",
+    ]
+
+
+def test_one_symbol_counts_for_one_nth_in_attention_and_wholly_in_a_recurrent_layer() -> None:
+    assert found(one_symbol_moves_the_answer_by_one_nth, longest=128).verdict == "holds"
+    lstm = untrained(
+        "recurrent_text", seed=0, model_dim=16, hidden_dim=16, take="last", dropout=0.0
+    )
+    lengths = [16, 32, 64, 128]
+    assert slope(lengths, [largest_change(lstm, length=n) for n in lengths]) > -0.3
+
+
+def test_the_machine_for_parity_is_right_at_every_length() -> None:
+    finding = found(parity_by_hand_at_every_length, longest=120)
+    assert finding.verdict == "holds"
+    assert finding.figures == {"wrong": 0, "lengths": 120}
+    wrong = found(parity_needs_more_layers_as_strings_grow, longest=120)
+    assert wrong.verdict == "fails"
+    assert "right at every length to 120" in wrong.counter_example
+
+
+def test_heads_that_prefer_the_wrong_places_or_none_are_found_out() -> None:
+    for preference in (-2.0, 0.0):
+        finding = found(parity_by_hand_at_every_length, longest=6, preference=preference)
+        assert finding.verdict == "fails"
+        assert "A string of length 1 is wrong" in finding.counter_example
+        unrefuted = found(
+            parity_needs_more_layers_as_strings_grow, longest=6, preference=preference
+        )
+        assert unrefuted.verdict == "holds"
+
+
+def test_the_machine_gives_up_certainty_unless_its_scores_are_normed_without_epsilon() -> None:
+    finding = found(parity_by_hand_loses_certainty, longest=400)
+    assert finding.verdict == "holds"
+    assert finding.figures["slope"] == pytest.approx(-2.0, abs=0.1)
+    assert finding.figures["normed"] == pytest.approx(2.0)
+    assert found(parity_by_hand_loses_certainty, longest=400, norm_epsilon=1e-5).verdict == "fails"
+
+
+def test_scores_times_the_logarithm_of_the_length_keep_the_weight() -> None:
+    finding = found(log_length_scaling_keeps_certainty, advantage=2.0, longest=1024)
+    assert finding.verdict == "holds"
+    assert finding.figures["plain"] == pytest.approx(math.exp(2) / (math.exp(2) + 1023))
+    assert finding.figures["least with log n"] == pytest.approx(16 / (16 + 3))  # at n = 4
+    assert found(log_length_scaling_keeps_certainty, advantage=0.5).verdict == "fails"
+
+
+def test_softmax_keeps_every_pair_and_kernels_as_many_as_they_have_features() -> None:
+    finding = found(linear_kernels_forget_pairs, width=8, most=64)
+    assert finding.verdict == "holds"
+    assert finding.figures["softmax"] == 1.0
+    assert finding.figures["Taylor, 2 terms"] <= 9  # 1 + 8 features
+    assert finding.figures["Taylor, 3 terms"] <= 45  # 1 + 8 + 8 · 9 / 2
+    assert finding.figures["Taylor, 3 terms"] > finding.figures["Taylor, 2 terms"]
+    # In two dimensions some of 64 keys are too close together even for softmax.
+    assert found(linear_kernels_forget_pairs, width=2, most=64).verdict == "fails"
+
+
+def test_an_lstm_carries_on_and_one_without_lessons_does_not() -> None:
+    finding = found(recurrent_layer_keeps_parity, longest=4, seeds=1, steps=300)
+    assert finding.verdict == "holds"
+    assert finding.figures == {"seeds that got there": 1, "least": 1.0}
+    untaught = found(recurrent_layer_keeps_parity, longest=4, seeds=1, steps=1)
+    assert untaught.verdict == "fails"
+    assert "at 16" in untaught.counter_example
+
+
+def test_a_transformer_without_lessons_is_not_said_to_have_lost_anything() -> None:
+    finding = found(transformer_loses_parity, longest=4, seeds=1, steps=1)
+    assert finding.verdict == "fails"
+    assert finding.figures["at the training length"] < 0.99
+    assert isinstance(finding.picture, CurvePicture)
+    assert [curve.label for curve in finding.picture.curves] == [
+        "softmax Transformer",
+        "linear Transformer (elu + 1)",
+        "LSTM",
+    ]
+    assert finding.picture.marks == ((4.0, "taught to here"),)
+
+
+def test_brackets_are_asked_by_length_and_by_depth() -> None:
+    by_length = found(brackets_by_length, longest=8, seeds=1, steps=1)
+    assert by_length.verdict == "fails"  # what was never known is not lost
+    assert isinstance(by_length.picture, CurvePicture)
+    assert by_length.picture.curves[0].x == (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0, 32.0)
+    by_depth = found(brackets_by_depth, longest=12, seeds=1, steps=1)
+    assert by_depth.verdict == "fails"
+    assert isinstance(by_depth.picture, CurvePicture)
+    assert by_depth.picture.curves[0].x == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+
+
+def test_torch_is_left_as_it_was() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    untrained("text_encoder", seed=0, model_dim=8, num_heads=2, num_layers=1)
+    assert torch.equal(torch.rand(1), expected)
+    assert nn.Linear(2, 2).weight.dtype == torch.float32
