@@ -1,4 +1,4 @@
-"""Documents on the command line: train by each recipe, look at a text, score a file, and what is refused."""
+"""Documents on the command line: train by each recipe, look at a text, score a file; what is refused."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def trained(recipe: str, labelled: Path, out: Path, *settings: str, steps: int =
 def hierarchical(labelled: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "documents"
     sizes = ("model.model_dim=16", "model.hidden_dim=8", "model.dropout=0.1")
-    ran = trained("documents", labelled, folder, *sizes)
+    ran = trained("classify-documents", labelled, folder, *sizes)
     assert ran.returncode == 0, ran.stderr
     record = json.loads(ran.stdout)
     assert record["scores"]["test"]["accuracy"] >= 90
@@ -84,13 +84,25 @@ def test_scoring_a_file_says_which_labels_are_mixed_up(hierarchical: Path, label
 
 def test_structured_says_how_much_its_hops_share(labelled: Path, tmp_path: Path) -> None:
     sizes = ("model.model_dim=16", "model.hidden_dim=8", "model.hops=3", "model.penalty=frobenius")
-    ran = trained("structured", labelled, tmp_path / "run", *sizes, steps=20)
+    ran = trained("classify-structured", labelled, tmp_path / "run", *sizes, steps=20)
     assert ran.returncode == 0, ran.stderr
     assert 0 <= json.loads(ran.stdout)["scores"]["test"]["hop_overlap"] <= 1
 
 
+def test_a_study_of_classifiers(labelled: Path, tmp_path: Path) -> None:
+    ran = regard(
+        "study", "hops", "--labels", labelled, "--seeds", 2, "--steps", 4, "--workers", 1,
+        "--out", tmp_path / "study", "--json",
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    arms = {arm["name"]: arm["scores"] for arm in json.loads(ran.stdout)["arms"]}
+    assert "hop_overlap" not in arms["1 hop"]
+    assert 0 <= arms["8 hops"]["hop_overlap"] <= 1
+    assert (tmp_path / "study" / "page.html").is_file()
+
+
 def test_trees(labelled: Path, tmp_path: Path) -> None:
-    ran = trained("trees", labelled, tmp_path / "run", "model.model_dim=8", steps=20)
+    ran = trained("classify-trees", labelled, tmp_path / "run", "model.model_dim=8", steps=20)
     assert ran.returncode == 0, ran.stderr
     drawn = regard(
         "predict", tmp_path / "run", "It was a dull film.", "--attention", tmp_path / "t.svg"
@@ -105,17 +117,29 @@ def test_trees(labelled: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("recipe", "settings", "message"),
     [
-        ("documents", ["task.sentences=false"], "reads sentences, but texts are not cut into them"),
+        (
+            "classify-documents",
+            ["task.sentences=false"],
+            "reads sentences, but texts are not cut into them",
+        ),
         (
             "classify",
             ["task.sentences=true"],
             "to the model 'text_encoder' a segment is one of two",
         ),
-        ("documents", ["model.gated=true"], "model.gated=true without a context"),
-        ("documents", ["model.context=after"], "model.context='after': it must be one of none"),
-        ("structured", ["model.penalty=frobenus"], "Did you mean 'frobenius'"),
-        ("structured", ["model.hidden_dim=-1"], "model.hidden_dim=-1: it must be 0, for none"),
-        ("structured", ["task.min_count=0"], "task.min_count=0: it must be 1 or more"),
+        ("classify-documents", ["model.gated=true"], "model.gated=true without a context"),
+        (
+            "classify-documents",
+            ["model.context=after"],
+            "model.context='after': it must be one of none",
+        ),
+        ("classify-structured", ["model.penalty=frobenus"], "Did you mean 'frobenius'"),
+        (
+            "classify-structured",
+            ["model.hidden_dim=-1"],
+            "model.hidden_dim=-1: it must be 0, for none",
+        ),
+        ("classify-structured", ["task.min_count=0"], "task.min_count=0: it must be 1 or more"),
     ],
 )
 def test_what_is_refused(
@@ -128,7 +152,9 @@ def test_what_is_refused(
 
 
 def test_a_model_without_attention_has_nothing_to_show(labelled: Path, tmp_path: Path) -> None:
-    ran = trained("structured", labelled, tmp_path / "run", "model.name=mean_words", steps=10)
+    ran = trained(
+        "classify-structured", labelled, tmp_path / "run", "model.name=mean_words", steps=10
+    )
     assert ran.returncode == 0, ran.stderr
     assert "deletion" not in json.loads(ran.stdout)["details"]["test"]
     drawn = regard("predict", tmp_path / "run", "A film.", "--attention", tmp_path / "a.html")

@@ -149,7 +149,7 @@ def test_masks_are_filled_and_labels_told(
             ["train", "translate", "--text", "x.txt"],
             "does not learn from texts, and has no pre-training",
         ),
-        (["train", "classify"], "Name a file of labelled texts: --labels my.tsv"),
+        (["train", "classify", "--labels", "nowhere.tsv"], "nowhere.tsv'. Check the name"),
         (["train", "recall", "--start", "nowhere"], "'nowhere' is not a run"),
         (["train", "lm", "--set", "model.name=text_encoder"], "cannot learn the task 'lm'"),
         (["train", "lm", "--labels", "x.tsv"], "Unknown option 'task.labels'"),

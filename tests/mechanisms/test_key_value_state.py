@@ -1,6 +1,8 @@
-"""Decoding without gradients, where the tokens of a state stand in room that its continuation goes on in."""
+"""Decoding without gradients: a state is continued in the room behind its tokens."""
 
 from __future__ import annotations
+
+from copy import copy, deepcopy
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from regard.conformance.subjects import find_subjects
 from regard.conformance.suite import check_subject
 from regard.conformance.table import CHECKS
 from regard.core.masks import NO_MASK, Padding
+from regard.core.state import select_rows
 from regard.mechanisms.cache_room import LEAST_SPARE
 from regard.mechanisms.key_value_state import KeyValueState
 
@@ -81,13 +84,42 @@ def test_continuations_of_one_state_do_not_meet() -> None:
     second = state.take(*other)
     assert_same(first, state.append(*one, NO_MASK))
     assert_same(second, state.append(*other, NO_MASK))
-    # Nor do those of a state that was selected, or had a field replaced.
-    chosen = first.select(torch.tensor([0, 1])).take(*third)
-    replaced = first._replace(position=first.position).take(*third)
+    # Nor do the copies of a state.
+    copies = copy(first), deepcopy(first), first._replace(position=first.position)
     longer = first.take(*one)
-    assert_same(chosen, first.append(*third, NO_MASK))
-    assert_same(replaced, chosen)
+    for other_first in copies:
+        assert_same(other_first.take(*third), first.append(*third, NO_MASK))
     assert_same(longer, first.append(*one, NO_MASK))
+
+
+@torch.inference_mode()
+def test_tokens_of_other_rows_are_refused() -> None:
+    state = empty().take(*tokens())
+    key, value = tokens()
+    for part in (slice(0, 1), (slice(None), slice(0, 1))):
+        with pytest.raises(RuntimeError, match="must match"):
+            state.take(key[part], value[part])
+
+
+@torch.inference_mode()
+def test_selected_rows_go_on_in_room_of_their_own() -> None:
+    prompt = empty().append(*tokens(3), Padding(torch.tensor([3, 1])))
+    state = prompt.take(*tokens())
+    index = torch.tensor([1, 0])
+    chosen, again = state.select(index), state.select(index)
+    assert_same(chosen, select_rows(state, index))
+    one, other, third = tokens(), tokens(), tokens()
+    place = chosen.key.data_ptr()
+    first, second, third_one = chosen.take(*one), again.take(*other), state.take(*third)
+    assert first.key.data_ptr() == place
+    assert_same(first, chosen.append(*one, NO_MASK))
+    assert_same(second, again.append(*other, NO_MASK))
+    assert_same(third_one, state.append(*third, NO_MASK))
+    # Fewer rows and more, of a state whose room is full.
+    while state.key.shape[2] < third_one.key.shape[2] + 2 * LEAST_SPARE:
+        state = state.take(*tokens())
+        assert_same(state.select(index[:1]), select_rows(state, index[:1]))
+        assert_same(state.select(index[[0, 0, 1]]), select_rows(state, index[[0, 0, 1]]))
 
 
 def test_what_was_decoded_without_gradients_is_continued_with_them() -> None:

@@ -26,7 +26,7 @@ def test_a_shipped_recipe_is_a_spec_whose_model_can_be_built(name: str) -> None:
     one_vocabulary = getattr(spec.task_options, "shared_vocabulary", True)
     numbers = {"source_vocabulary": 20, "target_vocabulary": 20 if one_vocabulary else 30}
     if TASKS[spec.task].reads == "texts":
-        numbers = {"vocabulary": 20}
+        numbers = {"vocabulary": 20, "classes": 3}
     model = build_model(small.model, **numbers, **small.model_options)
     assert sum(parameter.numel() for parameter in model.parameters()) > 0
     assert RunSpec.from_sections(spec.as_sections()) == spec

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from regard.claims.string_lessons import Lesson, Pupil, Settings, taught
+from regard.core.errors import RegardError
 from regard.data.bad_rows import BadRows
 from regard.data.strings.brackets import Brackets, depth_of
 from regard.data.strings.drawing import DrawnLabels
@@ -24,7 +25,9 @@ ENCODER: dict[str, Any] = {
     "embedding_scaled": True,
     "pretraining_heads": False,
 }
-LAYER: dict[str, Any] = {"model_dim": 8, "take": "last", "dropout": 0.0, "word_dropout": 0.0}
+# Dropout makes it sure of its state; without it, one string in a thousand goes wrong when it is long.
+LAYER: dict[str, Any] = {"model_dim": 8, "take": "last", "dropout": 0.2, "word_dropout": 0.0}
+LSTM_STEPS = 400  # a stage
 
 NESTED_TRIED = 40  # times as many strings are drawn as are kept of one depth
 
@@ -34,30 +37,37 @@ def parity_pupil(kind: str, *, longest: int, steps: int, seed: int) -> Pupil:
 
     Without positions, since the answer is a function of two numbers then, and not of every string.
     """
+    require_longest(longest, least=4, why="of shorter strings there are too few to hold some out")
     return taught(
         Lesson(
             task="parity",
-            task_options=_settings(strings=6000, batch_tokens=1280),
+            task_options=_settings(strings=8000),
             stages=_stages(longest),
-            steps=steps,
             seed=seed,
-            **_model(kind, position="none", hidden_dim=16),
+            **_model(kind, position="none", hidden_dim=16, steps=steps),
         )
     )
 
 
 def bracket_pupil(kind: str, *, longest: int, steps: int, seed: int) -> Pupil:
     """Taught two kinds of brackets, `DEPTH` deep, to this length."""
+    deeper = 2 * (DEPTH + 1)
+    require_longest(longest, least=deeper, why=f"brackets {DEPTH + 1} deep take {deeper} places")
     return taught(
         Lesson(
             task="brackets",
-            task_options=_settings(strings=8000, batch_tokens=1536, kinds=2, depth=DEPTH),
+            task_options=_settings(strings=8000, kinds=2, depth=DEPTH),
             stages=_stages(longest),
-            steps=steps,
             seed=seed,
-            **_model(kind, position="sinusoidal", hidden_dim=32),
+            **_model(kind, position="sinusoidal", hidden_dim=32, steps=steps),
         )
     )
+
+
+def require_longest(longest: int, *, least: int, why: str) -> None:
+    """Refuse lessons that are too short for what is asked."""
+    if longest < least:
+        raise RegardError(f"longest={longest}: {why}. Use {least} or more.")
 
 
 def nested(length: int, depth: int, *, count: int = 400) -> HeldOut:
@@ -75,24 +85,31 @@ def nested(length: int, depth: int, *, count: int = 400) -> HeldOut:
 
 
 def _stages(longest: int) -> tuple[int, ...]:
-    """A quarter, a half, all of the length: short strings first."""
-    return tuple(sorted({max(2, longest // 4), max(2, longest // 2), longest}))
+    """Short strings first, then ever twice as long ones.
+
+    >>> _stages(12)
+    (2, 4, 8, 12)
+    """
+    powers = (2**power for power in range(1, longest.bit_length()))
+    return tuple(sorted({*powers, longest}))
 
 
-def _model(kind: str, *, position: str, hidden_dim: int) -> dict[str, Any]:
+def _model(kind: str, *, position: str, hidden_dim: int, steps: int) -> dict[str, Any]:
     if kind == LSTM:
         return {
             "model": "recurrent_text",
             "model_options": _settings(**LAYER, hidden_dim=hidden_dim),
             "learning_rate": 1e-2,
-            # What is left of a doubt adds up over a long string.
-            "sure": 3e-4,
+            # It knows soon, and becomes sure after that: so it is never stopped early.
+            "steps": min(steps, LSTM_STEPS),
+            "sure": 0.0,
         }
     mechanism = "scaled_dot" if kind == SOFTMAX else "elu"
     return {
         "model": "text_encoder",
         "model_options": _settings(**ENCODER, position=position, mechanism=mechanism),
         "learning_rate": 3e-3,
+        "steps": steps,
     }
 
 

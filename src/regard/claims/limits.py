@@ -214,7 +214,7 @@ def linear_kernels_forget_pairs(*, width: int = 8, most: int = 256, seed: int = 
     proof="measured",
     trained=True,
 )
-def recurrent_layer_keeps_parity(*, longest: int = 8, seeds: int = 3, steps: int = 1500) -> Finding:
+def recurrent_layer_keeps_parity(*, longest: int = 16, seeds: int = 3, steps: int = 400) -> Finding:
     scores = _parity_scores(LSTM, longest=longest, seeds=seeds, steps=steps)
     far = [row[-1] for row in scores]
     there = sum(share == 1.0 for share in far)
@@ -235,7 +235,7 @@ def recurrent_layer_keeps_parity(*, longest: int = 8, seeds: int = 3, steps: int
     proof="measured",
     trained=True,
 )
-def transformer_loses_parity(*, longest: int = 8, seeds: int = 3, steps: int = 1500) -> Finding:
+def transformer_loses_parity(*, longest: int = 8, seeds: int = 3, steps: int = 2000) -> Finding:
     all_scores = {
         kind: _parity_scores(kind, longest=longest, seeds=seeds, steps=steps) for kind in PUPILS
     }
@@ -260,7 +260,7 @@ def transformer_loses_parity(*, longest: int = 8, seeds: int = 3, steps: int = 1
     proof="measured",
     trained=True,
 )
-def brackets_by_length(*, longest: int = 16, seeds: int = 3, steps: int = 1500) -> Finding:
+def brackets_by_length(*, longest: int = 12, seeds: int = 3, steps: int = 1000) -> Finding:
     lengths = _lengths(longest, step=2)
     scores = {
         kind: [
@@ -295,7 +295,7 @@ def brackets_by_length(*, longest: int = 16, seeds: int = 3, steps: int = 1500) 
     proof="measured",
     trained=True,
 )
-def brackets_by_depth(*, longest: int = 16, seeds: int = 3, steps: int = 1500) -> Finding:
+def brackets_by_depth(*, longest: int = 12, seeds: int = 3, steps: int = 1000) -> Finding:
     depths = list(range(1, longest // 2 + 1))
     parts = [nested(longest, depth) for depth in depths]
     scores = {

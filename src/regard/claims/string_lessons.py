@@ -1,7 +1,7 @@
 """Small models taught drawn strings of growing length, and how they do on longer ones.
 
-A lesson is a task on drawn strings, a model, and stages: the greatest length of each. What is learned is kept,
-so that several claims may ask the same pupils.
+A lesson is a task on drawn strings, a model, and stages: the greatest length of each. What is learned is
+kept, so that several claims may ask the same pupils.
 """
 
 from __future__ import annotations

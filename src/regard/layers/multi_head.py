@@ -116,7 +116,7 @@ class MultiHead(nn.Module):
     ) -> Float[Tensor, "batch query_length model_dim"]:
         read = self._context(x, context)
         heads = self._heads(x, read, mask)
-        return self._merge(self.mechanism(*heads, mask, **self.extras(read), **self._bias()))
+        return self._merge(self.mechanism(*heads, mask, **self._words(read)))
 
     def weights(
         self,
@@ -127,7 +127,7 @@ class MultiHead(nn.Module):
         """Who read whom in `forward` of the same arguments."""
         read = self._context(x, context)
         query, key, _ = self._heads(x, read, mask)
-        return self.mechanism.weights(query, key, mask, **self.extras(read), **self._bias())
+        return self.mechanism.weights(query, key, mask, **self._words(read))
 
     def start(self, batch_size: int) -> State:
         """The state before any token."""
@@ -182,7 +182,7 @@ class MultiHead(nn.Module):
         if self.rotary is not None:
             rotation = self.rotary.rotation(_continued(state, x), query.dtype)
             query, key = self.rotary.turn(query, rotation), self.rotary.turn(key, rotation)
-        step = self.mechanism.step(state, query, key, value, **self.extras(x), **self._bias())
+        step = self.mechanism.step(state, query, key, value, **self._words(x))
         return Step(self._merge(step.output), step.state)
 
     def cost(self, shape: SequenceShape) -> Cost:
@@ -265,6 +265,12 @@ class MultiHead(nn.Module):
     def _bias(self) -> dict[str, Any]:
         # Mechanisms without scores have no such argument.
         return {} if self.score_bias is None else {"bias": self.score_bias}
+
+    def _words(self, context: Tensor) -> dict[str, Any]:
+        """What the mechanism is told by name."""
+        # Most mechanisms want no extras, and a step of decoding is too short to call for nothing.
+        extras = self.extras(context) if self.mechanism.extras else {}
+        return {**extras, **self._bias()}
 
     def _merge(self, heads: Tensor) -> Tensor:
         merged: Tensor = self.dropout(self.output(heads.transpose(1, 2).flatten(2)))

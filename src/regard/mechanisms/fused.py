@@ -6,6 +6,8 @@ far a query sees. They share this way to the output; `weights` recomputes the sa
 
 from __future__ import annotations
 
+import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -18,6 +20,10 @@ from regard.mechanisms.blocked_cost import softmax_attention_cost
 from regard.mechanisms.blocked_softmax import softmax_attention
 from regard.mechanisms.key_value_state import KeyValueState
 from regard.mechanisms.scored import ScoredMechanism
+
+# A read for a few heads of a few rows is mostly calls, and Torch's kernel is one. With many it is slower,
+# and in training it would compute the scores again for the backward pass.
+FEW_LANES = 64
 
 
 def _path(radius: int | None, farthest: int) -> int:
@@ -85,16 +91,21 @@ class FusedMechanism(ScoredMechanism):
         *,
         bias: ScoreBias | None = None,
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
-        if bias is not None or not state.is_begun:
+        fewest, slots = state.fewest, state.key.shape[2]
+        if bias is not None or fewest == 0:
             return super().read(state, query, bias=bias)
         batch_size, heads, query_length = query.shape[:3]
+        prepared, scale = self.prepare(query), self.scale(state.key.shape[-1])
+        key, value = repeat_heads(state.key, heads), repeat_heads(state.value, heads)
+        is_plain = fewest >= slots and key.shape[-1] == value.shape[-1]
+        if is_plain and batch_size * heads <= FEW_LANES and not torch.is_grad_enabled():
+            return F.scaled_dot_product_attention(prepared, key, value, scale=scale)
         # The same numbers in fewer calls, which is what a step of decoding mostly consists of.
-        prepared = (self.prepare(query) * self.scale(state.key.shape[-1])).flatten(0, 1)
-        scores = prepared @ repeat_heads(state.key, heads).flatten(0, 1).transpose(1, 2)
-        if not state.is_full:
+        scores = (prepared * scale).flatten(0, 1) @ key.flatten(0, 1).transpose(1, 2)
+        if fewest < slots:
             empty = ~state.real[:, None, None, :]
             scores.view(batch_size, heads, query_length, -1).masked_fill_(empty, float("-inf"))
-        output = softmax_over_keys(scores, None) @ repeat_heads(state.value, heads).flatten(0, 1)
+        output = softmax_over_keys(scores, None) @ value.flatten(0, 1)
         return output.view(batch_size, heads, query_length, -1)
 
     def score_cost(self, shape: AttentionShape) -> Cost:

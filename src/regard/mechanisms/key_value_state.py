@@ -11,19 +11,27 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.core.masks import Mask
+from regard.core.masks import NO_MASK, Mask
 from regard.core.state import select_rows
+from regard.mechanisms.cache_room import Room
 
 NO_TOKEN = -1
+# An attribute beside the fields: it is no part of what the state says.
+ROOM = "room"
 
 
-class KeyValueState(NamedTuple):
-    """The tokens taken in; `key_positions` is NO_TOKEN in slots where a row was padded."""
-
+class _Tokens(NamedTuple):
     key: Float[Tensor, "batch kv_heads slots key_dim"]
     value: Float[Tensor, "batch kept_heads slots value_dim"]
     key_positions: Int[Tensor, "batch slots"]
     position: Int[Tensor, " batch"]
+
+
+class KeyValueState(_Tokens):
+    """The tokens taken in; `key_positions` is NO_TOKEN in slots where a row was padded.
+
+    In inference mode the latest state also has room for more, which `take` passes on to the next.
+    """
 
     @classmethod
     def empty(cls, key: Tensor, value: Tensor) -> Self:
@@ -37,19 +45,24 @@ class KeyValueState(NamedTuple):
         return self.key_positions != NO_TOKEN
 
     @property
-    def is_begun(self) -> bool:
-        """Whether every row has taken in a token."""
-        return self.position.numel() > 0 and int(self.position.min()) > 0
+    def fewest(self) -> int:
+        """The number of tokens that the row with the fewest has taken in."""
+        return min(self.position.tolist(), default=0)
 
     @property
     def is_full(self) -> bool:
         """Whether every slot of every row holds a token: there is one at least, and no padding."""
         slots = self.key.shape[2]
-        return slots > 0 and self.position.numel() > 0 and int(self.position.min()) >= slots
+        return 0 < slots <= self.fewest
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
         """The state whose row r is this state's row index[r]."""
-        return select_rows(self, index)
+        room: Room | None = vars(self).get(ROOM)
+        if room is None or not torch.is_inference_mode_enabled():
+            return select_rows(self, index)
+        slots = self.key.shape[2]
+        chosen = self.position.index_select(0, index)
+        return self._within(room.select(index, slots=slots), slots=slots, position=chosen)
 
     def append(self, key: Tensor, value: Tensor, mask: Mask) -> Self:
         """The state with further tokens; those that `mask.lengths` leaves out become empty slots."""
@@ -65,6 +78,29 @@ class KeyValueState(NamedTuple):
             key_positions=torch.cat([self.key_positions, positions], dim=1),
             position=self.position + taken,
         )
+
+    def take(self, key: Tensor, value: Tensor) -> Self:
+        """The state with one token more in every row; in inference mode the others are not copied."""
+        # Rows or heads of another number are for `append` to refuse: a write would spread them.
+        fitting = key.shape[:2] == self.key.shape[:2]
+        if not fitting or not torch.is_inference_mode_enabled():
+            return self.append(key, value, NO_MASK)
+        slot = self.key.shape[2]
+        # Taken out of the state, so that another continuation of it does not write into it too.
+        room: Room | None = vars(self).pop(ROOM, None)
+        if room is None or room.key.shape[2] == slot:
+            room = Room.behind(*self)
+        room.put(slot, key, value)
+        return self._within(room, slots=slot + 1, position=self.position + 1)
+
+    def __getstate__(self) -> None:
+        """Nothing beside the fields: a copy must not have the same room."""
+
+    @classmethod
+    def _within(cls, room: Room, *, slots: int, position: Tensor) -> Self:
+        state = cls(*room.first(slots), position)
+        vars(state)[ROOM] = room
+        return state
 
     def latest(self, count: int) -> Self:
         """The state with at most `count` slots: each row's latest tokens, in order."""

@@ -143,7 +143,12 @@ class ScoredMechanism(Mechanism):
         if query.shape[2] != 1:
             return super().step(state, query, key, value, bias=bias, **extras)
         # One token, as decoding has it: what `extend` would check was just made by a layer.
-        state = self._bounded(state.append(self.remember(key), value, NO_MASK))
+        remembered = self.remember(key)
+        if self.sight.radius is None:
+            state = state.take(remembered, value)
+        else:
+            state = state.append(remembered, value, NO_MASK)
+        state = self._bounded(state)
         return Step(self.read(state, query, bias=bias), state)
 
     def _bounded(self, extended: KeyValueState) -> KeyValueState:

@@ -89,7 +89,7 @@ def _require_segments(spec: RunSpec) -> None:
     if meant == "sentences" and not cut:
         raise RegardError(
             f"The model '{spec.model}' reads sentences, but texts are not cut into them. Set "
-            "task.sentences=true, or take the recipe: --recipe documents."
+            "task.sentences=true, or take the recipe: --recipe classify-documents."
         )
     if meant == "texts" and cut:
         raise RegardError(

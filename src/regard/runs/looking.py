@@ -74,7 +74,7 @@ def _tree_model(run: TrainedRun) -> RecursiveAutoencoder:
     if not isinstance(run.model, RecursiveAutoencoder):
         raise RegardError(
             f"The model '{run.spec.model}' of the run '{run.folder.path}' joins no words into trees. "
-            "Train one that does: regard train classify --recipe trees."
+            "Train one that does: regard train classify --recipe classify-trees."
         )
     return run.model
 

@@ -20,6 +20,7 @@ from regard.core.errors import RegardError
 from regard.core.sequence_model import Decode
 from regard.core.special_tokens import END, START
 from regard.data.bad_rows import BadRows
+from regard.models import MODELS
 from regard.models.sampling import sample
 from regard.runs.build import best_decoding, build_spec_model
 from regard.runs.column_names import renamed
@@ -267,7 +268,9 @@ class TrainedRun:
 
     @property
     def reads_source(self) -> bool:
-        """Whether the model has an attention over its source at all."""
+        """Whether the model has an attention over its source at all; one of single texts has no source."""
+        if MODELS[self.spec.model].reads != "pairs":
+            return False
         return bool(
             self.source_weights(torch.tensor([[END]]), torch.tensor([1]), torch.tensor([[START]]))
         )

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.core.errors import RegardError
 from regard.core.pair_batch import PairBatch
+from regard.core.text_batch import TextBatch
 from regard.costs.calibration import Calibration
 from regard.runs.build import build_spec_model, operations_of
 from regard.runs.machine_memory import free_bytes
@@ -85,7 +86,7 @@ class Trainee:
         later = self.options.average_last if self.options.averaging == "last" else 0
         return _bytes(tensors) + later * self.weight_bytes
 
-    def step(self, batch: PairBatch) -> None:
+    def step(self, batch: PairBatch | TextBatch) -> None:
         """One training step, on as many such batches as the options ask for."""
         self.stepper.step([batch] * self.options.accumulate, number=1, factor=STAND_STILL)
         self.averaging.stepped(1)
