@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,12 @@ import pytest
 from tests.made_up_study import made_up_study
 
 from regard.claims import recall_study
-from regard.claims.recall import reading_first_helps_recall, synthesizer_recalls_less
+from regard.claims.recall import (
+    better_here,
+    better_of,
+    reading_first_helps_recall,
+    synthesizer_recalls_less,
+)
 from regard.claims.recall_study import compared_pair, recall_record, small_sections, small_study
 from regard.core.claim_record import CurvePicture, Finding
 from regard.core.errors import RegardError
@@ -60,6 +66,27 @@ def test_few_seeds_speak_of_these_models_only(tmp_path: Path) -> None:
     assert finding.verdict == "holds if"
     assert finding.boundary.startswith("it is said of these 2 trainings each, not of the methods")
     assert finding.figures["of_methods"] == "these runs only"
+
+
+def test_open_over_enough_seeds_is_not_taken_for_better() -> None:
+    record = made_up_study(names=ARMS)
+    methods = compared_pair(record, ARMS[0], ARMS[2], holds_for="method")
+    models = compared_pair(record, ARMS[0], ARMS[2], holds_for="models")
+    few = replace(methods, verdict="these runs only")
+    seeming = replace(
+        models, verdict="cannot tell apart"
+    )  # PER: lower, and so its interval, is better
+    assert better_here(few, seeming, record)
+    assert not better_here(replace(methods, verdict="cannot tell apart"), seeming, record)
+    assert not better_here(few, replace(seeming, low=-1.0, high=1.0), record)
+
+
+def test_arms_that_cannot_be_told_apart_show_nothing() -> None:
+    record = made_up_study(names=ARMS)
+    open_pairs = tuple(replace(pair, verdict="cannot tell apart") for pair in record.verdicts)
+    finding = better_of(replace(record, verdicts=open_pairs), ARMS[0], ARMS[2])
+    assert finding.verdict == "fails"
+    assert "cannot tell apart" in finding.counter_example
 
 
 def test_a_pair_read_the_other_way_round() -> None:

@@ -16,7 +16,7 @@ from regard.claims.recall_study import (
     compared_pair,
     recall_record,
 )
-from regard.core.claim_record import Curve, CurvePicture, Finding
+from regard.core.claim_record import Curve, CurvePicture, Finding, Verdict
 from regard.core.study_record import PairVerdict, StudyRecord
 
 
@@ -61,10 +61,53 @@ def synthesizer_recalls_less(
 
 
 def better_of(record: StudyRecord, first: str, second: str) -> Finding:
-    """Whether the first arm is better as a method; if that is open, as these models on such questions."""
+    """Whether the first arm is better as a method; if that is open, in these trainings alone."""
     methods = compared_pair(record, first, second, holds_for="method")
     models = compared_pair(record, first, second, holds_for="models")
-    told = f"{_told(methods, record, 'over seeds')} {_told(models, record, 'of these models')}"
+    shown = (
+        f"The difference is {methods.difference:+.1f}: over seeds {_told(methods)}, of these trained "
+        f"models on such questions {_told(models)}."
+    )
+    scores = " and ".join(f"{record.arm(arm).mean or 0.0:.1f} %" for arm in (first, second))
+    verdict: Verdict = "fails"
+    if methods.verdict == "better":
+        verdict = "holds"
+    elif methods.verdict != "worse" and better_here(methods, models, record):
+        verdict = "holds if"
+    return Finding(
+        verdict=verdict,
+        because=(
+            f"'{first}' and '{second}' have {scores} of {record.items} questions right over "
+            f"{len(record.seeds)} seeds. {shown}"
+        ),
+        figures=_figures(methods, models, record),
+        picture=_scores_picture(record),
+        boundary=(
+            f"it is said of these {len(record.seeds)} trainings each, not of the methods"
+            if verdict == "holds if"
+            else ""
+        ),
+        counter_example=shown if verdict == "fails" else "",
+    )
+
+
+def better_here(methods: PairVerdict, models: PairVerdict, record: StudyRecord) -> bool:
+    """Whether these models are better; where seeds are too few to claim, it is enough that they seem so."""
+    if models.verdict == "better" or models.low is None or models.high is None:
+        return models.verdict == "better"
+    seems = models.high < 0 if record.lower_is_better else models.low > 0
+    return methods.verdict == "these runs only" and seems
+
+
+def _told(pair: PairVerdict) -> str:
+    if pair.low is None or pair.high is None:
+        return f"'{pair.verdict}'"
+    return f"'{pair.verdict}' (95 % interval {pair.low:+.1f} to {pair.high:+.1f})"
+
+
+def _figures(
+    methods: PairVerdict, models: PairVerdict, record: StudyRecord
+) -> dict[str, float | int | str | bool]:
     figures: dict[str, float | int | str | bool] = {
         "difference": methods.difference,
         "seeds": len(record.seeds),
@@ -74,34 +117,7 @@ def better_of(record: StudyRecord, first: str, second: str) -> Finding:
     }
     if methods.low is not None and methods.high is not None:
         figures |= {"low": methods.low, "high": methods.high}
-    shown = f"The difference is {methods.difference:+.1f}: {methods.verdict}."
-    picture = _scores_picture(record)
-    if methods.verdict == "better":
-        return Finding(verdict="holds", because=told, figures=figures, picture=picture)
-    if models.verdict == "better" and methods.verdict != "worse":
-        condition = (
-            f"it is said of these {len(record.seeds)} trainings each, not of the methods: {shown}"
-        )
-        return Finding(
-            verdict="holds if", because=told, figures=figures, picture=picture, boundary=condition
-        )
-    return Finding(
-        verdict="fails", because=told, figures=figures, picture=picture, counter_example=shown
-    )
-
-
-def _told(pair: PairVerdict, record: StudyRecord, of: str) -> str:
-    between = (
-        f" (95 % interval {pair.low:+.1f} to {pair.high:+.1f})"
-        if pair.low is not None and pair.high is not None
-        else ""
-    )
-    scores = ", ".join(f"{record.arm(name).mean or 0.0:.1f}" for name in (pair.first, pair.second))
-    return (
-        f"'{pair.first}' and '{pair.second}' have {scores} % of {record.items} questions right over "
-        f"{len(record.seeds)} seeds; {of} the difference is {pair.difference:+.1f}{between}: "
-        f"{pair.verdict}."
-    )
+    return figures
 
 
 def _scores_picture(record: StudyRecord) -> CurvePicture:
