@@ -17,6 +17,7 @@ from regard.core.errors import RegardError
 from regard.data import movie_reviews as module
 from regard.data.bad_rows import BadRows
 from regard.data.movie_reviews import MovieReviews
+from regard.data.windows_marks import with_windows_marks
 
 ROOT = Path(__file__).parents[2]
 TEXT = (
@@ -112,7 +113,7 @@ def test_what_it_has_in_common_with_other_sets(data_folder: Path) -> None:
     """The figures that the notices give."""
 
     def key(text: str) -> str:
-        letters = text.translate(module.MEANT).replace("<br />", " ")
+        letters = with_windows_marks(text).replace("<br />", " ")
         return "".join(filter(str.isalnum, letters.lower()))
 
     def keys(name: str) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,7 +23,7 @@ from regard.tasks import task_class
 
 LABELLED = ("parity", "even_as", "brackets", "listops", "associate")
 WRITTEN = ("copy", "reverse")
-ANSWERS = {
+ANSWERS: dict[str, Callable[[str], str]] = {
     "parity": lambda text: ("even", "odd")[text.count("1") % 2],
     "even_as": lambda text: "yes" if set(text) == {"a"} and len(text) % 2 == 0 else "no",
     "brackets": lambda text: "yes" if is_balanced(text) else "no",
