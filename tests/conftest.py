@@ -7,10 +7,12 @@ from pathlib import Path
 
 import jaxtyping
 import pytest
+from shape_checker import jaxtyped_lightly
 
 # Before any of our modules is imported: calls then check the shapes in their signatures. By now
 # pytest has imported our plug-in, so that module may import nothing of ours (test_startup.py).
 jaxtyping.install_import_hook("regard", "shape_checker.check")
+jaxtyping.jaxtyped = jaxtyped_lightly
 
 # Before torch is imported, and inherited by the commands that tests start: with several workers,
 # more threads than cores make everything slower.

@@ -17,7 +17,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("window", {"radius": 0}),
     ("taylor", {"num_terms": 2}),
     ("taylor", {"num_terms": 4}),
-    ("taylor", {"num_terms": 3, "chunk_size": 3}),
+    ("taylor", {"num_terms": 3, "chunk_size": 7}),
     # Where q·k can come near −constant, sums of high powers are smaller than their own rounding.
     ("polynomial", {"power": 3, "constant": 1000.0}),
     ("polynomial", {"power": 4, "constant": 1000.0}),

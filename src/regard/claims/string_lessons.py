@@ -80,7 +80,7 @@ def taught(lesson: Lesson) -> Pupil:
         torch.manual_seed(lesson.seed)
         sizes = task.corpus.vocabularies.sizes()
         model = build_model(lesson.model, **sizes, **dict(lesson.model_options))
-    optimizer = torch.optim.Adam(model.parameters(), lr=lesson.learning_rate)
+    optimizer = torch.optim.Adam(model.parameters(), lr=lesson.learning_rate, fused=True)
     total = sum(
         _stage(model, optimizer, task, lesson, number) for number in range(len(lesson.stages))
     )
