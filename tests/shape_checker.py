@@ -42,7 +42,8 @@ def jaxtyped_lightly(function: Any = None, *, typechecker: Any = None) -> Any:
     if "{" in text or "Self" in text:
         return jaxtyped_in_full(function, typechecker=typechecker)
     checked = _checked(function)
-    if "[Tensor," not in text:
+    # Shapes stand in quotes.
+    if not {'"', "'"} & set(text):
         return checked
 
     @functools.wraps(function)

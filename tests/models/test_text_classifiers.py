@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from random import Random
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.declared_costs import require_declared
 from torch import Tensor
 
 from regard.core.text_classifier import TextClassifier
+from regard.data.vocabulary import FIRST_TOKEN
 from regard.models import MODELS, build_model
 
 VOCABULARY, CLASSES = 31, 3
@@ -36,6 +38,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "recurrent_text, last": ("recurrent_text", {"take": "last"}),
     "recurrent_text, mean": ("recurrent_text", {"take": "mean", "cell": "tanh"}),
     "mean_words, pairs": ("mean_words", {"pair_table": 50}),
+    "mean_words, spelling": ("mean_words", {"spelling_table": 50}),
+    "structured, spelling": ("structured", {"spelling_table": 50}),
+    "hierarchical, spelling": ("hierarchical", {"spelling_table": 50}),
+    "recurrent_text, spelling": ("recurrent_text", {"spelling_table": 50}),
+    "convolutional, spelling": ("convolutional", {"spelling_table": 50, "pair_table": 50}),
 }
 SENTENCES = [[3, 2, 4], [1, 5], [9]]
 
@@ -44,7 +51,14 @@ def built(case: str) -> Any:
     name, options = CASES[case]
     torch.manual_seed(0)
     model = build_model(name, vocabulary=VOCABULARY, classes=CLASSES, **(SMALL[name] | options))
+    spell(model)
     return model.double().eval()
+
+
+def spell(model: Any) -> None:
+    """Made-up words, all different."""
+    if "spelling_table" in signature(type(model)).parameters:
+        model.words.spell([f"word{number}" for number in range(FIRST_TOKEN, VOCABULARY)])
 
 
 def batch(
@@ -144,6 +158,7 @@ def test_cost_is_what_is_counted(case: str) -> None:
         if name != "structured":
             del sizes["penalty"]
         model: Any = build_model(name, vocabulary=VOCABULARY, classes=CLASSES, **sizes)
+        spell(model)
         rows, sentences, words = random.randint(2, 5), random.randint(1, 4), random.randint(2, 9)
         inputs = batch([[words] * sentences] * rows)
         parts = segments_for(case, inputs[2])

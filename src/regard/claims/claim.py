@@ -8,16 +8,20 @@
     )
     def rows_sum_to_one(*, n: int = 32, seed: int = 0) -> Finding: ...
 
-The parameters of the function, with their defaults, are what a user can change. A statement that is known
-to be wrong stands beside the right one with `marked_wrong=True`: it must come out as "fails".
+The parameters of the function, with their defaults, are what a user can change. Whole numbers lie between
+1 and `MOST`, a seed between 0 and `MOST`, others are finite; `ranges={"n": (2, 4096)}` says otherwise.
+
+A statement that is known to be wrong stands beside the right one with `marked_wrong=True`: it must come
+out as "fails".
 """
 
 from __future__ import annotations
 
 import inspect
+import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from regard.core.claim_record import ClaimRecord, Finding, Value
@@ -29,11 +33,14 @@ from regard.core.names import unknown_name
 Proof = Literal["symbolic", "numeric", "counted", "measured"]
 
 Decide = Callable[..., Finding]
+Range = tuple[int | float, int | float]  # the least and the most
+
+MOST = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """`waits` says what is missing for a statement that cannot be run yet; it then has no finding."""
+    """A statement with the function that decides it."""
 
     name: str
     topic: str
@@ -44,7 +51,7 @@ class Claim:
     decide: Decide
     marked_wrong: bool = False
     trained: bool = False
-    waits: str = ""
+    ranges: Mapping[str, Range] = field(default_factory=dict)
 
     @property
     def defaults(self) -> dict[str, Value]:
@@ -54,7 +61,7 @@ class Claim:
 
     @property
     def code(self) -> str:
-        """The lines that decide, without the decorator and the docstring's statement."""
+        """The lines that decide, without the decorator."""
         source = inspect.getsource(self.decide)
         return source[source.index("def ") :]
 
@@ -62,7 +69,7 @@ class Claim:
         """Decide, with some parameters changed; each must have the type of its default."""
         settings = {**self.defaults, **self._checked(changes)}
         begun = time.perf_counter()
-        finding = None if self.waits else self.decide(**settings)
+        finding = self.decide(**settings)
         return ClaimRecord(
             name=self.name,
             topic=self.topic,
@@ -76,7 +83,6 @@ class Claim:
             code=self.code,
             seconds=time.perf_counter() - begun,
             finding=finding,
-            waits=self.waits,
         )
 
     def _checked(self, changes: dict[str, Any]) -> dict[str, Value]:
@@ -92,7 +98,19 @@ class Claim:
                     f"{self.defaults[name]!r}, its usual value."
                 )
             found[name] = float(value) if whole_as_float else value
+            self._require_in_range(name, found[name])
         return found
+
+    def _require_in_range(self, name: str, value: Value) -> None:
+        if isinstance(value, str | bool):
+            return
+        usual = (
+            (0 if name == "seed" else 1, MOST) if isinstance(value, int) else (-math.inf, math.inf)
+        )
+        least, most = self.ranges.get(name, usual)
+        if not math.isfinite(value) or not least <= value <= most:
+            rule = "finite" if math.isinf(most) else f"from {least:,} to {most:,}"
+            raise RegardError(f"{name}={value!r}: of the claim '{self.name}' it must be {rule}.")
 
 
 def claim(
@@ -103,7 +121,7 @@ def claim(
     proof: Proof,
     marked_wrong: bool = False,
     trained: bool = False,
-    waits: str = "",
+    ranges: Mapping[str, Range] | None = None,
 ) -> Callable[[Decide], Claim]:
     """Make the claim that a function decides; its name is the function's, its topic the file's."""
 
@@ -118,7 +136,7 @@ def claim(
             decide=decide,
             marked_wrong=marked_wrong,
             trained=trained,
-            waits=waits,
+            ranges=ranges or {},
         )
 
     return made

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from regard.claims.string_lessons import Lesson, Pupil, Settings, taught
-from regard.core.errors import RegardError
 from regard.data.bad_rows import BadRows
 from regard.data.strings.brackets import Brackets, depth_of
 from regard.data.strings.drawing import DrawnLabels
@@ -14,6 +13,8 @@ from regard.tasks.held_out import HeldOut
 DEPTH = 4  # to which brackets are nested in what is taught
 SOFTMAX, LINEAR, LSTM = "softmax Transformer", "linear Transformer (elu + 1)", "LSTM"
 PUPILS = (SOFTMAX, LINEAR, LSTM)
+LEAST_PARITY = 4  # of shorter strings there are too few to hold some out
+LEAST_BRACKETS = 2 * (DEPTH + 1)  # brackets deeper than those taught take so many places
 
 ENCODER: dict[str, Any] = {
     "model_dim": 32,
@@ -37,7 +38,6 @@ def parity_pupil(kind: str, *, longest: int, steps: int, seed: int) -> Pupil:
 
     Without positions, since the answer is a function of two numbers then, and not of every string.
     """
-    require_longest(longest, least=4, why="of shorter strings there are too few to hold some out")
     return taught(
         Lesson(
             task="parity",
@@ -52,27 +52,22 @@ def parity_pupil(kind: str, *, longest: int, steps: int, seed: int) -> Pupil:
 
 def bracket_pupil(kind: str, *, longest: int, steps: int, seed: int) -> Pupil:
     """Taught two kinds of brackets, `DEPTH` deep, to this length."""
-    deeper = 2 * (DEPTH + 1)
-    require_longest(longest, least=deeper, why=f"brackets {DEPTH + 1} deep take {deeper} places")
     return taught(
         Lesson(
             task="brackets",
-            task_options=_settings(strings=8000, kinds=2, depth=DEPTH),
-            stages=_stages(longest),
+            task_options=_settings(strings=20_000, kinds=2, depth=DEPTH),
+            stages=_stages(longest) if kind == LSTM else (longest // 2, longest),
             seed=seed,
-            **_model(kind, position="sinusoidal", hidden_dim=32, steps=steps),
+            **_model(kind, position="rotary", hidden_dim=32, steps=steps),
         )
     )
 
 
-def require_longest(longest: int, *, least: int, why: str) -> None:
-    """Refuse lessons that are too short for what is asked."""
-    if longest < least:
-        raise RegardError(f"longest={longest}: {why}. Use {least} or more.")
-
-
 def nested(length: int, depth: int, *, count: int = 400) -> HeldOut:
-    """Strings of brackets of one length in which exactly so many are open at once, balanced or not."""
+    """Strings of brackets of one length in which exactly so many are open at once.
+
+    As many are balanced as are not: a pupil that always gives the same answer is right about half.
+    """
     drawn = DrawnLabels(
         rule=Brackets(kinds=2, depth=depth),
         shortest=length,
@@ -80,9 +75,12 @@ def nested(length: int, depth: int, *, count: int = 400) -> HeldOut:
         count=NESTED_TRIED * count,
         seed=1,
     )
-    rows = (row for row in drawn.rows(bad=BadRows()) if depth_of(row.text) == depth)
-    some = [(row.text, row.label) for row, _ in zip(rows, range(count), strict=False)]
-    return HeldOut.of(some, group=False)
+    kept: dict[str, list[tuple[str, str]]] = {"yes": [], "no": []}
+    for row in drawn.rows(bad=BadRows()):
+        if depth_of(row.text) == depth:
+            kept[row.label].append((row.text, row.label))
+    of_each = min(count // 2, *(len(rows) for rows in kept.values()))
+    return HeldOut.of([*kept["yes"][:of_each], *kept["no"][:of_each]], group=False)
 
 
 def _stages(longest: int) -> tuple[int, ...]:

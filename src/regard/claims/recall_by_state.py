@@ -7,12 +7,13 @@ mechanism.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from regard.core.errors import RegardError
 from regard.mechanisms import build_mechanism
 
 SHARPNESS = (0.5, 2.0, 8.0, 32.0, 128.0)  # of q·k for a key asked for by itself
@@ -64,15 +65,10 @@ def recalled_share(
     return float(shares.mean(dim=0).max())
 
 
-def most_pairs(numbers: Sequence[int], shares: Sequence[float], *, least: float) -> int:
-    """The greatest number of pairs up to which the share never falls below `least`; 0 for none.
-
-    >>> most_pairs([2, 4, 8], [1.0, 1.0, 0.5], least=0.99)
-    4
-    """
-    kept = 0
-    for number, share in zip(numbers, shares, strict=True):
-        if share < least:
-            break
-        kept = number
-    return kept
+def require_room(full: Mapping[str, int], *, most: int) -> None:
+    """Refuse to stop before the state of every kernel is full."""
+    label, pairs = max(full.items(), key=lambda entry: entry[1])
+    if pairs > most:
+        raise RegardError(
+            f"most={most}: {label} is asked for {pairs} pairs. Use most={pairs}, or a smaller width."
+        )

@@ -14,11 +14,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
+from regard.core.errors import RegardError
 from regard.core.text_classifier import Classified
 from regard.layers.convolution import Convolution
 from regard.layers.dropout import Dropout
 from regard.layers.layer_cost import SequenceShape, cost_of
 from regard.layers.size_rules import require_positive
+from regard.models.option_rules import require_shares, require_sizes
 from regard.models.padded_rows import padding_mask
 from regard.models.recurrent_text import largest_cost, largest_features
 from regard.models.word_vectors import WordVectors
@@ -38,24 +40,30 @@ class ConvolutionalText(nn.Module):
         vocabulary: int,
         classes: int,
         model_dim: int = 128,
-        widths: Sequence[int] = (3, 5, 7),
+        # Any object, so that the error about one that is no list of widths can say what it must be.
+        widths: object = (3, 5, 7),
         filters: int = 64,
         pair_table: int = 0,
+        spelling_table: int = 0,
         dropout: float = 0.5,
         input_dropout: float | None = None,
         word_dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        require_positive("ConvolutionalText", classes=classes, filters=filters, widths=len(widths))
+        require_positive("ConvolutionalText", classes=classes)
+        require_sizes(filters=filters)
+        require_shares(dropout=dropout, input_dropout=input_dropout)
         self.words = WordVectors(
             vocabulary=vocabulary,
             model_dim=model_dim,
             pair_table=pair_table,
+            spelling_table=spelling_table,
             dropout=dropout if input_dropout is None else input_dropout,
             word_dropout=word_dropout,
         )
         self.windows = nn.ModuleList(
-            Convolution(model_dim=model_dim, output_dim=filters, width=width) for width in widths
+            Convolution(model_dim=model_dim, output_dim=filters, width=width)
+            for width in _odd_widths(widths)
         )
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(filters * len(self.windows), classes)
@@ -77,7 +85,7 @@ class ConvolutionalText(nn.Module):
         """The scores of each text; sentences are of no account."""
         del segments
         mask = padding_mask(tokens, lengths)
-        words = self.words(tokens)
+        words = self.words(tokens, lengths)
         best = [largest_features(window(words, mask), lengths) for window in self.windows]
         logits = self.output(self.dropout(torch.cat(best, dim=-1).relu()))
         return Classified(logits, logits.new_zeros(len(logits)))
@@ -104,3 +112,14 @@ class ConvolutionalText(nn.Module):
             if isinstance(window, Convolution):
                 total += window.cost(shape) + largest_cost(shape, window.linear.out_channels)
         return replace(total, step_products=0, state=0)
+
+
+def _odd_widths(widths: object) -> list[int]:
+    """The widths as they were given, if they are some and each can be centred on a word."""
+    if isinstance(widths, Sequence) and not isinstance(widths, str) and widths:
+        if all(type(width) is int and width >= 3 and width % 2 for width in widths):
+            return list(widths)
+    raise RegardError(
+        f"model.widths={widths!r}: it must be a list of one or more odd whole numbers, each 3 or more, "
+        "such as [3,5,7]."
+    )

@@ -28,7 +28,8 @@ from regard.layers.dropout import Dropout
 from regard.layers.layer_cost import SequenceShape, cost_of
 from regard.layers.pooling import Pooled
 from regard.layers.sentence_pooling import PooledSentences, SentencePooling
-from regard.layers.size_rules import require_dropout, require_positive
+from regard.layers.size_rules import require_positive
+from regard.models.option_rules import require_shares, require_sizes
 from regard.models.padded_rows import require_lengths
 from regard.models.sentence_layout import SentenceLayout
 from regard.models.sentences_in_turn import pooled_in_turn
@@ -54,6 +55,7 @@ class HierarchicalClassifier(nn.Module):
     context          what a sentence knows of the others: none, before or both
     gated            whether a gate weighs it against the word, instead of adding it
     pair_table       rows of a table of vectors for pairs of neighbouring words; 0 for none
+    spelling_table   the same for how words begin and end
     dropout          of features of sentences and the document; `input_dropout` of those of words, as much
                      unless given; `word_dropout` of whole words
     """
@@ -72,13 +74,15 @@ class HierarchicalClassifier(nn.Module):
         context: str = "none",
         gated: bool = False,
         pair_table: int = 0,
+        spelling_table: int = 0,
         dropout: float = 0.5,
         input_dropout: float | None = None,
         word_dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        require_positive("HierarchicalClassifier", classes=classes, hidden_dim=hidden_dim)
-        require_dropout("HierarchicalClassifier", dropout)
+        require_positive("HierarchicalClassifier", classes=classes)
+        require_sizes(hidden_dim=hidden_dim, attention_dim=attention_dim)
+        require_shares(dropout=dropout, input_dropout=input_dropout)
         if context not in DIRECTIONS:
             raise RegardError(
                 f"model.context={context!r}: it must be one of {', '.join(DIRECTIONS)}."
@@ -92,6 +96,7 @@ class HierarchicalClassifier(nn.Module):
             vocabulary=vocabulary,
             model_dim=model_dim,
             pair_table=pair_table,
+            spelling_table=spelling_table,
             dropout=dropout if input_dropout is None else input_dropout,
             word_dropout=word_dropout,
         )
@@ -131,8 +136,7 @@ class HierarchicalClassifier(nn.Module):
         segments: Int[Tensor, "batch length"] | None = None,
     ) -> Classified:
         """The scores of each document; without segments it is one sentence."""
-        layout = self._layout(tokens, lengths, segments)
-        sentences = self._sentences(tokens, layout)
+        layout, sentences = self._sentences(tokens, lengths, segments)
         document = self._documents(sentences.context, layout)
         logits = self.output(self.dropout(document.context[:, 0]))
         return Classified(logits, logits.new_zeros(len(logits)))
@@ -144,8 +148,7 @@ class HierarchicalClassifier(nn.Module):
         segments: Int[Tensor, "batch length"] | None = None,
     ) -> TextReading:
         """The weights of words within their sentences, and of sentences within their documents."""
-        layout = self._layout(tokens, lengths, segments)
-        sentences = self._sentences(tokens, layout)
+        layout, sentences = self._sentences(tokens, lengths, segments)
         document = self._documents(sentences.context, layout)
         words = sentences.weights.new_zeros(layout.real.shape)
         words[layout.real] = sentences.weights
@@ -160,7 +163,7 @@ class HierarchicalClassifier(nn.Module):
         segments: Int[Tensor, "batch length"] | None = None,
     ) -> Float[Tensor, "sentences width"]:
         """One vector a sentence, as the words' pooling gives it, documents one after the other."""
-        return self._sentences(tokens, self._layout(tokens, lengths, segments)).context
+        return self._sentences(tokens, lengths, segments)[1].context
 
     def cost(
         self, *, batch_size: int, length: int, places: int | None = None, sentences: int = 1
@@ -169,7 +172,8 @@ class HierarchicalClassifier(nn.Module):
         del places
         words = SequenceShape(batch_size=batch_size * sentences, length=-(-length // sentences))
         document = SequenceShape(batch_size=batch_size, length=sentences)
-        total = self.words.cost(rows=words.rows, texts=batch_size) + self.word_reader.cost(words)
+        total = self.words.cost(rows=words.rows, texts=batch_size, sentences=True)
+        total += self.word_reader.cost(words)
         for pooling in self.word_pooling:
             if isinstance(pooling, SentencePooling):
                 total += pooling.cost(words)
@@ -184,15 +188,18 @@ class HierarchicalClassifier(nn.Module):
         total += cost_of(self.output, rows=batch_size)
         return replace(total, step_products=0, state=0)
 
-    def _layout(self, tokens: Tensor, lengths: Tensor, segments: Tensor | None) -> SentenceLayout:
+    def _sentences(
+        self, tokens: Tensor, lengths: Tensor, segments: Tensor | None
+    ) -> tuple[SentenceLayout, PooledSentences]:
+        """Where the sentences stand, their vectors and the weights of all words."""
         require_lengths(tokens, lengths)
-        return SentenceLayout.of(
-            lengths, torch.zeros_like(tokens) if segments is None else segments
-        )
+        segments = torch.zeros_like(tokens) if segments is None else segments
+        layout = SentenceLayout.of(lengths, segments)
+        vectors = self.words(tokens, lengths, segments)[layout.real]
+        return layout, self._pooled(self.dropout(self._read_words(vectors, layout)), layout)
 
-    def _sentences(self, tokens: Tensor, layout: SentenceLayout) -> PooledSentences:
-        """Vectors of all sentences and weights of all words; of two directions, the mean weights."""
-        words = self.dropout(self._read_words(self.words(tokens)[layout.real], layout))
+    def _pooled(self, words: Tensor, layout: SentenceLayout) -> PooledSentences:
+        """Sentences of the words that were read; of two directions, the mean weights."""
         if not self.directions:
             pooling = self.word_pooling[0]
             pooled: PooledSentences = pooling(words, layout.sentence, count=len(layout.lengths))

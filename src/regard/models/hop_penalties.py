@@ -1,9 +1,10 @@
 """What a classifier with several hops adds to its loss so that they look at different places.
 
-    frobenius   weight · ‖A Aᵀ − I‖²_F
-    kl          − weight · Σᵢⱼ KL(aᵢ ‖ aⱼ), cut off at a bound, since nothing else ends it
+    frobenius   weight · ‖A Aᵀ − I‖²_F, a sum over all pairs of hops, each with itself too
+    kl          − weight · mean over i ≠ j of KL(aᵢ ‖ aⱼ), at most 5, since nothing else ends it
 
-The penalties themselves are in `layers/penalties.py`.
+The first grows with the number of hops and the second does not: a weight of the one says nothing about a
+weight of the other. The sums themselves are in `layers/penalties.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from regard.layers.penalties import frobenius_penalty, pairwise_kl_penalty
 
-# A pair of hops that differ by this much, in nats, is told apart enough.
+# Hops that differ by this much on average, in nats, are told apart enough.
 ENOUGH = 5.0
 
 Weights = Float[Tensor, "batch hops length"]

@@ -17,6 +17,7 @@ from regard.core.text_classifier import Classified
 from regard.layers.dropout import Dropout
 from regard.layers.layer_cost import cost_of
 from regard.layers.size_rules import require_positive
+from regard.models.option_rules import require_shares
 from regard.models.padded_rows import require_lengths
 from regard.models.word_vectors import WordVectors
 
@@ -34,16 +35,19 @@ class MeanWords(nn.Module):
         classes: int,
         model_dim: int = 128,
         pair_table: int = 0,
+        spelling_table: int = 0,
         dropout: float = 0.5,
         input_dropout: float | None = None,
         word_dropout: float = 0.1,
     ) -> None:
         super().__init__()
         require_positive("MeanWords", classes=classes)
+        require_shares(dropout=dropout, input_dropout=input_dropout)
         self.words = WordVectors(
             vocabulary=vocabulary,
             model_dim=model_dim,
             pair_table=pair_table,
+            spelling_table=spelling_table,
             dropout=dropout if input_dropout is None else input_dropout,
             word_dropout=word_dropout,
         )
@@ -68,7 +72,7 @@ class MeanWords(nn.Module):
         del segments
         require_lengths(tokens, lengths)
         real = torch.arange(tokens.shape[1], device=tokens.device)[None] < lengths[:, None]
-        total = (self.words(tokens) * real[:, :, None]).sum(dim=1)
+        total = (self.words(tokens, lengths) * real[:, :, None]).sum(dim=1)
         logits = self.output(self.dropout(total / lengths[:, None]))
         return Classified(logits, logits.new_zeros(len(logits)))
 

@@ -24,6 +24,7 @@ from regard.layers.both_ways import BothWays
 from regard.layers.dropout import Dropout
 from regard.layers.layer_cost import SequenceShape, cost_of
 from regard.layers.size_rules import require_positive
+from regard.models.option_rules import require_shares, require_sizes
 from regard.models.padded_rows import require_lengths
 from regard.models.word_vectors import WordVectors
 
@@ -98,17 +99,21 @@ class RecurrentText(nn.Module):
         cell: str = "lstm",
         take: str = "max",
         pair_table: int = 0,
+        spelling_table: int = 0,
         dropout: float = 0.5,
         input_dropout: float | None = None,
         word_dropout: float = 0.1,
     ) -> None:
         super().__init__()
         require_positive("RecurrentText", classes=classes)
+        require_sizes(hidden_dim=hidden_dim)
+        require_shares(dropout=dropout, input_dropout=input_dropout)
         self.take = look_up("take", take, TAKEN)
         self.words = WordVectors(
             vocabulary=vocabulary,
             model_dim=model_dim,
             pair_table=pair_table,
+            spelling_table=spelling_table,
             dropout=dropout if input_dropout is None else input_dropout,
             word_dropout=word_dropout,
         )
@@ -133,7 +138,8 @@ class RecurrentText(nn.Module):
         """The scores of each text; sentences are of no account."""
         del segments
         require_lengths(tokens, lengths)
-        features = self.take.features(self.recurrent(self.words(tokens), lengths), lengths)
+        read = self.recurrent(self.words(tokens, lengths), lengths)
+        features = self.take.features(read, lengths)
         logits = self.output(self.dropout(features))
         return Classified(logits, logits.new_zeros(len(logits)))
 

@@ -20,13 +20,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.core.errors import RegardError
 from regard.core.names import look_up
 from regard.core.text_classifier import Classified, TextReading
 from regard.layers.dropout import Dropout
 from regard.layers.size_rules import require_dropout, require_positive
 from regard.models.greedy_trees import greedy_trees
 from regard.models.node_classes import CLASSIFIED_AT
+from regard.models.option_rules import require_weights
 from regard.models.padded_rows import require_lengths
 from regard.models.pair_autoencoder import PairAutoencoder, unit
 from regard.models.token_embedding import TokenEmbedding
@@ -50,7 +50,8 @@ class RecursiveAutoencoder(nn.Module):
                             and phrase is held to the class of its text (`node_classes.py`)
     normalise               whether the vectors of words and phrases have length 1
     weighted_by_words       whether reconstructing a child counts by the words below it
-    reconstruction_weight   times which the mean reconstruction error of a text is added to its loss
+    reconstruction_weight   times which the mean reconstruction error of a text is added to its loss; with 0
+                            classes alone are learned
     dropout                 of the features that classes are told from; trees are chosen without it
     """
 
@@ -71,11 +72,7 @@ class RecursiveAutoencoder(nn.Module):
             "RecursiveAutoencoder", vocabulary=vocabulary, classes=classes, model_dim=model_dim
         )
         require_dropout("RecursiveAutoencoder", dropout)
-        if isinstance(reconstruction_weight, bool) or not reconstruction_weight >= 0:
-            raise RegardError(
-                f"RecursiveAutoencoder has reconstruction_weight={reconstruction_weight!r}; it must be "
-                "a number, 0 (classes alone are learned) or more."
-            )
+        require_weights(reconstruction_weight=reconstruction_weight)
         self.reconstruction_weight = reconstruction_weight
         self.classify_at = classify_at
         self._classified = look_up("choice of classify_at", classify_at, CLASSIFIED_AT)

@@ -30,7 +30,6 @@ class SentenceLayout(NamedTuple):
 
     real: Bool[Tensor, "batch length"]
     sentence: Int[Tensor, " words"]
-    within: Int[Tensor, " words"]
     lengths: Int[Tensor, " sentences"]
     row: Int[Tensor, " sentences"]
     number: Int[Tensor, " sentences"]
@@ -65,7 +64,6 @@ class SentenceLayout(NamedTuple):
         return cls(
             real=real,
             sentence=sentence,
-            within=torch.arange(len(sentence), device=row.device) - first[sentence],
             lengths=torch.bincount(sentence, minlength=len(row)),
             row=row,
             number=counted - document_start,

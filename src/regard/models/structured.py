@@ -14,16 +14,21 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.core.errors import RegardError
 from regard.core.names import look_up
 from regard.core.text_classifier import Classified, TextReading
 from regard.layers.both_ways import BothWays
 from regard.layers.dropout import Dropout
 from regard.layers.layer_cost import SequenceShape, cost_of
 from regard.layers.pooling import Pooled
-from regard.layers.size_rules import require_dropout, require_positive
+from regard.layers.size_rules import require_positive
 from regard.layers.structured_pooling import StructuredPooling
 from regard.models.hop_penalties import PENALTIES
+from regard.models.option_rules import (
+    require_shares,
+    require_sizes,
+    require_sizes_or_none,
+    require_weights,
+)
 from regard.models.padded_rows import padding_mask
 from regard.models.word_vectors import WordVectors
 
@@ -38,6 +43,7 @@ class StructuredClassifier(nn.Module):
     penalty          none, frobenius or kl, times `penalty_weight` in the loss of each text
     feed_forward_dim of a layer between the hops and the classes; 0 for none
     pair_table       rows of a table of vectors for pairs of neighbouring words; 0 for none
+    spelling_table   the same for how words begin and end
     dropout          of features of what is read and classified; `input_dropout` of those of words, as much
                      unless given; `word_dropout` of whole words
     """
@@ -56,27 +62,25 @@ class StructuredClassifier(nn.Module):
         penalty_weight: float = 0.1,
         feed_forward_dim: int = 0,
         pair_table: int = 0,
+        spelling_table: int = 0,
         dropout: float = 0.5,
         input_dropout: float | None = None,
         word_dropout: float = 0.1,
     ) -> None:
         super().__init__()
         require_positive("StructuredClassifier", classes=classes)
-        require_dropout("StructuredClassifier", dropout)
-        for name, size in (("hidden_dim", hidden_dim), ("feed_forward_dim", feed_forward_dim)):
-            if size < 0:
-                raise RegardError(f"model.{name}={size}: it must be 0, for none, or more.")
-        if penalty_weight < 0:
-            raise RegardError(
-                f"model.penalty_weight={penalty_weight}: it must be 0 or more; a negative one would make "
-                "the hops alike."
-            )
+        require_sizes(attention_dim=attention_dim, hops=hops)
+        require_sizes_or_none(hidden_dim=hidden_dim, feed_forward_dim=feed_forward_dim)
+        require_shares(dropout=dropout, input_dropout=input_dropout)
+        # A negative one would make the hops alike.
+        require_weights(penalty_weight=penalty_weight)
         self.penalty = look_up("penalty", penalty, PENALTIES)
         self.penalty_weight = penalty_weight
         self.words = WordVectors(
             vocabulary=vocabulary,
             model_dim=model_dim,
             pair_table=pair_table,
+            spelling_table=spelling_table,
             dropout=dropout if input_dropout is None else input_dropout,
             word_dropout=word_dropout,
         )
@@ -138,7 +142,7 @@ class StructuredClassifier(nn.Module):
 
     def _pooled(self, tokens: Tensor, lengths: Tensor) -> Pooled:
         mask = padding_mask(tokens, lengths)
-        x = self.words(tokens)
+        x = self.words(tokens, lengths)
         if self.recurrent is not None:
             x = self.dropout(self.recurrent(x, lengths))
         pooled: Pooled = self.pooling(x, mask)

@@ -15,6 +15,7 @@ from regard.core.errors import RegardError
 from regard.core.sequence_model import Decode
 from regard.models import MODELS, build_model, model_class
 from regard.models.decoding import decode
+from regard.models.word_vectors import WordVectors
 from regard.runs.spec import RunSpec
 from regard.tasks import task_class
 from regard.tasks.run_task import RunTask, Vocabularies
@@ -57,11 +58,20 @@ def build_spec_model(spec: RunSpec, vocabularies: Vocabularies) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
         try:
-            return build_model(spec.model, **sizes, **spec.model_options)
+            model = build_model(spec.model, **sizes, **spec.model_options)
         except (MemoryError, RuntimeError) as error:  # torch's own allocator raises the latter
             raise RegardError(
                 f"The model '{spec.model}' of these sizes cannot be built: {error}. Choose smaller ones."
             ) from error
+    _spell(model, vocabularies)
+    return model
+
+
+def _spell(model: nn.Module, vocabularies: Any) -> None:
+    """Tell the words of the vocabulary to the part of a model that reads spellings."""
+    for part in model.modules():
+        if isinstance(part, WordVectors):
+            part.spell(vocabularies.text.tokens)
 
 
 def _require_one_vocabulary(spec: RunSpec, vocabularies: Any) -> None:
