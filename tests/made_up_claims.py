@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regard.claims.claim import claim
 from regard.core.claim_record import Curve, CurvePicture, Finding, MatrixPicture
-from regard.core.errors import RegardError
+from regard.core.errors import LackingError
 
 TOPIC = "made up claims"
 LINES = CurvePicture(
@@ -76,7 +76,7 @@ def squares_are_large() -> Finding:
 )
 def squares_are_learned() -> Finding:
     """One that would train, and lacks its data."""
-    raise RegardError("There are no squares in this folder. Fetch them.")
+    raise LackingError("There are no squares in this folder. Fetch them.")
 
 
 CLAIMS = (squares_are_even, squares_are_odd, squares_are_large, squares_are_learned)

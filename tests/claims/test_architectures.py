@@ -31,7 +31,9 @@ def test_a_formula_that_forgets_the_norms_is_found_out(monkeypatch: pytest.Monke
         return whole(sizes) - 10 * sizes.layers * sizes.width
 
     monkeypatch.setattr(topic, "by_formula", without_norms)
-    assert found(topic.transformer_parameters_follow).verdict == "fails"
+    finding = found(topic.transformer_parameters_follow)
+    assert finding.verdict == "fails"
+    assert "exactly what 0 of 3 models built have" in finding.because
 
 
 def test_one_block_by_hand() -> None:
@@ -74,6 +76,8 @@ def test_training_takes_days_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert finding.verdict == "fails"
     assert finding.figures["days"] == pytest.approx(0.87)
     assert "0.9 days, 1.5 GB of 8 GB" in finding.counter_example
+    assert "with 4 pairs of 15 tokens" in finding.because
+    assert "what the optimiser takes, once a batch, is left out" in finding.because
 
 
 @pytest.mark.parametrize(("patience", "machine"), [(0.5, 8e9), (60.0, 1e9)])
@@ -93,8 +97,8 @@ def test_a_step_is_really_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = 4 * topic.by_formula(topic.BASE)
     assert step.bytes > PROCESS_BYTES + 4 * weights
     assert step.operations_a_second > 0
-    with pytest.raises(RegardError, match="length=0: a sentence has 1 token or more"):
-        topic.one_step(rows=2, length=0)
+    with pytest.raises(RegardError, match=r"length=0: .* it must be from 1 to 128"):
+        topic.base_transformer_is_untrainable_here.run(length=0)
 
 
 def test_dropping_the_pooling_changes_nothing() -> None:
@@ -114,7 +118,10 @@ def test_the_seeds_figures_are_those_of_missing_padding() -> None:
     finding = found(topic.the_missing_padding_lowers_parameters)
     assert finding.verdict == "holds"
     assert list(finding.figures.values()) == [224_892, 168_572, 224_892]
-    assert found(topic.the_missing_padding_lowers_parameters, with_pooling=1).verdict == "fails"
+    assert "are those of" in finding.because
+    other = found(topic.the_missing_padding_lowers_parameters, with_pooling=1)
+    assert other.verdict == "fails"
+    assert "The seed's 1 and 224,892 are not those of" in other.because
 
 
 def test_the_image_network_by_hand() -> None:
@@ -124,7 +131,9 @@ def test_the_image_network_by_hand() -> None:
 
 
 def test_tiny_images_are_refused() -> None:
-    with pytest.raises(
-        RegardError, match="side=9: two convolutions and halvings need images of 10"
-    ):
-        topic.image_network(pooled=True, padding=0, side=9)
+    with pytest.raises(RegardError, match=r"side=9: .* it must be from 10 to 128"):
+        topic.dropping_the_pooling_raises_parameters.run(side=9)
+
+
+def test_other_counts_may_be_said_of_bert() -> None:
+    assert found(topic.bert_base_parameters_follow, said=109_482_241).verdict == "fails"

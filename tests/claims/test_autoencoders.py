@@ -52,9 +52,19 @@ def test_wrong_formulas_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic, "shrunk", lambda s, penalty: np.maximum(0, 1 - penalty / s))
     assert found(topic.singular_values_are_shrunk).verdict == "fails"
     monkeypatch.setattr(topic, "rank_at", lambda components, **_: components)
-    assert found(topic.encoder_has_full_rank).verdict == "fails"
+    unshrunk = found(topic.encoder_has_full_rank)
+    assert unshrunk.verdict == "fails"
+    assert unshrunk.because.startswith("At 3 of 11 penalties")  # 0, 0.25 and 0.5 are below s₅
     monkeypatch.setattr(topic, "said_count", lambda **_: 7)
     assert found(topic.recursive_autoencoder_has_so_many_parameters).verdict == "fails"
+
+
+@pytest.mark.parametrize("seed", [7, 21])
+def test_a_penalty_on_an_eigenvalue_is_left_out(seed: int) -> None:
+    """Of seed 7, s₅ is 0.500 and so was one of the penalties: the descent had not dropped it yet."""
+    finding = found(topic.encoder_has_full_rank, seed=seed)
+    assert finding.verdict == "holds if"
+    assert topic.clear_of(np.array([0.5]), [0.49, 0.5, 0.51, 0.6]) == [0.6]
 
 
 def test_the_descent_agrees_with_the_closed_form() -> None:

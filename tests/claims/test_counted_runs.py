@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from torch import nn
 
-from regard.claims.counted_runs import counter_of, layer_run, mechanism_run, operations
+from regard.claims.counted_runs import counter_of, layer_run, mechanism_run
 
 
 def test_a_linear_layer_of_three_tokens() -> None:
     """3 · 2 · 4 · 5 products and 3 · 5 additions of the bias."""
     counter = counter_of(layer_run(nn.Linear(4, 5), n=3, d=4))
     assert counter.products == 120
-    assert operations(counter) == 135
+    assert counter.operations == 135
 
 
 def test_dot_attention_alone() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import spearmanr
 
 from regard.claims import decoders as topic
@@ -36,7 +37,7 @@ def test_every_wiring_has_its_order(claim: Claim, wiring: str, verdict: str) -> 
 
 
 def test_a_step_alone_shows_no_order() -> None:
-    with pytest.raises(RegardError, match="steps=1: the order shows from two steps on"):
+    with pytest.raises(RegardError, match=r"steps=1: .* it must be from 2 to 32"):
         found(BEFORE, steps=1)
 
 
@@ -64,7 +65,7 @@ def test_dot_costs_least() -> None:
 
 
 def test_another_order_of_costs_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    costs = {"dot": [3], "general": [2], "additive": [4]}
+    costs = {"dot": [3] * 5, "general": [2] * 5, "additive": [4] * 5}
     monkeypatch.setattr(topic, "score_operations", lambda score, *_sizes, **_words: costs[score])
     assert found(topic.dot_costs_least).verdict == "fails"
 
@@ -92,6 +93,29 @@ def test_tanh() -> None:
     assert topic.range_finding(-1.0, 1.0, low=-0.5, high=0.5).verdict == "fails"
 
 
+def test_the_logistic_half_is_decided_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = torch.sigmoid
+    for broken in (lambda x: right(2 * x), lambda x: right(x) + 1e-3):
+        monkeypatch.setattr(torch, "sigmoid", broken)
+        finding = found(topic.tanh_maps_to_minus_one_one)
+        assert finding.verdict == "fails"
+        assert "1/(1 + e⁻ˣ) differs from" in finding.counter_example
+
+
+def test_decoders_that_all_tie_have_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    alike = tuple(
+        TrainedDecoder(
+            arm="dot",
+            seed=seed,
+            phone_error_rate=1.0,
+            similarities=dict.fromkeys(SIMILARITIES, 0.5),
+        )
+        for seed in range(3)
+    )
+    monkeypatch.setattr(topic, "trained_decoders", lambda **_: alike)
+    assert found(topic.similarities_rank_decoders_alike).verdict == "fails"
+
+
 def made_up(rates: dict[str, float], *, seeds: int = 5) -> tuple[TrainedDecoder, ...]:
     """Rates that vary a little with the seed, arms not quite alike; similarities fall with them."""
     return tuple(
@@ -116,7 +140,8 @@ def made_up(rates: dict[str, float], *, seeds: int = 5) -> tuple[TrainedDecoder,
         ((60.0, 50.0, 40.0, 48.0, 45.0), "holds", "fails"),
         ((48.5, 50.0, 40.0, 48.5, 60.0), "holds if", "fails"),
         ((20.0, 50.0, 40.0, 48.0, 45.0), "fails", "fails"),
-        ((60.0, 50.0, 50.0, 50.0, 50.0), "holds", "holds if"),
+        ((60.0, 50.0, 50.0, 50.0, 50.0), "holds", "fails"),
+        ((60.0, 50.0, 50.0, 40.0, 40.0), "holds", "holds if"),
     ],
 )
 def test_verdicts_follow_the_study(
@@ -134,9 +159,10 @@ def test_verdicts_follow_the_study(
 def test_with_few_seeds_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     arms = dict(zip(ARMS, (60.0, 50.0, 40.0, 30.0, 20.0), strict=True))
     monkeypatch.setattr(topic, "trained_decoders", lambda **_: made_up(arms, seeds=3))
-    finding = found(topic.location_scores_are_best, seeds=3)
-    assert finding.verdict == "holds if"
-    assert "more than 3 seeds" in finding.boundary
+    for claim in (topic.location_scores_are_best, topic.attention_beats_the_lstm_decoder):
+        finding = found(claim, seeds=3)
+        assert finding.verdict == "fails"
+        assert finding.counter_example.startswith("It is not shown: ")
 
 
 def test_the_correlation_of_ranks_is_scipys() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sympy  # type: ignore[import-untyped]
 
-from regard.claims import claims_of, kernels
+from regard.claims import claims_of, kernels, taylor_distance
 from regard.claims.kernel_algebra import at_ones, dot, taylor_features, vectors
 from regard.claims.kernel_counts import (
     MemoryShape,
@@ -20,6 +20,7 @@ from regard.claims.kernel_counts import (
 )
 from regard.claims.taylor_distance import adversarial_scores, first_negative, worst_error
 from regard.core.claim_record import Finding
+from regard.core.errors import RegardError
 
 VERDICTS = {
     "taylor-terms-are-a-dot-product": "holds",
@@ -163,6 +164,27 @@ def test_the_clock_decides_by_where_times_cross(
         assert finding.figures["ratio"] == pytest.approx(times_d_squared, rel=0.05)
 
 
+def test_rounds_that_disagree_do_not_refute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of three rounds were slow: they saw no crossing."""
+
+    def seconds(*, lengths: list[int], **_: Any) -> dict[str, list[list[float]]]:
+        slow = [[64.0 * n, 1e6 * n, 1e6 * n] for n in lengths]
+        return {"dot": [[float(n * n)] * 3 for n in lengths], "polynomial": slow}
+
+    monkeypatch.setattr(kernels, "seconds_by_length", seconds)
+    finding = found(kernels.kernel_overtakes_softmax_on_the_clock, width=8, rounds=3)
+    assert finding.verdict == "holds if"
+    assert finding.figures["crossed"] == 1
+    assert "in 2 rounds not up to N = 512" in finding.boundary
+
+
+def test_times_are_those_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others take of the machine does not count: a clock that stands still gives no time."""
+    monkeypatch.setattr("regard.claims.interleaved.time.process_time", lambda: 3.0)
+    seconds = seconds_by_length(width=2, heads=1, lengths=[4], rounds=2)
+    assert seconds == {"dot": [[0.0, 0.0]], "polynomial": [[0.0, 0.0]]}
+
+
 def test_both_are_really_timed() -> None:
     seconds = seconds_by_length(width=2, heads=1, lengths=[4, 8], rounds=2)
     assert {name: np.shape(times) for name, times in seconds.items()} == {
@@ -193,3 +215,54 @@ def test_memory_of_a_tensor_of_pairs_and_values_would_be_seen(
     monkeypatch.setattr(kernels, "memory_shares", shares)
     assert found(kernels.softmax_memory_is_quadratic_in_length).verdict == "fails"
     assert found(kernels.softmax_memory_is_quadratic_times_width).verdict == "holds"
+
+
+@pytest.mark.parametrize(("error", "verdict"), [(3.0, "fails"), (1.0, "holds")])
+def test_a_reach_without_a_bound_or_of_nothing(
+    error: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if weights were off by so much whatever the scores; 1.5 is allowed."""
+    monkeypatch.setattr(taylor_distance, "worst_error", lambda **_: error)
+    assert found(kernels.taylor_attention_is_near_softmax, error=1.5).verdict == verdict
+
+
+def test_what_the_reach_was_searched_among_is_said() -> None:
+    finding = found(kernels.taylor_attention_is_near_softmax)
+    assert "one of 17 places" in finding.because
+    assert "of the scores tried" in finding.boundary
+
+
+def test_series_of_many_terms_turn_once() -> None:
+    """Between them lie 0.2785 for every term more, by the zeros of large K."""
+    fewer, more = first_negative(46), first_negative(48)
+    assert fewer is not None
+    assert more is not None
+    assert fewer - more == pytest.approx(2 * 0.2785, abs=0.01)
+    assert first_negative(47) is None
+    assert found(kernels.taylor_weights_are_not_negative, most_terms=48).figures["turning"] == 24
+
+
+def test_series_that_cannot_be_told_are_refused() -> None:
+    with pytest.raises(RegardError, match=r"most_terms=80: .* from 1 to 48"):
+        kernels.taylor_weights_are_not_negative.run(most_terms=80)
+    with pytest.raises(RegardError, match="least_terms=9 is above most_terms=8"):
+        kernels.taylor_weights_are_not_negative.run(least_terms=9)
+
+
+def test_the_reasons_follow_the_verdict() -> None:
+    right = found(kernels.squared_kernel_without_the_root, linear_factor=2)
+    assert "is 0: the middle term is 2 q·k, and so it should be" in right.because
+    assert "should be 2 q·k" in found(kernels.squared_kernel_without_the_root).because
+
+
+def test_counts_that_do_not_cross_are_no_figures() -> None:
+    finding = found(kernels.kernel_overtakes_softmax_in_operations, power=3, widest=8)
+    assert finding.figures == {}
+    assert "none up to 32 (D = 4)" in finding.counter_example
+    assert "about D³/6 features" in finding.because
+
+
+def test_about_means_within_the_factor_and_no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "counted_crossing_of", lambda *, width, **_: int(0.47 * width**2))
+    assert found(kernels.kernel_overtakes_softmax_in_operations, near=2.0).verdict == "fails"
+    assert found(kernels.kernel_overtakes_softmax_in_operations, near=2.5).verdict == "holds"

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
 from regard.claims import layer_costs as topic
 from regard.claims.claim import Claim
 from regard.claims.interleaved import MedianInterval
+from regard.claims.layer_counts import Count, boundary, layers_until_all_meet, window_reach
+from regard.claims.recurrent_path import steps_until_read
 from regard.core.claim_record import ClaimRecord, Finding
-from regard.core.errors import RegardError
+from regard.core.state import Step
+from regard.layers.recurrent import Recurrent
 
 
 def found(claim: Claim, **changes: object) -> Finding:
@@ -69,6 +76,7 @@ def test_with_enough_tolerance_any_number_of_heads_costs_the_same() -> None:
 
 def test_heads_with_other_products_are_found_out() -> None:
     assert topic.heads_verdict([10, 12], all_within=True) == "fails"
+    assert "products, whatever h" in found(topic.heads_cost_what_one_costs).because
 
 
 def test_where_self_attention_is_cheaper() -> None:
@@ -85,10 +93,8 @@ def test_where_self_attention_is_cheaper() -> None:
         (lambda _n, _d: 2, lambda _n, _d: 1, 0),
     ],
 )
-def test_boundaries_are_found_by_halving(
-    first: topic.Count, second: topic.Count, least: int
-) -> None:
-    assert topic.boundary(first, second, d=16) == least
+def test_boundaries_are_found_by_halving(first: Count, second: Count, least: int) -> None:
+    assert boundary(first, second, d=16) == least
 
 
 @pytest.mark.parametrize(
@@ -131,7 +137,7 @@ def test_paths() -> None:
 
 
 def test_a_window_has_longer_paths(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic, "mechanism_reach", lambda _name, n: topic.window_reach(n, 2))
+    monkeypatch.setattr(topic, "mechanism_reach", lambda _name, n: window_reach(n, 2))
     assert found(topic.path_length_is_constant).verdict == "fails"
 
 
@@ -143,16 +149,47 @@ def test_window_paths() -> None:
 
 def test_another_formula_of_the_path_is_found_out() -> None:
     """n = 5, r = 3: two layers, though 5 // 3 = 1."""
-    paths = {
-        (n, r): topic.layers_until_all_meet(topic.window_reach(n, r)) for n, r in [(5, 3), (7, 3)]
-    }
+    paths = {(n, r): layers_until_all_meet(window_reach(n, r)) for n, r in [(5, 3), (7, 3)]}
     assert paths == {(5, 3): 2, (7, 3): 2}
     assert topic.path_faults(paths, lambda n, r: n // r) == ["n = 5, r = 3: 2 layers, not 1."]
 
 
-def test_positions_that_never_meet_are_refused() -> None:
-    with pytest.raises(RegardError, match="some positions never meet"):
-        topic.layers_until_all_meet(np.eye(3, dtype=bool))
+def test_positions_that_never_meet_refute_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert layers_until_all_meet(np.eye(3, dtype=bool)) is None
+    monkeypatch.setattr(topic, "mechanism_reach", lambda _name, n: np.eye(n, dtype=bool))
+    finding = found(topic.path_length_is_constant)
+    assert finding.verdict == "fails"
+    assert finding.figures["attention"] == "never"
+    monkeypatch.setattr(topic, "window_reach", lambda n, _r: np.eye(n, dtype=bool))
+    assert found(topic.window_path_is_n_over_r).verdict == "fails"
+
+
+class Skipping(Recurrent):
+    """Hands the state before the last one on as well: half as many steps lead to the last output."""
+
+    def step(self, state: Any, x: Tensor) -> Step:
+        earlier = getattr(self, "earlier", None)
+        self.earlier = None if not bool(state.position.any()) else state
+        if earlier is None:
+            return super().step(state, x)
+        both = state._replace(hidden=state.hidden + earlier.hidden)
+        return super().step(both, x)
+
+
+def test_a_layer_with_a_shorter_way_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = Recurrent(model_dim=4, hidden_dim=4)
+    assert [steps_until_read(layer, n=n) for n in (1, 2, 5)] == [1, 2, 5]
+    assert steps_until_read(Skipping(model_dim=4, hidden_dim=4), n=9) < 9
+    monkeypatch.setattr(topic, "Recurrent", Skipping)
+    finding = found(topic.path_length_is_constant)
+    assert finding.verdict == "fails"
+    assert 16 <= int(finding.figures["recurrent"]) < 32
+
+
+def test_a_layer_without_a_memory_has_no_way() -> None:
+    layer = Recurrent(model_dim=4, hidden_dim=4, cell="tanh")
+    torch.nn.init.zeros_(layer.layer.weight_hh_l0)  # type: ignore[arg-type]
+    assert steps_until_read(layer, n=3) == 0
 
 
 def test_softmax_attention_is_quadratic() -> None:

@@ -21,6 +21,7 @@ from regard.claims.masking_and_roles import (
     zero_scores_hide_padded_keys,
 )
 from regard.core.claim_record import Finding, MatrixPicture
+from regard.core.errors import RegardError
 from regard.core.special_tokens import START
 
 
@@ -151,3 +152,8 @@ def test_the_picture_of_the_sum_adds_up() -> None:
     for token, segment, position, total, entered in zip(*picture.values, strict=True):
         assert token + segment + position == pytest.approx(total)
         assert total == pytest.approx(entered)
+
+
+def test_no_more_keys_can_be_real_than_there_are() -> None:
+    with pytest.raises(RegardError, match="real=10: of 9 keys no more can be real"):
+        padded_keys_have_zero_weight.run(real=10)

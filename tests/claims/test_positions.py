@@ -100,6 +100,11 @@ def test_the_matrix_of_one_pair_can_be_checked_by_hand() -> None:
     )
 
 
+@pytest.mark.parametrize("shift", [-1, -600, 0])
+def test_a_shift_may_go_back(shift: int) -> None:
+    assert verdict(shifting_is_one_linear_map, shift=shift) == "holds"
+
+
 @pytest.mark.parametrize("positions_tried", [16, 100_000])
 def test_rounding_far_out_is_no_counter_example(positions_tried: int) -> None:
     assert verdict(shifting_is_one_linear_map, positions=positions_tried) == "holds"

@@ -86,6 +86,7 @@ def test_arms_that_cannot_be_told_apart_show_nothing() -> None:
     open_pairs = tuple(replace(pair, verdict="cannot tell apart") for pair in record.verdicts)
     finding = better_of(replace(record, verdicts=open_pairs), ARMS[0], ARMS[2])
     assert finding.verdict == "fails"
+    assert finding.counter_example.startswith("It is not shown. ")
     assert "cannot tell apart" in finding.counter_example
 
 

@@ -1,13 +1,38 @@
-"""Many claims: each has a record, and what cannot be decided says why."""
+"""Many claims: each has a record, and what cannot be decided says why. One: settings that do not fit."""
 
 from __future__ import annotations
 
 import pytest
-from tests.made_up_claims import CLAIMS, squares_are_even, squares_are_learned
+from tests.made_up_claims import CLAIMS, LINES, squares_are_even, squares_are_learned
 
 from regard.claims.claim import Claim, claim
-from regard.claims.running import run_claims
+from regard.claims.running import run_changed, run_claims
 from regard.core.claim_record import ClaimRecord, Finding
+from regard.core.errors import LackingError, RegardError
+
+
+def stopping(error: Exception, cause: Exception | None = None) -> Claim:
+    @claim(statement="–", formula="–", source="–", proof="numeric")
+    def broken() -> Finding:
+        raise error from cause
+
+    return broken
+
+
+@claim(statement="–", formula="–", source="–", proof="numeric")
+def has_a_fourth(*, n: int = 4, root: float = 2.0) -> Finding:
+    """Fails in one of several ways, as the settings say."""
+    if n == 8:
+        raise RegardError("n=8: there are no eight.")
+    if n == 9:
+        raise MemoryError
+    ways = {5: 1 / (root - 1), 6: [0] * 6, 7: 0.0}
+    return Finding(
+        verdict="holds",
+        because=f"{list(range(n))[3]} {ways.get(n)} {root**n}",
+        figures={},
+        picture=LINES,
+    )
 
 
 def test_one_that_trains_is_run_only_if_asked() -> None:
@@ -15,6 +40,7 @@ def test_one_that_trains_is_run_only_if_asked() -> None:
     (asked,) = run_claims([squares_are_learned], trained=True)
     assert asked.finding is None
     assert asked.waits == "There are no squares in this folder. Fetch them."
+    assert asked.trouble == ""
 
 
 def test_each_is_told_before_and_after() -> None:
@@ -35,10 +61,67 @@ def test_each_is_told_before_and_after() -> None:
     ]
 
 
-def test_a_mistake_of_ours_is_not_hidden() -> None:
-    @claim(statement="–", formula="–", source="–", proof="numeric")
-    def broken() -> Finding:
-        raise ZeroDivisionError
+def test_what_is_lacking_is_waited_for_also_if_a_study_says_it() -> None:
+    missing = LackingError("There is no package. Install it.")
+    wrapped = RegardError("In the arm 'a': There is no package. Install it.")
+    for broken in (stopping(missing), stopping(wrapped, missing)):
+        (record,) = run_claims([broken])
+        assert record.waits.endswith("There is no package. Install it.")
+        assert record.trouble == ""
 
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RegardError("There is no boundary."), "There is no boundary."),
+        (ZeroDivisionError(), "ZeroDivisionError (test_running.py, line 17)"),
+        (RuntimeError("one\n  two"), "RuntimeError: one two (test_running.py, line 17)"),
+    ],
+)
+def test_a_mistake_of_ours_is_not_hidden_and_keeps_nobody_else_from_running(
+    error: Exception, told: str
+) -> None:
+    kept: list[ClaimRecord] = []
+    records = run_claims([stopping(error), squares_are_even], done=kept.append)
+    assert kept == records
+    assert [record.name for record in records] == ["broken", "squares-are-even"]
+    assert (records[0].finding, records[0].waits, records[0].trouble) == (None, "", told)
+    assert records[1].finding is not None
+
+
+def test_an_interruption_stops_them_all() -> None:
+    @claim(statement="–", formula="–", source="–", proof="numeric")
+    def interrupted() -> Finding:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_claims([interrupted, squares_are_even])
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"n": 3}, "cannot be decided with n=3 (IndexError: list index out of range). Use values"),
+        ({"root": 1.0, "n": 5}, "with root=1.0, n=5 (ZeroDivisionError: float division by zero)"),
+        (
+            {"root": 1e300},
+            "with root=1e+300 (OverflowError: (34, 'Numerical result out of range'))",
+        ),
+        ({"n": 9}, "with n=9 (MemoryError). Use values nearer the usual ones: n=4."),
+        ({"n": 8}, "n=8: there are no eight."),
+    ],
+)
+def test_settings_that_do_not_fit_are_told_in_one_line(
+    changes: dict[str, object], told: str
+) -> None:
+    with pytest.raises(RegardError) as raised:
+        run_changed(has_a_fourth, **changes)
+    assert told in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert ("'has-a-fourth'" in str(raised.value)) == (changes != {"n": 8})
+
+
+def test_without_changes_a_mistake_of_ours_is_one() -> None:
+    assert run_changed(has_a_fourth).finding is not None
     with pytest.raises(ZeroDivisionError):
-        run_claims([squares_are_even, broken])
+        run_changed(stopping(ZeroDivisionError()))

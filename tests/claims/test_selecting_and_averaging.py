@@ -10,9 +10,9 @@ import torch
 
 from regard.claims import claims_of
 from regard.claims import selecting_and_averaging as topic
-from regard.claims.boundary_search import last_that_holds
 from regard.claims.drawn_keys import (
     average_error,
+    copy_distance,
     copy_error,
     distance_from_half,
     drawn_keys,
@@ -22,7 +22,6 @@ from regard.claims.drawn_keys import (
 )
 from regard.claims.three_inputs import drawn_basis, errors, inputs_of, matrices_of, plain_outputs
 from regard.core.claim_record import Finding
-from regard.core.errors import RegardError
 
 VERDICTS = {
     "copying-takes-a-finite-gap": "holds if",
@@ -55,7 +54,11 @@ def test_every_verdict() -> None:
 @pytest.mark.parametrize(
     ("claim", "changes", "verdict"),
     [
-        (topic.copying_takes_infinite_scores, {"largest_gap": 20.0}, "holds"),
+        (topic.copying_takes_infinite_scores, {"largest_gap": 9.0}, "holds"),
+        (topic.copying_takes_a_finite_gap, {"n": 1}, "holds"),
+        (topic.copying_takes_a_finite_gap, {"error": 0.99}, "holds if"),
+        (topic.one_query_averages_two_values, {"n": 2}, "holds"),
+        (topic.noisy_keys_are_averaged, {"alpha": 0.0}, "holds if"),
         (topic.noisy_keys_are_averaged, {"alpha": 1.0}, "fails"),
         (topic.one_head_swings, {"size": 0.5}, "fails"),
         (topic.matrices_give_the_outputs, {"second": 6}, "fails"),
@@ -167,6 +170,47 @@ def test_the_three_queries() -> None:
         torch.testing.assert_close(matrix @ x, wanted, atol=1e-12, rtol=0)
 
 
-def test_a_search_without_a_boundary_is_refused() -> None:
-    with pytest.raises(RegardError, match=r"no boundary between 0\.0 and 1\.0"):
-        last_that_holds(lambda _: True, low=0.0, high=1.0)
+@pytest.mark.parametrize("constant", [0.0, 0.5, 1.0])
+def test_an_error_that_does_not_move_refutes(
+    constant: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search finds no boundary, which is a finding and no reason not to run."""
+    monkeypatch.setattr(topic, "copy_error", lambda *_, **__: constant)
+    monkeypatch.setattr(topic, "average_error", lambda *_, **__: constant)
+    for claim in (topic.copying_takes_a_finite_gap, topic.one_query_averages_two_values):
+        finding = found(claim)
+        assert finding.verdict == "fails"
+        assert finding.figures["found"] == ("none" if constant else "any")
+        assert "formula 9" in finding.counter_example or "formula 8" in finding.counter_example
+
+
+def test_the_finite_gap_is_tried_on_the_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two keys and e = 1/4 a gap of ln 3: the output is 3/4 of the way."""
+    assert copy_distance(math.log(3), n=2) == pytest.approx(0.25)
+    finding = found(topic.copying_takes_infinite_scores)
+    assert finding.figures["gap"] == pytest.approx(math.log(15 * 999))
+    assert finding.figures["distance"] == pytest.approx(0.001)
+    assert "the key scores 9.615 and all others 0" in finding.counter_example
+    monkeypatch.setattr(topic, "copy_distance", lambda *_, **__: 0.01)
+    assert found(topic.copying_takes_infinite_scores).verdict == "holds"
+
+
+def test_noise_that_never_hurts_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it would be if a larger C did not weigh the noise: half of what is said is then wrong."""
+    monkeypatch.setattr(topic, "mean_error", lambda _keys, c: 1.0 if c < 2 else 0.01)
+    finding = found(topic.noisy_keys_are_averaged)
+    assert finding.verdict == "fails"
+    assert "no C is too large" in finding.because
+    assert found(topic.noisy_keys_are_averaged, alpha=0.0).verdict == "holds if"
+
+
+@pytest.mark.parametrize("alpha", [1e-12, 1e-6])
+def test_where_noise_hurts_goes_with_its_size(alpha: float) -> None:
+    """2C√α is what counts, however small the noise."""
+    product = found(topic.noisy_keys_are_averaged, alpha=alpha).figures["high_times_noise"]
+    assert product == pytest.approx(0.25, abs=0.02)
+
+
+def test_draws_in_which_neither_key_is_read_are_no_numbers_no_more() -> None:
+    figures = found(topic.one_head_swings, alpha=10.0, size=1e4, n=32, draws=200).figures
+    assert all(math.isfinite(float(value)) for value in figures.values())

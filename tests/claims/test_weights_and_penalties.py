@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from regard.claims import trained_hops
+from regard.claims import hop_overlaps, penalty_forms, trained_hops
 from regard.claims import weights_and_penalties as topic
+from regard.claims.hop_overlaps import distributions, overlap_faults
+from regard.claims.penalty_forms import KL_FORMS, two_hop_kl
 from regard.claims.trained_hops import trained_overlaps
 from regard.core.errors import RegardError
 from regard.layers.penalties import pairwise_kl_penalty
@@ -34,8 +36,8 @@ def test_rows_of_the_delta_rule_do_not_sum_to_one() -> None:
 
 def test_all_distributions_are_listed() -> None:
     """Three parts on two places: 4 ways; the count is C(parts + places − 1, places − 1)."""
-    assert topic.distributions(places=2, parts=3).tolist() == [[0, 3], [1, 2], [2, 1], [3, 0]]
-    rows = topic.distributions(places=4, parts=6)
+    assert distributions(places=2, parts=3).tolist() == [[0, 3], [1, 2], [2, 1], [3, 0]]
+    rows = distributions(places=4, parts=6)
     assert len(rows) == math.comb(9, 3) == 84
     assert (rows.sum(axis=1) == 6).all()
     assert len({tuple(row) for row in rows.tolist()}) == 84
@@ -46,12 +48,39 @@ def test_overlaps_lie_in_the_unit_interval() -> None:
     assert record.finding is not None
     assert record.finding.verdict == "holds"
     assert record.figure("pairs") == 84**2
+    assert record.figure("proved") is True
+
+
+def test_the_proof_takes_part_in_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With (Σa)² for (Σa)(Σb) terms are left over that can be negative."""
+    a, b = hop_overlaps.hop("a", places=2), hop_overlaps.hop("b", places=2)
+    assert str(hop_overlaps.beside_the_overlap(a, b)) == "a1*b2 + a2*b1"
+    assert not hop_overlaps.is_never_negative(a[0] - b[0])
+    monkeypatch.setattr(topic, "beside_the_overlap", lambda a, b: (a[0] - b[0]) * b[0])
+    for claim in (
+        topic.overlaps_lie_in_the_unit_interval,
+        topic.equal_hops_overlap_by_their_squared_length,
+    ):
+        found = claim.run().finding
+        assert found is not None
+        assert found.verdict == "fails"
+        assert found.figures["proved"] is False
+
+
+def test_the_squares_behind_the_lower_bound() -> None:
+    """2(a² + b²) − (a + b)² = (a − b)²."""
+    assert hop_overlaps.spread_rest(hop_overlaps.hop("a", places=2)) == 0
+    assert hop_overlaps.spread_rest(hop_overlaps.hop("a", places=5)) == 0
+    a = hop_overlaps.hop("a", places=3)
+    every = hop_overlaps.beside_the_overlap(a, a)
+    assert hop_overlaps.has_every_pair(every, a, a)
+    assert not hop_overlaps.has_every_pair(every - 2 * a[0] * a[1], a, a)
 
 
 def test_rows_that_are_no_distributions_are_found_out() -> None:
     """A row of sum 2 overlaps with itself by 4 > 1; (1, 1)·(1, −1) = 0 though they share both places."""
-    assert topic.overlap_faults(np.array([[2, 0], [0, 1]]), parts=1) == (1, 0)
-    outside, zeros = topic.overlap_faults(np.array([[1, 1], [1, -1]]), parts=2)
+    assert overlap_faults(np.array([[2, 0], [0, 1]]), parts=1) == (1, 0)
+    outside, zeros = overlap_faults(np.array([[1, 1], [1, -1]]), parts=2)
     assert (outside, zeros) == (0, 2)
 
 
@@ -82,7 +111,7 @@ def test_equal_hops_overlap_by_their_squared_length() -> None:
 def test_all_forms_of_kl_agree() -> None:
     weights = torch.randn(3, 4, 5, dtype=torch.float64).softmax(dim=-1)
     right = pairwise_kl_penalty(weights)
-    for form in topic.KL_FORMS.values():
+    for form in KL_FORMS.values():
         torch.testing.assert_close(form(weights), right)
 
 
@@ -93,7 +122,7 @@ def test_frobenius_is_a_third_of_the_elementwise_form_only() -> None:
     assert record.finding.verdict == "holds if"
     assert "Σ a log a − a log b" in record.finding.boundary
     assert "A·log Aᵀ" not in record.finding.boundary
-    first, second, product = (record.figure(form) for form in topic.KL_FORMS)
+    first, second, product = (record.figure(form) for form in KL_FORMS)
     n = 128
     assert first == pytest.approx((2 * n + 3) / (6 * n), rel=0.02)
     assert second == pytest.approx((2 * n + 3) / (4 * n), rel=0.02)
@@ -106,17 +135,10 @@ def test_without_tolerance_it_is_no_third() -> None:
     assert found.verdict == "fails"
 
 
-@pytest.mark.parametrize(
-    ("fitting", "verdict"), [(["a", "b"], "holds"), (["b"], "holds if"), ([], "fails")]
-)
-def test_of_all_forms_some_or_none(fitting: list[str], verdict: str) -> None:
-    assert topic.holds_of(fitting, {"a": 1.0, "b": 2.0}) == verdict
-
-
 def test_times_are_measured_of_every_form() -> None:
     record = topic.frobenius_takes_a_third_of_the_time.run(rounds=3, hops=4, n=16)
     assert record.finding is not None
-    assert all(record.figure(form) > 0 for form in topic.KL_FORMS)
+    assert all(record.figure(form) > 0 for form in KL_FORMS)
 
 
 def test_kl_has_to_be_maximised() -> None:
@@ -127,14 +149,44 @@ def test_kl_has_to_be_maximised() -> None:
 
 
 def test_one_hop_has_nothing_to_part_from() -> None:
-    found = topic.kl_has_to_be_maximised.run(hops=1).finding
+    with pytest.raises(RegardError, match=r"hops=1: .* must be from 2 to 32"):
+        topic.kl_has_to_be_maximised.run(hops=1)
+    with pytest.raises(RegardError, match=r"n=3: 4 hops need a place each .* 4 or more"):
+        topic.kl_has_to_be_maximised.run(n=3)
+
+
+def test_a_penalty_that_is_0_elsewhere_too_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sees the first two hops alone: it rises as they part, but is 0 where only others differ."""
+
+    def of_two(weights: torch.Tensor) -> torch.Tensor:
+        return pairwise_kl_penalty(weights[:, :2])
+
+    monkeypatch.setattr(penalty_forms, "pairwise_kl_penalty", of_two)
+    right = penalty_forms.kl_of_draws(hops=2, n=6, seed=0)
+    assert right[1] >= 1
+    found = topic.kl_has_to_be_maximised.run(hops=3, seed=2).finding
+    assert found is not None
+    assert found.figures["kl_rises"]
+    assert found.verdict == "fails"
+
+
+def test_what_falls_is_not_said_to_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = penalty_forms.parting
+
+    def backwards(**asked: Any) -> Any:
+        distances, kl, frobenius = right(**asked)
+        return distances, kl[::-1].copy(), frobenius
+
+    monkeypatch.setattr(topic, "parting", backwards)
+    found = topic.kl_has_to_be_maximised.run().finding
     assert found is not None
     assert found.verdict == "fails"
+    assert "not up at every step" in found.because
 
 
 def test_kl_has_no_upper_bound() -> None:
     """At ε = e⁻¹ by hand: 2(1 − 2/e) · log(e − 1)."""
-    assert topic.two_hop_kl(1.0) == pytest.approx(2 * (1 - 2 / math.e) * math.log(math.e - 1))
+    assert two_hop_kl(1.0) == pytest.approx(2 * (1 - 2 / math.e) * math.log(math.e - 1))
     for bound in (1.0, 1e3, 1e9):
         record = topic.kl_has_no_upper_bound.run(bound=bound)
         assert record.finding is not None
@@ -147,6 +199,7 @@ def test_a_bounded_divergence_is_found_out(monkeypatch: pytest.MonkeyPatch) -> N
     found = topic.kl_has_no_upper_bound.run().finding
     assert found is not None
     assert found.verdict == "fails"
+    assert "which is not above the 1e+06 asked for" in found.because
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from tests import made_up_claims
 from tests.command_line import exit_code
-from tests.made_up_claims import TOPIC, squares_are_even
+from tests.made_up_claims import LINES, TOPIC, squares_are_even
 
 import regard.claims
 from regard.claims.claim import claim
 from regard.cli import claims_verb
+from regard.core.claim_record import Finding
+from regard.core.errors import RegardError
 from regard.views.claim_words import rerun_command
 
 NAMES = ["squares-are-even", "squares-are-odd", "squares-are-large", "squares-are-learned"]
@@ -61,6 +63,98 @@ def test_a_verdict_that_is_not_as_expected_is_flagged_and_leaves_with_one(
     shown = capsys.readouterr().out
     assert "[NOT AS EXPECTED] S" in shown
     assert "NOT AS EXPECTED: squares-are-odd." in shown.splitlines()[-1]
+
+
+def breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of the claims stops with an error, such as a search that finds no boundary."""
+
+    @claim(statement="S", formula="F", source="–", proof="numeric")
+    def squares_are_even(*, n: int = 4) -> Finding:
+        raise RegardError(f"There is no boundary for {n}.")
+
+    monkeypatch.setattr(made_up_claims, "squares_are_even", squares_are_even)
+
+
+def test_one_that_fails_to_run_is_named_and_the_others_are_run_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    breaks(monkeypatch)
+    kept = tmp_path / "kept.json"
+    assert exit_code(["claims", "--out", str(kept)]) == 1
+    shown = capsys.readouterr()
+    assert "  ! failed to run  squares-are-even" in shown.out
+    assert "(failed to run: There is no boundary for 4.)" in " ".join(shown.out.split())
+    assert "1 failed to run. NOT AS EXPECTED: squares-are-even." in shown.out.splitlines()[-1]
+    assert "squares-are-even failed to run: There is no boundary for 4." in shown.err
+    assert [record["name"] for record in json.loads(kept.read_text("utf-8"))] == NAMES
+    page = tmp_path / "page.html"
+    for source in ([], ["--from", str(kept)]):
+        assert exit_code(["claims", "page", str(page), *source]) == 1
+        assert "Failed to run: There is no boundary for 4." in page.read_text("utf-8")
+
+
+def test_settings_that_cannot_be_decided_are_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @claim(statement="S", formula="F", source="–", proof="numeric")
+    def squares_are_even(*, n: int = 4) -> Finding:
+        return Finding(verdict="holds", because=str([1, 2][n]), figures={}, picture=LINES)
+
+    monkeypatch.setattr(made_up_claims, "squares_are_even", squares_are_even)
+    assert exit_code(["claims", "show", "squares-are-even", "--set", "n=9"]) == 2
+    assert capsys.readouterr().err == (
+        "error: The claim 'squares-are-even' cannot be decided with n=9 (IndexError: list index out of "
+        "range). Use values nearer the usual ones: n=4.\n"
+    )
+
+
+def test_a_topic_that_is_asked_for_twice_is_run_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["claims", "--json", "--topic", TOPIC, "--topic", TOPIC]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == len(NAMES)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]"])
+def test_records_that_are_none_are_refused(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "none.json"
+    path.write_text(text, encoding="utf-8")
+    assert exit_code(["claims", "--from", str(path)]) == 2
+    assert "does not hold records of claims" in capsys.readouterr().err
+
+
+def test_a_topic_without_records_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kept.json"
+    assert exit_code(["claims", "--out", str(path)]) == 0
+    monkeypatch.setattr(claims_verb, "TOPICS", {"cubes": "cubes", TOPIC: "made_up_claims"})
+    capsys.readouterr()
+    assert exit_code(["claims", "--from", str(path), "--topic", "cubes"]) == 2
+    assert f"has no records of the topic cubes; it has: {TOPIC}." in capsys.readouterr().err
+    assert exit_code(["claims", "--from", str(path), "--topic", "cubes", "--topic", TOPIC]) == 0
+
+
+def test_a_page_does_not_take_the_place_of_the_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert exit_code(["claims", "--out", "kept.json"]) == 0
+    kept = Path("kept.json").read_bytes()
+    Path("link.json").symlink_to("kept.json")
+    Path("same.json").hardlink_to("kept.json")
+    capsys.readouterr()
+    for page in ("kept.json", "./kept.json", "link.json", "same.json"):
+        assert exit_code(["claims", "page", page, "--from", "kept.json"]) == 2
+        assert (
+            f"The page '{Path(page)}' and --from kept.json are one file" in capsys.readouterr().err
+        )
+    assert (
+        exit_code(["claims", "page", "new.html", "--out", "../" + tmp_path.name + "/new.html"]) == 2
+    )
+    assert "would take the place of the records" in capsys.readouterr().err
+    assert Path("kept.json").read_bytes() == kept
+    assert not Path("new.html").exists()
 
 
 def test_json_is_a_list_of_records(capsys: pytest.CaptureFixture[str]) -> None:

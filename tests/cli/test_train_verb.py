@@ -11,6 +11,7 @@ import pytest
 from tests.command_line import exit_code
 
 from regard.cli.run_options import full_paths
+from regard.tasks import TASKS
 
 TINY = [
     *("--set", "model.embedding_dim=4", "--set", "model.hidden_dim=8"),
@@ -43,6 +44,13 @@ def test_runs_are_numbered_and_reported(
     assert lines[-1] == 'use it: regard predict runs/pronounce-2 "some text"'
     models = [tmp_path / f"runs/pronounce-{n}/model.safetensors" for n in (1, 2)]
     assert models[0].read_bytes() == models[1].read_bytes()
+
+
+def test_the_help_names_every_task(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["train", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"One of: {', '.join(TASKS)}." in shown
+    assert "even_as" in shown
 
 
 def test_a_budget_replaces_that_of_the_recipe(words: Path, tmp_path: Path) -> None:

@@ -32,6 +32,15 @@ def test_json_gives_the_same_record_back(record: DocumentRecord) -> None:
     assert DocumentRecord.from_json(record.as_json()) == record
 
 
+def test_what_was_not_read_is_kept_and_need_not_be_told() -> None:
+    cut = dataclasses.replace(RECORD, cut_tokens=7)
+    assert DocumentRecord.from_json(cut.as_json()) == cut
+    older = {
+        key: value for key, value in json.loads(RECORD.as_json()).items() if key != "cut_tokens"
+    }
+    assert DocumentRecord.from_json(json.dumps(older)) == RECORD
+
+
 def test_importance_is_the_mean_of_the_hops_times_the_sentence() -> None:
     assert RECORD.importance() == pytest.approx((0.3, 0.3, 0.4))
     flat = dataclasses.replace(RECORD, sentences=None)
@@ -51,6 +60,7 @@ def test_importance_is_the_mean_of_the_hops_times_the_sentence() -> None:
         ({"sentences": (0.5, float("inf"))}, "the weight inf"),
         ({"sentences": (1.0,)}, "1 sentence weights, and a token of sentence 1"),
         ({"segments": (0, -1, 1)}, "a token is of sentence -1"),
+        ({"cut_tokens": -1}, "cut_tokens=-1: it is a count"),
         ({"label": "left"}, "label 'left' has no probability; these have: up, down"),
     ],
 )

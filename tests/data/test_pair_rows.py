@@ -158,7 +158,6 @@ def test_a_comma_in_the_name_of_a_file_that_exists(tmp_path: Path) -> None:
 # A row that is wrong: file name, content whose second line is wrong, the reason that is given.
 BAD_ROWS = [
     ("a.tsv", b"a\tb\nonly\nc\td\n", "too few columns: 1, but 2 are needed"),
-    ("a.tsv", b"a\tb\n\nc\td\n", "too few columns"),
     ("a.tsv", b"a\tb\n \tx\nc\td\n", "empty source"),
     ("a.tsv", b"a\tb\nx\t\xc2\xa0\nc\td\n", "empty target"),
     ("a.tsv", b"a\tb\nx\xe9y\tz\nc\td\n", "not UTF-8: byte 1 of the line is 0xe9, UTF-8 is expec"),
@@ -209,6 +208,18 @@ def test_a_bad_row_is_an_error_or_is_listed(
     assert bad.rows[0].line == 2
     assert bad.rows[0].reason.startswith(reason)
     assert f"{path}:2: {reason}" in bad.summary()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", "a\tb\n\nc\td\n\n"),
+        ("a.csv", "a,b\n\nc,d\n\n"),
+        ("a.jsonl", '["a","b"]\n \n["c","d"]\n\n'),
+    ],
+)
+def test_blank_lines_are_no_rows(tmp_path: Path, name: str, content: str) -> None:
+    assert read(written(tmp_path, name, content)) == [PairRow("a", "b", 1), PairRow("c", "d", 3)]
 
 
 def test_a_line_of_exactly_the_limit_is_taken(tmp_path: Path) -> None:

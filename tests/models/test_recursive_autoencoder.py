@@ -233,8 +233,12 @@ def test_dropout_in_training_alone_and_never_in_trees() -> None:
         ({"model_dim": 0}, "model_dim=0"),
         ({"dropout": 1.0}, "dropout=1.0"),
         ({"classify_at": "node"}, "Unknown choice of classify_at 'node'. Did you mean 'nodes'"),
-        ({"reconstruction_weight": -1.0}, "reconstruction_weight=-1.0; it must be a number, 0"),
+        (
+            {"reconstruction_weight": -1.0},
+            "model.reconstruction_weight=-1.0: it must be a number, 0",
+        ),
         ({"reconstruction_weight": float("nan")}, "reconstruction_weight=nan"),
+        ({"reconstruction_weight": float("inf")}, "reconstruction_weight=inf.*and not infinite"),
     ],
     ids=str,
 )

@@ -21,7 +21,6 @@ Documents = st.lists(
 def test_two_documents_by_hand() -> None:
     layout = SentenceLayout.of(LENGTHS, SEGMENTS)
     assert layout.sentence.tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3]
-    assert layout.within.tolist() == [0, 1, 0, 1, 2, 0, 1, 2, 3, 4, 0, 1]
     assert layout.lengths.tolist() == [2, 3, 5, 2]
     assert layout.row.tolist() == [0, 0, 1, 1]
     assert layout.number.tolist() == [0, 1, 0, 1]

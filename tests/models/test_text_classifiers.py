@@ -29,6 +29,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name, entry in MODELS.items() if entry.reads == "texts"},
     "structured without a recurrent layer": ("structured", {"hidden_dim": 0}),
     "structured, pairs": ("structured", {"pair_table": 50, "feed_forward_dim": 7}),
+    "recurrent_text, pairs": ("recurrent_text", {"pair_table": 50}),
+    "hierarchical, both and pairs": ("hierarchical", {"context": "both", "pair_table": 50}),
     "structured, frobenius": ("structured", {"penalty": "frobenius"}),
     "structured, kl": ("structured", {"penalty": "kl", "cell": "gru"}),
     "hierarchical, before": ("hierarchical", {"context": "before"}),
@@ -105,11 +107,34 @@ def test_padding_may_hold_any_token(case: str) -> None:
     tokens, lengths, segments = batch(extra=2)
     padded = torch.arange(tokens.shape[1]) >= lengths[:, None]
     parts = segments_for(case, segments)
-    if CASES[case][1].get("pair_table"):
-        return  # the table of pairs knows padding by its number, and no task pads with another
     expected = model.classified(tokens, lengths, parts).logits
     other = model.classified(tokens.masked_fill(padded, 7), lengths, parts).logits
     torch.testing.assert_close(other, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_empty_sentence_changes_nothing(case: str) -> None:
+    model = built(case)
+    tokens, lengths, segments = batch([[3, 2, 4], [1, 5], [9, 2]], extra=2)
+    # One more than before is empty before the second sentence, and another before the third.
+    gaps = 2 * segments + (segments > 1)
+    padded = torch.arange(tokens.shape[1]) >= lengths[:, None]
+    parts = segments_for(case, segments)
+    others = segments_for(case, gaps.masked_fill(padded, 50))
+    expected = model.classified(tokens, lengths, parts)
+    found = model.classified(tokens, lengths, others)
+    torch.testing.assert_close(found.logits, expected.logits, rtol=0, atol=1e-12)
+    torch.testing.assert_close(found.penalty, expected.penalty, rtol=0, atol=1e-12)
+    reading, same = model.reading(tokens, lengths, others), model.reading(tokens, lengths, parts)
+    if reading is None:
+        assert same is None
+        return
+    torch.testing.assert_close(reading.tokens, same.tokens, rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        reading.importance(gaps), same.importance(segments), rtol=0, atol=1e-12
+    )
+    if reading.sentences is not None:
+        assert not reading.sentences[:, [1, 3, 4]].any()
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -54,7 +54,7 @@ def test_few_rows_are_shared_and_row_zero_stays_empty() -> None:
 def test_without_the_words_or_with_others_it_says_so() -> None:
     words = WordVectors(vocabulary=9, model_dim=4, spelling_table=10)
     with pytest.raises(RegardError, match=r"call spell\(words\)"):
-        words(torch.tensor([[4, 5]]))
+        words(torch.tensor([[4, 5]]), torch.tensor([2]))
     with pytest.raises(RegardError, match="2 words were given to a model of 5"):
         words.spell(["a", "b"])
     with pytest.raises(RegardError, match="spelling_table=1: it must be 0, for none, or 2 or more"):

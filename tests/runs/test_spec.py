@@ -23,6 +23,8 @@ from regard.runs.spec import RunSpec, merged, require_sections, settings_as_sect
             {"task": {"beamsize": 3}},
             "Unknown option 'task.beamsize'. Did you mean 'task.beam_size'",
         ),
+        ({"model": {"nam": "x"}}, "Unknown option 'model.nam'. Did you mean 'model.name'?"),
+        ({"task": {"nmae": "x"}}, "Did you mean 'task.name'?"),
         ({"model": {"num_layer": 3}}, "Did you mean 'model.num_layers'?"),
         ({"model": {"source_vocabulary": 9}}, "Unknown option 'model.source_vocabulary'"),
         ({"training": {"step": 3}}, "Did you mean 'training.steps'?"),

@@ -15,9 +15,11 @@ from torch import Tensor
 from regard.core.errors import RegardError
 from regard.core.text_batch import TextBatch
 from regard.data.bad_rows import BadRows
+from regard.models.structured import StructuredClassifier
 from regard.models.text_encoder import TextEncoder
 from regard.tasks.classify import Classify
 from regard.tasks.classify_options import ClassifyOptions
+from regard.tasks.confusion import Confusion
 from regard.tasks.held_out import HeldOut
 from regard.tasks.right_scores import macro_f1
 from regard.tasks.text_vocabularies import TextVocabularies
@@ -103,9 +105,9 @@ def test_it_can_be_learned(questions: Path) -> None:
 
 def test_scores_can_be_checked_by_hand() -> None:
     predicted, answers = ["a", "a", "b", "c"], [["a"], ["b"], ["b"], ["a"]]
-    # a: 1 of 2 said, 1 of 2 wanted; b: 1 of 1 said, 1 of 2 wanted; c is wanted by none.
+    # a: 1 of 2 said, 1 of 2 wanted; b: 1 of 1 said, 1 of 2 wanted; c is said and wanted by none.
     assert Classify.scores(predicted, answers) == pytest.approx(
-        {"accuracy": 50.0, "macro_f1": 100 * (1 / 2 + 2 / 3) / 2}
+        {"accuracy": 50.0, "macro_f1": 100 * (1 / 2 + 2 / 3 + 0) / 3}
     )
     assert Classify.item_statistics("accuracy", predicted, answers).tolist() == [
         [1, 1],
@@ -115,13 +117,8 @@ def test_scores_can_be_checked_by_hand() -> None:
     ]
 
 
-def test_statistics_have_one_shape_whatever_was_said() -> None:
+def test_macro_f1_of_samples_of_the_items() -> None:
     answers = [["a"], ["b"], ["a"]]
-    shapes = {
-        Classify.item_statistics("macro_f1", predicted, answers).shape
-        for predicted in (["a", "a", "a"], ["c", "d", "e"], ["a", "b", "a"])
-    }
-    assert shapes == {(3, 6)}
     statistics = Classify.item_statistics("macro_f1", ["a", "b", "b"], answers)
     samples = np.stack([statistics.sum(axis=0), statistics[1], np.zeros(6)])
     whole, second, nothing = macro_f1(samples)
@@ -138,6 +135,21 @@ def test_macro_f1_is_that_of_scikit_learn() -> None:
     assert Classify.scores(said, [[label] for label in wanted])["macro_f1"] == pytest.approx(
         expected
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [("aab", "aaa"), ("aaa", "aab"), ("bc", "aa"), ("abcd", "abab"), ("abcaa", "xycab")],
+)
+def test_macro_f1_is_that_of_scikit_learn_where_labels_are_only_said_or_only_wanted(
+    said: str, wanted: str
+) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    found = Classify.scores(list(said), [[label] for label in wanted])["macro_f1"]
+    expected = metrics.f1_score(list(wanted), list(said), average="macro", zero_division=0)
+    assert found == pytest.approx(100 * expected)
+    column = [score.f1 for score in Confusion.of(said, wanted).label_scores()]
+    assert found == pytest.approx(np.mean(column))  # of the table that is printed
 
 
 def test_parts_are_apart_and_described(questions: Path, tmp_path: Path) -> None:
@@ -166,6 +178,21 @@ def test_a_label_that_is_never_learned(questions: Path, tmp_path: Path) -> None:
     assert len(predicted) == 2
     assert scores["accuracy"] <= 50.0
     assert np.isfinite(scores["loss"])
+    assert task.notes(part) == [
+        "1 of 2 texts has a label that the model never learned: reason; they count as wrong, and have "
+        "no loss"
+    ]
+
+
+def test_where_no_label_is_known_there_is_no_loss(questions: Path) -> None:
+    task = task_on(questions)
+    part = HeldOut(sources=("Why?", "What for?"), answers=(("meh",), ("hm",)))
+    scores = task.assess_on(small_model(task), part).scores
+    assert np.isnan(scores["loss"])
+    assert scores["accuracy"] == 0
+    (note,) = task.notes(part)
+    assert note.startswith("2 of 2 texts have labels that the model never learned: meh, hm;")
+    assert task.notes(task.corpus.dev) == []
 
 
 def test_long_texts_are_cut_off(questions: Path) -> None:
@@ -173,6 +200,32 @@ def test_long_texts_are_cut_off(questions: Path) -> None:
     assert max(int(batch.lengths.max()) for batch in task.epoch(0)) <= 8
     part = HeldOut(sources=("who saw " * 50,), answers=(("person",),))
     assert len(task.assess_on(small_model(task), part).predicted) == 1
+    assert task.notes(part) == [
+        "1 of 1 text is cut off after 8 tokens, which leaves out 94.0 % of what there is to read"
+    ]
+
+
+@pytest.mark.parametrize("kind", ["words", "running_words", "subwords", "wordpiece"])
+def test_a_vocabulary_that_is_too_small_has_the_name_of_its_option(
+    questions: Path, kind: str
+) -> None:
+    with pytest.raises(RegardError, match=r"^task\.vocabulary_size=1\b.* numbers are taken"):
+        task_on(questions, tokens=kind, vocabulary_size=1)
+
+
+def test_what_hops_share_is_no_metric_of_a_model_without_them(questions: Path) -> None:
+    task = task_on(questions, metric="hop_overlap")
+    with pytest.raises(
+        RegardError, match=r"task\.metric=hop_overlap: .* accuracy, macro_f1, loss; or"
+    ):
+        task.require_metric(small_model(task))
+    torch.manual_seed(0)
+    model = StructuredClassifier(
+        **task.corpus.vocabularies.sizes(), model_dim=8, hidden_dim=4, hops=2
+    )
+    task.require_metric(model)
+    assert model.training
+    task_on(questions).require_metric(small_model(task))
 
 
 def test_the_commonest_label_is_a_baseline(questions: Path) -> None:
@@ -199,7 +252,7 @@ def test_any_vocabulary_will_do(questions: Path, kind: str) -> None:
 def test_what_cannot_be_learned_is_refused(questions: Path, tmp_path: Path) -> None:
     one = tmp_path / "one.tsv"
     one.write_text("place\ta\nplace\tb\n")
-    with pytest.raises(RegardError, match="has 1 labels in the part that is learned from"):
+    with pytest.raises(RegardError, match="has 1 label in the part that is learned from"):
         task_on(one, dev_share=0.0)
     with pytest.raises(RegardError, match="Unknown vocabulary 'wordpieces'"):
         task_on(questions, tokens="wordpieces")

@@ -12,7 +12,7 @@ from regard.data.labelled_rows import LabelledRow
 from regard.data.text_rows import TextRows
 from regard.data.vocabulary import build_vocabulary
 from regard.tasks.classify_options import EMBEDDED_LABELS, ClassifyOptions
-from regard.tasks.classify_rows import Cut, text_rows, training_rows
+from regard.tasks.classify_rows import Cut, cut_of, text_rows, training_rows
 from regard.tasks.labelled_sources import SETS, source_of
 from regard.tasks.text_vocabularies import TextVocabularies
 
@@ -50,13 +50,15 @@ def test_a_text_without_a_token_is_one_unknown_token() -> None:
 def test_what_is_cut_off_is_counted_and_said() -> None:
     labelled = [LabelledRow(TEXT, "good", 1), LabelledRow("A film.", "bad", 2)]
     rows, cut = training_rows(iter(labelled), options(max_length=10), vocabularies())
-    assert cut == Cut(texts=1, tokens=5, of_tokens=18)
+    assert cut == Cut(texts=1, of_texts=2, tokens=5, of_tokens=18)
+    assert cut_of([TEXT, "A film."], vocabularies(), options(max_length=10)) == cut
     assert rows.labels.tolist() == [1, 0]
-    assert "1 of the texts are cut off after 10 tokens" in cut.words(10)
+    assert cut.words(10).startswith("1 of 2 texts is cut off after 10 tokens, which")
+    assert cut.with_more(cut).words(10).startswith("2 of 4 texts are cut off")
     assert "27.8 %" in cut.words(10)
     framed, none = training_rows(iter(labelled), options(sentences=False), vocabularies())
     assert isinstance(framed, TextRows)
-    assert none == Cut(texts=0, tokens=0, of_tokens=18)
+    assert none == Cut(texts=0, of_texts=2, tokens=0, of_tokens=18)
     assert none.words(128) == ""
 
 

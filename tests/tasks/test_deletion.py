@@ -137,7 +137,8 @@ def test_shares_that_are_the_same_number_of_words_are_read_once() -> None:
 
 
 def test_without_weights_there_is_nothing_to_test() -> None:
-    with pytest.raises(RegardError, match=r"LexiconClassifier has no attention .* nothing to test"):
+    message = r"LexiconClassifier has no attention .* nothing to test.* such as structured or hier"
+    with pytest.raises(RegardError, match=message):
         deletion_curve(LexiconClassifier(VOTES, None), *one(4, 5), None)
 
 

@@ -262,6 +262,17 @@ def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_checkpoint(tmp_path
     assert outcome.steps == 9
 
 
+def test_a_breakdown_before_any_checkpoint_does_not_speak_of_one(tmp_path: Path) -> None:
+    class Broken(ToyTask):
+        def loss(self, model: Any, batch: ToyBatch) -> Loss:
+            return Loss(super().loss(model, batch).total * math.inf, batch.num_predictions)
+
+    message = r"broke down at step 1: .* There is no checkpoint yet\. Try a lower learning_rate"
+    with pytest.raises(RegardError, match=message):
+        run(tmp_path, task=Broken(), steps=3)
+    assert not (tmp_path / CHECKPOINT).exists()
+
+
 def test_batches_with_nothing_to_predict_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RegardError, match="Step 1 has nothing to predict"):
         run(tmp_path, task=ToyTask(rows=0), steps=1)

@@ -16,6 +16,7 @@ from regard.views.claim_text import claim_text, claims_table
 from regard.views.claim_words import as_expected, rerun_command, summary_line, surprises
 
 EVEN, ODD, LARGE, LEARNED = RECORDS = run_claims(CLAIMS)
+BROKEN = replace(LARGE, name="broken", finding=None, trouble="IndexError: <no> (a.py, line 3)")
 
 
 class Anchors(HTMLParser):
@@ -53,6 +54,8 @@ def read(page: str) -> Anchors:
         (ODD, True),
         (LARGE, True),
         (LEARNED, True),
+        (BROKEN, False),
+        (replace(BROKEN, marked_wrong=True), False),
         (replace(ODD, marked_wrong=False), False),
         (replace(EVEN, marked_wrong=True), False),
         (replace(LARGE, marked_wrong=True), False),
@@ -70,6 +73,41 @@ def test_the_summary_names_what_is_not_as_expected() -> None:
         "2 statements: 1 hold; 0 hold under a condition; 1 fail, 0 of them known to be wrong. "
         "NOT AS EXPECTED: squares-are-odd."
     )
+
+
+def test_one_that_failed_to_run_is_counted_named_and_shown() -> None:
+    assert summary_line([EVEN, BROKEN]) == (
+        "2 statements: 1 hold; 0 hold under a condition; 0 fail, 0 of them known to be wrong; 1 failed to "
+        "run. NOT AS EXPECTED: broken."
+    )
+    table = claims_table([EVEN, BROKEN], width=160)
+    assert "  ! failed to run  broken " in table
+    assert "[NOT AS EXPECTED] Squares are large." in table
+    assert "(failed to run: IndexError: <no> (a.py, line 3))" in " ".join(table.split())
+    assert "failed to run: IndexError: <no> (a.py, line 3)" in claim_text(BROKEN)
+    page = claim_page([EVEN, BROKEN])
+    assert "Failed to run: IndexError: &lt;no&gt; (a.py, line 3)" in page
+    assert '<span class="tag alarm">not as expected</span>' in page
+    assert page.count('data-verdict="failed to run"') == 2
+    assert 'value="failed to run"' in page
+
+
+def test_where_nothing_was_decided_nothing_is_as_expected() -> None:
+    assert summary_line([LEARNED]).endswith("1 not run. Nothing was decided.")
+
+
+def test_a_text_does_not_command_the_terminal() -> None:
+    coloured = replace(
+        EVEN,
+        statement="\x1b[31mred\x00 \x9bk",
+        topic="top\x07ic",
+        code="def f():\n    '\x1b'\n",
+        settings={"a\x1b": "b\x1b"},
+    )
+    for text in (claims_table([coloured]), claim_text(coloured)):
+        assert "[31mred k" in text
+        assert all(letter.isprintable() or letter in "\n\u202f" for letter in text)
+    assert "def f():\n" in claim_text(coloured)
 
 
 def test_wrong_statements_stand_beside_the_right_one() -> None:

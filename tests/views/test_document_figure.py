@@ -144,3 +144,12 @@ def test_other_kinds_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RegardError, match=r"End the name in \.svg or \.png"):
         draw_document(RECORD, path=tmp_path / "p.pdf")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_was_not_read_is_said_and_a_long_title_is_cut(tmp_path: Path) -> None:
+    record = made_up_document(title="a dull picture " * 5000, cut_tokens=9000)
+    found = texts(drawn(record, tmp_path))
+    assert "its last 9,000 tokens, 99 % of it, were not read" in " ".join(found)
+    (title,) = [text for text in found if text.startswith("a dull picture")]
+    assert title.endswith("…")
+    assert len(title) <= 100

@@ -105,3 +105,21 @@ def test_text_cannot_break_out_of_the_page(tmp_path: Path) -> None:
     assert page.tags.count("script") == 1
     assert not {"b", "u", "svg"} & set(page.tags)
     assert {evil[0], '"><b', "&amp;", "\\x00", "\\ud800", "|"} <= set(page.text)
+
+
+def test_a_long_text_is_no_title_and_what_was_not_read_is_said() -> None:
+    text = "a dull and lifeless picture " * 2000
+    record = dataclasses.replace(RECORD, title=text, cut_tokens=9000)
+    html = document_page(record)
+    assert len(html) < len(document_page(RECORD)) + 1000
+    title = re.search(r"<title>(.*)</title>", html)
+    assert title is not None
+    assert title[1].startswith("negative: a dull and lifeless picture a dull")
+    assert title[1].endswith("…")
+    assert len(title[1]) <= 110
+    said = "The text goes on: its last 9,000 tokens, 99 % of it, were not read (task.max_length)."
+    assert said in html
+    assert "goes on" not in document_page(RECORD)
+    assert "its last token, 2 % of it, was not" in document_page(
+        dataclasses.replace(RECORD, cut_tokens=1)
+    )

@@ -23,6 +23,9 @@ from regard.models.recursive_autoencoder import RecursiveAutoencoder
 AT_REST = 1e-10
 TOLERANCE = 1e-6
 SAMPLES, FEATURES = 200, 8
+PENALTIES = (0, 100)
+# A component whose eigenvalue is so near to the penalty, as a share of it, is kept or dropped very slowly.
+MARGIN = 0.05
 
 
 class Descended(NamedTuple):
@@ -38,6 +41,7 @@ class Descended(NamedTuple):
     formula="λ > 0 ⇒ W₁ = W₂ᵀ",
     source="seed 004, question 1; Kunin et al. 2019, theorem 2.1",
     proof="numeric",
+    ranges={"components": (1, FEATURES), "penalty": PENALTIES, "rounds": (1, 20_000)},
 )
 def encoder_is_the_decoder_transposed(
     *, components: int = 3, penalty: float = 0.2, rounds: int = 5000, seed: int = 0
@@ -70,6 +74,7 @@ def encoder_is_the_decoder_transposed(
     formula="rows of W₁ span u₁ … u_K",
     source="seed 004, question 1; Baldi and Hornik 1989; Kunin et al. 2019",
     proof="numeric",
+    ranges={"components": (1, FEATURES), "penalty": PENALTIES, "rounds": (1, 20_000)},
 )
 def codes_span_the_principal_subspace(
     *, components: int = 3, penalty: float = 0.2, rounds: int = 5000, seed: int = 0
@@ -112,6 +117,7 @@ def codes_span_the_principal_subspace(
     formula="σᵢ = √max(0, 1 − λ/sᵢ)",
     source="corrects seed 004; Kunin et al. 2019, theorem 2.1",
     proof="numeric",
+    ranges={"components": (1, FEATURES), "penalty": PENALTIES},
 )
 def singular_values_are_shrunk(
     *, components: int = 5, penalty: float = 0.2, seed: int = 0
@@ -141,6 +147,7 @@ def singular_values_are_shrunk(
     source="seed 004, question 1",
     proof="numeric",
     marked_wrong=True,
+    ranges={"components": (1, FEATURES), "penalty": PENALTIES},
 )
 def singular_values_are_one(*, components: int = 3, penalty: float = 0.2, seed: int = 0) -> Finding:
     """Descend, and look at the singular values of the encoder."""
@@ -164,28 +171,29 @@ def singular_values_are_one(*, components: int = 3, penalty: float = 0.2, seed: 
     formula="rank W₁ = #{i ≤ K: sᵢ > λ}",
     source="seed 004, which takes it for granted; Kunin et al. 2019",
     proof="numeric",
+    ranges={"components": (1, FEATURES), "largest_penalty": PENALTIES},
 )
 def encoder_has_full_rank(
     *, components: int = 5, largest_penalty: float = 3.0, seed: int = 0
 ) -> Finding:
     """Raise the penalty past every eigenvalue and count what the descent keeps."""
-    eigenvalues = descended(components, penalty=0.0, seed=seed).eigenvalues
-    penalties = [largest_penalty * step / 12 for step in range(13)]
+    eigenvalues = descended(components, penalty=0.0, seed=seed).eigenvalues[:components]
+    penalties = clear_of(eigenvalues, [largest_penalty * step / 12 for step in range(13)])
     ranks = [rank_at(components, penalty=penalty, seed=seed) for penalty in penalties]
-    said = [int((eigenvalues[:components] > penalty).sum()) for penalty in penalties]
-    last = float(eigenvalues[components - 1])
+    said = [int((eigenvalues > penalty).sum()) for penalty in penalties]
+    last, agree = float(eigenvalues[-1]), sum(a == b for a, b in zip(ranks, said, strict=True))
     full: Verdict = "holds" if min(ranks) == components else "holds if"
-    verdict: Verdict = full if ranks == said else "fails"
     return Finding(
-        verdict=verdict,
+        verdict=full if ranks == said else "fails",
         because=(
-            f"At {len(penalties)} penalties from 0 to {largest_penalty:g} the descent keeps as many "
-            f"components as eigenvalues exceed λ, from {max(ranks)} down to {min(ranks)}; s_K = {last:.3f}."
+            f"At {agree} of {len(penalties)} penalties from 0 to {largest_penalty:g}, none within "
+            f"{MARGIN:.0%} of an eigenvalue, the descent keeps as many components as eigenvalues exceed λ; "
+            f"it keeps from {max(ranks)} down to {min(ranks)}, and s_K = {last:.3f}."
         ),
         figures={"s_k": last, "most": max(ranks), "least": min(ranks), "agrees": ranks == said},
-        picture=_rank_picture(penalties, ranks, eigenvalues[:components]),
-        boundary=f"λ < s_K = {last:.3f}" if verdict == "holds if" else "",
-        counter_example=f"Ranks {ranks}, said {said}." if verdict == "fails" else "",
+        picture=_rank_picture(penalties, ranks, eigenvalues),
+        boundary=f"λ < s_K = {last:.3f}",
+        counter_example=f"Ranks {ranks}, said {said}.",
     )
 
 
@@ -194,6 +202,7 @@ def encoder_has_full_rank(
     formula="4·D_p·D_x + D_p + 2·D_x + D_c·D_p + D_c",
     source="seed 004, question 1; Socher et al. 2011",
     proof="counted",
+    ranges={"width": (1, 256), "classes": (1, 1000), "phrase_width": (1, 256)},
 )
 def recursive_autoencoder_has_so_many_parameters(
     *, width: int = 24, classes: int = 5, phrase_width: int = 16
@@ -214,6 +223,15 @@ def recursive_autoencoder_has_so_many_parameters(
         picture=_count_picture(classes=classes),
         counter_example="" if agrees else f"{[apart, model]} counted, {said} said.",
     )
+
+
+def clear_of(eigenvalues: Float[np.ndarray, " kept"], penalties: list[float]) -> list[float]:
+    """Those penalties that are not too near to an eigenvalue.
+
+    >>> clear_of(np.array([2.0, 1.0]), [0.0, 0.99, 1.5])
+    [0.0, 1.5]
+    """
+    return [p for p in penalties if bool((np.abs(eigenvalues - p) > MARGIN * p).all())]
 
 
 def descended(components: int, *, penalty: float, seed: int, rounds: int = 5000) -> Descended:

@@ -19,11 +19,6 @@ def counter_of(run: Callable[[], object]) -> Counter:
     return counter
 
 
-def operations(counter: Counter) -> int:
-    """Products, functions and arithmetic together."""
-    return counter.products + counter.functions + counter.arithmetic
-
-
 def layer_run(layer: nn.Module, *, n: int, d: int) -> Callable[[], object]:
     """A call of a layer on one sequence."""
     x = torch.randn(1, n, d, generator=torch.Generator().manual_seed(0))

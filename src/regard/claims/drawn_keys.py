@@ -79,12 +79,12 @@ def copy_error(gap: float, *, n: int) -> float:
     return float(DotAttention().weights(gap * keys[:, :, :1], keys)[0, 0, 0, 1:].sum())
 
 
-def copies_exactly(gap: float, *, n: int) -> bool:
-    """Whether a key that leads by `gap` gives its value, 1, where all others have −1."""
+def copy_distance(gap: float, *, n: int) -> float:
+    """|c − vⱼ| where the key of vⱼ = 1 leads by `gap` and all other values are 0."""
     keys = torch.eye(n, dtype=torch.float64)[None, None]
-    value = torch.full((1, 1, n, 1), -1.0, dtype=torch.float64)
+    value = torch.zeros(1, 1, n, 1, dtype=torch.float64)
     value[:, :, 0] = 1.0
-    return float(DotAttention()(gap * keys[:, :, :1], keys, value)) == 1.0
+    return abs(float(DotAttention()(gap * keys[:, :, :1], keys, value)) - 1.0)
 
 
 def average_error(size: float, *, n: int) -> float:

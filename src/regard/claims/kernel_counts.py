@@ -7,17 +7,15 @@ from typing import NamedTuple
 
 import torch
 
+from regard.claims.interleaved import interleaved_seconds
 from regard.core.cost import AttentionShape
 from regard.core.counter import Counter
 from regard.core.mechanism import Mechanism
 from regard.costs.attention_workloads import attention_workload, drawn
 from regard.costs.crossover import crossover
-from regard.costs.measurement import quickest_seconds
 from regard.mechanisms.dot import DotAttention
 from regard.mechanisms.polynomial import PolynomialAttention
 from regard.mechanisms.taylor import TaylorAttention
-
-CALLS = 2
 
 
 class Counts(NamedTuple):
@@ -73,8 +71,12 @@ def seconds_by_length(
     *, width: int, heads: int, lengths: Sequence[int], rounds: int
 ) -> dict[str, list[list[float]]]:
     """Mechanism → for every length the seconds of each round, all of them measured in turns."""
+
+    def rival(name: str, length: int) -> str:
+        return f"{name} at {length}"
+
     rivals = {
-        (name, length): attention_workload(
+        rival(name, length): attention_workload(
             name,
             AttentionShape(
                 num_heads=heads,
@@ -89,14 +91,9 @@ def seconds_by_length(
         for name, options in (("dot", {}), ("polynomial", {"form": "linear"}))
         for length in lengths
     }
-    # The quickest of a few calls: others at work on the machine slow some of them down.
-    taken = [
-        {which: quickest_seconds(run, rounds=CALLS, at_least=0.0) for which, run in rivals.items()}
-        for _ in range(rounds)
-    ]
+    taken = interleaved_seconds(rivals, rounds=rounds)
     return {
-        name: [[one[name, length] for one in taken] for length in lengths]
-        for name in ("dot", "polynomial")
+        name: [taken[rival(name, length)] for length in lengths] for name in ("dot", "polynomial")
     }
 
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 
+from regard.claims.drawn_lines import line
 from regard.claims.kernel_counts import MemoryShape, numbers_held
 from regard.claims.taylor_distance import series_at
 from regard.core.claim_record import Curve, CurvePicture, MatrixPicture
-
-
-def _curve(
-    label: str, x: Iterable[float | int], y: Iterable[float | int], *, dashed: bool = False
-) -> Curve:
-    return Curve(label=label, x=tuple(map(float, x)), y=tuple(map(float, y)), dashed=dashed)
 
 
 def weights_picture(terms: int) -> MatrixPicture:
@@ -45,8 +40,10 @@ def quadratic_picture(divisor: int) -> CurvePicture:
         x_label="q·k",
         y_label="",
         curves=(
-            _curve("(q·k)²/2", scores, scores**2 / 2),
-            _curve(f"vec(qqᵀ)·vec(kkᵀ)/{divisor}", scores, scores**2 / divisor, dashed=True),
+            line(label="(q·k)²/2", x=scores, y=scores**2 / 2),
+            line(
+                label=f"vec(qqᵀ)·vec(kkᵀ)/{divisor}", x=scores, y=scores**2 / divisor, dashed=True
+            ),
         ),
     )
 
@@ -65,7 +62,7 @@ def features_picture(*, width: int, terms: int) -> CurvePicture:
         y_label="features",
         y_scale="log",
         curves=tuple(
-            _curve(label, list(range_of_terms), column, dashed=label == labels[-1])
+            line(label=label, x=list(range_of_terms), y=column, dashed=label == labels[-1])
             for label, column in zip(labels, zip(*rows, strict=True), strict=True)
         ),
     )
@@ -80,8 +77,13 @@ def approach_picture(errors: Sequence[float], *, norm: float) -> CurvePicture:
         y_label="largest error of an output",
         y_scale="log",
         curves=(
-            _curve("found", terms, [max(error, 1e-17) for error in errors]),
-            _curve("‖q‖ᴷ‖k‖ᴷ/K!", terms, [norm**k / math.factorial(k) for k in terms], dashed=True),
+            line(label="found", x=terms, y=[max(error, 1e-17) for error in errors]),
+            line(
+                label="‖q‖ᴷ‖k‖ᴷ/K!",
+                x=terms,
+                y=[max(norm**k / math.factorial(k), 1e-17) for k in terms],
+                dashed=True,
+            ),
         ),
     )
 
@@ -92,7 +94,7 @@ def reach_picture(reaches: dict[int, float], *, error: float) -> CurvePicture:
         title=f"how large ‖q‖‖k‖ may be for an error of {error:g}",
         x_label="terms K",
         y_label="‖q‖‖k‖",
-        curves=(_curve("found by search", list(reaches), list(reaches.values())),),
+        curves=(line(label="found by search", x=list(reaches), y=list(reaches.values())),),
     )
 
 
@@ -105,13 +107,15 @@ def sign_picture(terms: Sequence[int], *, zeros: dict[int, float]) -> CurvePictu
         y_label="kernel",
         curves=(
             *(
-                _curve(
-                    f"K = {k}", scores.tolist(), series_at(scores, terms=k).clamp(-3, 3).tolist()
+                line(
+                    label=f"K = {k}",
+                    x=scores.tolist(),
+                    y=series_at(scores, terms=k).clamp(-3, 3).tolist(),
                 )
                 for k in terms
                 if k <= 5
             ),
-            _curve("exp", scores.tolist(), scores.exp().tolist(), dashed=True),
+            line(label="exp", x=scores.tolist(), y=scores.exp().tolist(), dashed=True),
         ),
         marks=tuple((zero, f"K = {k}") for k, zero in zeros.items() if zero > -4),
     )
@@ -127,7 +131,7 @@ def growth_picture(
         y_label="operations",
         x_scale="log",
         y_scale="log",
-        curves=tuple(_curve(name, sizes, counts) for name, counts in taken.items()),
+        curves=tuple(line(label=name, x=sizes, y=counts) for name, counts in taken.items()),
     )
 
 
@@ -139,8 +143,10 @@ def square_picture(*, linear_factor: int) -> CurvePicture:
         x_label="q·k",
         y_label="",
         curves=(
-            _curve("(q·k + 1)²", scores, (scores + 1) ** 2),
-            _curve("φ(q)·φ(k)", scores, 1 + linear_factor * scores + scores**2, dashed=True),
+            line(label="(q·k + 1)²", x=scores, y=(scores + 1) ** 2),
+            line(
+                label="φ(q)·φ(k)", x=scores, y=1 + linear_factor * scores + scores**2, dashed=True
+            ),
         ),
     )
 
@@ -155,9 +161,9 @@ def crossing_picture(crossings: dict[int, int | None]) -> CurvePicture:
         x_scale="log",
         y_scale="log",
         curves=(
-            _curve("counted", list(found), list(found.values())),
-            _curve("D²", list(crossings), [d**2 for d in crossings], dashed=True),
-            _curve("D²/2", list(crossings), [d**2 / 2 for d in crossings], dashed=True),
+            line(label="counted", x=list(found), y=list(found.values())),
+            line(label="D²", x=list(crossings), y=[d**2 for d in crossings], dashed=True),
+            line(label="D²/2", x=list(crossings), y=[d**2 / 2 for d in crossings], dashed=True),
         ),
     )
 
@@ -197,13 +203,13 @@ def memory_picture(*, length: int, width: int, value_width: int) -> CurvePicture
         x_scale="log",
         y_scale="log",
         curves=(
-            _curve("counted", widths, held),
-            _curve(
-                "N² + N(D + M)",
-                widths,
-                [length**2 + length * (width + m) for m in widths],
+            line(label="counted", x=widths, y=held),
+            line(
+                label="N² + N(D + M)",
+                x=widths,
+                y=[length**2 + length * (width + m) for m in widths],
                 dashed=True,
             ),
-            _curve("N²M", widths, [length**2 * m for m in widths], dashed=True),
+            line(label="N²M", x=widths, y=[length**2 * m for m in widths], dashed=True),
         ),
     )

@@ -10,51 +10,44 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from itertools import product as all_of
-from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from regard.claims.claim import claim
-from regard.claims.counted_runs import counter_of, layer_run, mechanism_run, operations
-from regard.claims.drawn_lines import line
-from regard.claims.interleaved import MedianInterval, interleaved_seconds, quotient
-from regard.core.claim_record import CurvePicture, Finding, MatrixPicture, Verdict
-from regard.core.counter import Counter
-from regard.core.errors import RegardError
-from regard.layers.convolution import Convolution
+from regard.claims.counted_runs import counter_of, layer_run
+from regard.claims.layer_counts import (
+    CELL_NAMES,
+    attention_products,
+    boundary,
+    chain,
+    convolution_products,
+    growth,
+    layers_until_all_meet,
+    mechanism_reach,
+    plain_products,
+    products_of,
+    recurrent_products,
+    self_attention_products,
+    time_ratios,
+    window_reach,
+)
+from regard.claims.layer_pictures import (
+    against_recurrent_picture,
+    growth_picture,
+    heads_picture,
+    products_picture,
+    time_ratio_picture,
+    two_lines_picture,
+    window_picture,
+)
+from regard.claims.recurrent_path import steps_until_read
+from regard.claims.some_or_all import of_all
+from regard.core.claim_record import Finding, Verdict
 from regard.layers.multi_head import MultiHead
 from regard.layers.recurrent import Recurrent
-from regard.mechanisms import build_mechanism
-from regard.mechanisms.window import WindowAttention
 
-CELL_NAMES = ("lstm", "gru", "tanh")
 BARE = "without projections, against a plain RNN"
 SMALL_GRID = ((8, 8), (8, 16), (16, 8), (16, 24), (40, 16))
-
-Count = Callable[[int, int], int]
-
-
-def attention_products(n: int, d: int) -> int:
-    """Of scaled dot attention alone."""
-    return counter_of(mechanism_run("scaled_dot", n=n, d=d)).products
-
-
-def self_attention_products(n: int, d: int) -> int:
-    """Of the layer: the four projections too."""
-    return counter_of(layer_run(MultiHead(model_dim=d, num_heads=1), n=n, d=d)).products
-
-
-def recurrent_products(n: int, d: int, *, cell: str = "lstm") -> int:
-    """Of a recurrent layer as wide as its input."""
-    layer = Recurrent(model_dim=d, hidden_dim=d, cell=cell)
-    return counter_of(layer_run(layer, n=n, d=d)).products
-
-
-def convolution_products(n: int, d: int, k: int = 3) -> int:
-    """Of a convolution as wide as its input."""
-    return counter_of(layer_run(Convolution(model_dim=d, width=k), n=n, d=d)).products
 
 
 def proportional(
@@ -77,7 +70,7 @@ def proportional(
             + (f"exactly {least:g} · {written} at each." if holds else f"{told}.")
         ),
         figures={"least_constant": least, "greatest_constant": greatest},
-        picture=_products_picture(count, layer),
+        picture=products_picture(count, layer),
         counter_example="" if holds else f"They are {told}: there is no one constant.",
     )
 
@@ -116,6 +109,7 @@ def recurrent_layer_takes_n_d_squared(*, cell: str = "lstm") -> Finding:
     formula="n outputs · d filters · k·d weights · 2",
     source="seed 001; Vaswani et al. 2017, table 1",
     proof="counted",
+    ranges={"widest": (3, 31)},
 )
 def convolution_takes_k_n_d_squared(*, widest: int = 9) -> Finding:
     sizes = [(n, d, k) for n, d in SMALL_GRID for k in range(3, widest + 1, 2)]
@@ -133,26 +127,27 @@ def convolution_takes_k_n_d_squared(*, widest: int = 9) -> Finding:
     formula="products: 8nd² + 4n²d whatever h;  softmax: 5hn² more",
     source="seed 001; Vaswani et al. 2017, sec. 3.2.2",
     proof="counted",
+    ranges={"n": (1, 256), "d": (1, 256), "tolerance": (0, 100)},
 )
 def heads_cost_what_one_costs(*, n: int = 32, d: int = 64, tolerance: float = 0.1) -> Finding:
     heads = [h for h in range(1, d + 1) if d % h == 0]
     counted = [counter_of(layer_run(MultiHead(model_dim=d, num_heads=h), n=n, d=d)) for h in heads]
-    excess = [operations(each) / operations(counted[0]) - 1 for each in counted]
+    excess = [each.operations / counted[0].operations - 1 for each in counted]
     within = [h for h, more in zip(heads, excess, strict=True) if more <= tolerance]
     products = sorted({each.products for each in counted})
     return Finding(
         verdict=heads_verdict(products, all_within=within == heads),
         because=(
-            f"At n = {n}, d = {d} there are {', '.join(map(str, products))} products, whatever h; but "
-            f"every head has a softmax of its own, and with {d} heads all operations together are "
-            f"{excess[-1]:.0%} more than with one."
+            f"At n = {n}, d = {d} there are {' or '.join(map(str, products))} products"
+            f"{', whatever h' if len(products) == 1 else ''}; but every head has a softmax of its own, and "
+            f"with {d} heads all operations together are {excess[-1]:.0%} more than with one."
         ),
         figures={
             "products": products[0],
             "most_heads_within": within[-1],
             "greatest_excess": excess[-1],
         },
-        picture=_heads_picture(heads, counted),
+        picture=heads_picture(heads, counted),
         boundary=f"h ≤ {within[-1]} (d/h ≥ {d // within[-1]}), for all operations within {tolerance:.0%}",
         counter_example=f"The products are {products}." if len(products) > 1 else "",
     )
@@ -170,6 +165,7 @@ def heads_verdict(products: Sequence[int], *, all_within: bool) -> Verdict:
     formula="4n²d [+ 8nd²] < 2g·2nd²  ⇔  n < d(g − 2), g gates; without projections n < g·d",
     source="seed 000; Vaswani et al. 2017, sec. 4",
     proof="counted",
+    ranges={"d": (1, 64)},
 )
 def self_attention_is_cheaper_below_d(*, d: int = 16) -> Finding:
     boundaries = {BARE: boundary(attention_products, plain_products, d=d)} | {
@@ -184,7 +180,7 @@ def self_attention_is_cheaper_below_d(*, d: int = 16) -> Finding:
         verdict=of_all(fitting, boundaries),
         because=f"Counted at d = {d}, self-attention has fewer products — {told}.",
         figures={rival: first_not / d for rival, first_not in boundaries.items()},
-        picture=_against_recurrent_picture(d=d),
+        picture=against_recurrent_picture(d=d),
         boundary=f"it is taken {', or '.join(fitting)}",
         counter_example="" if fitting else told,
     )
@@ -197,37 +193,12 @@ def in_widths(boundary: float) -> str:
     return "n < d" if boundary == 1 else f"n < {boundary:g}d"
 
 
-def plain_products(n: int, d: int) -> int:
-    """Of a plain RNN: its nd² has the constant that the n²d of attention has."""
-    return recurrent_products(n, d, cell="tanh")
-
-
-def products_of(cell: str) -> Count:
-    """The count of a recurrent layer with this cell."""
-    return lambda n, d: recurrent_products(n, d, cell=cell)
-
-
-def boundary(first: Count, second: Count, *, d: int) -> int:
-    """The least n at which the first no longer has fewer products; 0 if it never has. Found by halving."""
-    low, high = 0, 8 * d
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if first(middle, d) < second(middle, d) else (low, middle)
-    return high if low else 0
-
-
-def of_all(fitting: Sequence[str], rivals: Mapping[str, object]) -> Verdict:
-    """Of all rivals, of some, or of none."""
-    if len(fitting) == len(rivals):
-        return "holds"
-    return "holds if" if fitting else "fails"
-
-
 @claim(
     statement="Self-attention takes less time than a recurrent layer when n < d.",
     formula="t(self-attention) < t(recurrent) for n < d, forward, one sequence",
     source="seed 000; Vaswani et al. 2017, sec. 4",
     proof="measured",
+    ranges={"d": (2, 128), "num_heads": (1, 16), "rounds": (1, 30)},
 )
 def self_attention_is_faster_below_d(
     *, d: int = 64, num_heads: int = 4, rounds: int = 7
@@ -249,35 +220,16 @@ def self_attention_is_faster_below_d(
         verdict=of_all(fitting, ratios) if fitting or not parts else "holds if",
         because=(
             f"Medians of {rounds} rounds in turns at d = {d}, with 95 % intervals in the picture: at "
-            f"n = {below[-1]} self-attention takes these parts of a recurrent layer's time: {told}. Its "
-            "steps do not wait for one another, so the time is less even where the operations are more."
+            f"n = {below[-1]} self-attention takes these parts of a recurrent layer's time: {told}. Unlike "
+            "those of a recurrent layer its steps do not wait for one another."
         ),
         figures={
             f"{cell} at {n}": found[n].median for cell, found in ratios.items() for n in lengths
         },
-        picture=_time_ratio_picture(ratios, d=d),
+        picture=time_ratio_picture(ratios, d=d),
         boundary="; ".join(parts),
         counter_example="" if parts else f"The parts at n = {below[-1]} are {told}.",
     )
-
-
-def time_ratios(
-    cell: str, lengths: Sequence[int], *, d: int, heads: int, rounds: int
-) -> dict[int, MedianInterval]:
-    """Length → the time of self-attention as a part of the recurrent layer's."""
-    torch.manual_seed(0)
-    attention = MultiHead(model_dim=d, num_heads=heads).eval()
-    recurrent = Recurrent(model_dim=d, hidden_dim=d, cell=cell).eval()
-    found = {}
-    for n in lengths:
-        runs = {
-            "attention": layer_run(attention, n=n, d=d),
-            "recurrent": layer_run(recurrent, n=n, d=d),
-        }
-        with torch.no_grad():
-            times = interleaved_seconds(runs, rounds=rounds)
-        found[n] = quotient(times["attention"], times["recurrent"])
-    return found
 
 
 @claim(
@@ -285,6 +237,7 @@ def time_ratios(
     formula="longest chain of operators: O(1) against Θ(n)",
     source="seed 000; Vaswani et al. 2017, table 1",
     proof="counted",
+    ranges={"d": (2, 64), "longest": (16, 512)},
 )
 def sequential_steps_are_constant(*, d: int = 8, longest: int = 64, cell: str = "lstm") -> Finding:
     lengths = [longest // 8, longest // 4, longest // 2, longest]
@@ -305,16 +258,11 @@ def sequential_steps_are_constant(*, d: int = 8, longest: int = 64, cell: str = 
             "recurrent": recurrent[-1],
             "per_token": float(per_token[0]),
         },
-        picture=_two_lines(
+        picture=two_lines_picture(
             "Longest chain of operators", "operators in turn", lengths, attention, recurrent
         ),
         counter_example="" if holds else f"Chains: {attention} and {recurrent}.",
     )
-
-
-def chain(layer: nn.Module, *, n: int, d: int) -> int:
-    """The longest chain of operators each of which needed the one before."""
-    return counter_of(layer_run(layer, n=n, d=d)).depth
 
 
 @claim(
@@ -322,61 +270,26 @@ def chain(layer: nn.Module, *, n: int, d: int) -> int:
     formula="longest path: O(1) against Θ(n)",
     source="seed 000; Vaswani et al. 2017, table 1",
     proof="counted",
+    ranges={"longest": (8, 128)},
 )
 def path_length_is_constant(*, mechanism: str = "scaled_dot", longest: int = 32) -> Finding:
     lengths = [longest // 4, longest // 2, longest]
     attention = [layers_until_all_meet(mechanism_reach(mechanism, n=n)) for n in lengths]
-    recurrent = [steps_until_read(n) for n in lengths]
+    recurrent = [steps_until_read(Recurrent(model_dim=4, hidden_dim=4), n=n) for n in lengths]
     holds = set(attention) == {1} and recurrent == lengths
     return Finding(
         verdict="holds" if holds else "fails",
         because=(
             f"For n = {lengths}: with '{mechanism}' all positions meet after {attention} layers, by the "
-            f"weights that are not 0; a recurrent layer has taken {recurrent} steps when the first "
-            "token reaches the last output, by gradients."
+            "weights that are not 0; the shortest way from the first token to the last output of a "
+            f"recurrent layer leads through {recurrent} of its steps, by the graph of its gradients."
         ),
-        figures={"attention": attention[-1], "recurrent": recurrent[-1]},
-        picture=_two_lines(
+        figures={"attention": attention[-1] or "never", "recurrent": recurrent[-1]},
+        picture=two_lines_picture(
             "Longest path between positions", "layers or steps", lengths, attention, recurrent
         ),
         counter_example="" if holds else f"Paths: {attention} and {recurrent}.",
     )
-
-
-def mechanism_reach(mechanism: str, *, n: int, d: int = 4) -> np.ndarray:
-    """Which position reads which in one layer of a mechanism."""
-    built: Any = build_mechanism(mechanism, query_dim=d, key_dim=d, num_heads=1, max_length=n)
-    drawn = torch.Generator().manual_seed(0)
-    query, key = (torch.randn(1, 1, n, d, generator=drawn, dtype=torch.float64) for _ in range(2))
-    with torch.no_grad():
-        weights: Tensor = built.double().weights(query, key)
-    return np.asarray((weights[0, 0] != 0).numpy())
-
-
-def layers_until_all_meet(reach: np.ndarray) -> int:
-    """How many layers of this reach are needed until every position has reached every other."""
-    met, layers = reach, 1
-    while not met.all():
-        further = (met.astype(int) @ reach.astype(int)) > 0
-        if (further == met).all():
-            raise RegardError(
-                "However many layers, some positions never meet. Choose a wider reach."
-            )
-        met, layers = further, layers + 1
-    return layers
-
-
-def steps_until_read(n: int, *, d: int = 4) -> int:
-    """Steps of a recurrent layer from the first token until an output that is n tokens on depends on it."""
-    torch.manual_seed(0)
-    layer = Recurrent(model_dim=d, hidden_dim=d).double()
-    tokens = torch.randn(1, n, d, dtype=torch.float64, requires_grad=True)
-    state, steps = layer.start(1), 0
-    for place in range(n):
-        output, state = layer.step(state, tokens[:, place : place + 1])
-        steps += 1
-    (gradient,) = torch.autograd.grad(output.sum(), tokens)
-    return steps if bool((gradient[0, 0] != 0).any()) else 0
 
 
 @claim(
@@ -384,6 +297,7 @@ def steps_until_read(n: int, *, d: int = 4) -> int:
     formula="path = ⌈(n − 1)/r⌉",
     source="seed 000; Vaswani et al. 2017, sec. 4",
     proof="counted",
+    ranges={"longest": (2, 64)},
 )
 def window_path_is_n_over_r(*, longest: int = 20) -> Finding:
     sizes = [(n, r) for n, r in all_of(range(2, longest + 1, 3), (1, 2, 3, 5, 8))]
@@ -395,22 +309,14 @@ def window_path_is_n_over_r(*, longest: int = 20) -> Finding:
             f"By the weights that are not 0: in {len(found) - len(wrong)} of {len(found)} pairs of n and r "
             "all positions have met after exactly ⌈(n − 1)/r⌉ layers."
         ),
-        figures={"pairs": len(found), "wrong": len(wrong), "path_at_longest": found[sizes[-1]]},
-        picture=_window_picture(found),
+        figures={"pairs": len(found), "wrong": len(wrong)},
+        picture=window_picture(found),
         counter_example=wrong[0] if wrong else "",
     )
 
 
-def window_reach(n: int, r: int) -> np.ndarray:
-    """Which position reads which in one layer of window attention."""
-    drawn = torch.Generator().manual_seed(0)
-    query, key = (torch.randn(1, 1, n, 4, generator=drawn, dtype=torch.float64) for _ in range(2))
-    weights = WindowAttention(radius=r).weights(query, key)
-    return np.asarray((weights[0, 0] != 0).numpy())
-
-
 def path_faults(
-    found: Mapping[tuple[int, int], int], formula: Callable[[int, int], int]
+    found: Mapping[tuple[int, int], int | None], formula: Callable[[int, int], int]
 ) -> list[str]:
     """Where a formula of n and r is not what was found."""
     return [
@@ -425,6 +331,7 @@ def path_faults(
     formula="operations(n) = a·n² + b·n + c, a > 0",
     source="seed 002; Vaswani et al. 2017, table 1",
     proof="counted",
+    ranges={"d": (1, 128)},
 )
 def softmax_attention_is_quadratic(*, mechanism: str = "scaled_dot", d: int = 16) -> Finding:
     lengths, counted = growth(mechanism, d=d)
@@ -442,7 +349,7 @@ def softmax_attention_is_quadratic(*, mechanism: str = "scaled_dot", d: int = 16
             f"quadratic has; {told}."
         ),
         figures={"second_difference": int(second[0]), "doubling": float(doubled)},
-        picture=_growth_picture(lengths, counted, mechanism),
+        picture=growth_picture(lengths, counted, mechanism),
         counter_example="" if quadratic else f"Second differences: {[int(s) for s in second]}.",
     )
 
@@ -453,6 +360,7 @@ def softmax_attention_is_quadratic(*, mechanism: str = "scaled_dot", d: int = 16
     source="seed 002",
     proof="counted",
     marked_wrong=True,
+    ranges={"d": (1, 128)},
 )
 def softmax_attention_is_exponential(*, mechanism: str = "scaled_dot", d: int = 16) -> Finding:
     lengths, counted = growth(mechanism, d=d)
@@ -466,7 +374,7 @@ def softmax_attention_is_exponential(*, mechanism: str = "scaled_dot", d: int = 
             f"{factors[0]:.2f} to {factors[-1]:.2f}; of an exponential it would stay the same."
         ),
         figures={"first_factor": factors[0], "last_factor": factors[-1], "operations": counted[-1]},
-        picture=_growth_picture(lengths, counted, mechanism, exponential=factors[0]),
+        picture=growth_picture(lengths, counted, mechanism, exponential=factors[0]),
         counter_example=""
         if exponential
         else (
@@ -476,135 +384,6 @@ def softmax_attention_is_exponential(*, mechanism: str = "scaled_dot", d: int = 
     )
 
 
-def growth(mechanism: str, *, d: int) -> tuple[list[int], list[int]]:
-    """Lengths at equal steps, and all operations of a mechanism there."""
-    lengths = [32 * place for place in range(1, 11)]
-    counters = [counter_of(mechanism_run(mechanism, n=n, d=d)) for n in lengths]
-    return lengths, [operations(counter) for counter in counters]
-
-
 def is_exponential(factors: Sequence[float], *, tolerance: float = 0.01) -> bool:
     """Whether equal steps multiply by one factor above 1."""
     return min(factors) > 1 + tolerance and max(factors) <= (1 + tolerance) * min(factors)
-
-
-def _products_picture(count: Callable[..., int], layer: str) -> CurvePicture:
-    lengths = (8, 16, 32, 64)
-    return CurvePicture(
-        title=f"Products of {layer}",
-        x_label="length n",
-        y_label="products",
-        x_scale="log",
-        y_scale="log",
-        curves=tuple(
-            line(label=f"d = {d}", x=lengths, y=tuple(float(count(n, d)) for n in lengths))
-            for d in (8, 16, 32)
-        ),
-    )
-
-
-def _heads_picture(heads: Sequence[int], counted: Sequence[Counter]) -> CurvePicture:
-    whole = [float(operations(counter)) for counter in counted]
-    products = [float(c.products) for c in counted]
-    return CurvePicture(
-        title="Self-attention with h heads of width d/h",
-        x_label="heads h",
-        y_label="operations",
-        x_scale="log",
-        curves=(
-            line(label="products", x=heads, y=products),
-            line(label="all operations", x=heads, y=whole),
-        ),
-    )
-
-
-def _against_recurrent_picture(*, d: int) -> CurvePicture:
-    lengths = tuple(range(d // 4, 3 * d + 1, d // 4)) if d >= 4 else tuple(range(1, 3 * d + 1))
-    kinds: dict[str, Count] = {
-        "self-attention": self_attention_products,
-        "its n²d alone": attention_products,
-        **{cell: products_of(cell) for cell in CELL_NAMES},
-    }
-    return CurvePicture(
-        title=f"Products at width d = {d}",
-        x_label="length n",
-        y_label="products",
-        curves=tuple(
-            # Recurrent layers are straight lines: two points draw them.
-            line(label=kind, x=ends, y=tuple(float(count(n, d)) for n in ends))
-            for kind, count in kinds.items()
-            for ends in ((lengths[0], lengths[-1]) if kind in CELL_NAMES else lengths,)
-        ),
-        marks=((float(d), "n = d"), (float(2 * d), "n = 2d")),
-    )
-
-
-def _time_ratio_picture(
-    ratios: Mapping[str, Mapping[int, MedianInterval]], *, d: int
-) -> CurvePicture:
-    return CurvePicture(
-        title="Time of self-attention as a part of a recurrent layer's",
-        x_label="length n",
-        y_label="part of the time",
-        x_scale="log",
-        y_scale="log",
-        curves=tuple(
-            line(
-                label=cell,
-                x=found,
-                y=tuple(each.median for each in found.values()),
-                low=tuple(each.low for each in found.values()),
-                high=tuple(each.high for each in found.values()),
-            )
-            for cell, found in ratios.items()
-        ),
-        marks=((float(d), "n = d"),),
-    )
-
-
-def _two_lines(
-    title: str,
-    y_label: str,
-    lengths: Sequence[int],
-    attention: Sequence[int],
-    recurrent: Sequence[int],
-) -> CurvePicture:
-    return CurvePicture(
-        title=title,
-        x_label="length n",
-        y_label=y_label,
-        curves=(
-            line(label="self-attention", x=lengths, y=attention),
-            line(label="recurrent", x=lengths, y=recurrent),
-        ),
-    )
-
-
-def _window_picture(found: Mapping[tuple[int, int], int]) -> MatrixPicture:
-    lengths, radii = sorted({n for n, _ in found}), sorted({r for _, r in found})
-    return MatrixPicture(
-        title="Layers until all positions have met",
-        values=tuple(tuple(float(found[n, r]) for n in lengths) for r in radii),
-        row_labels=tuple(f"r = {r}" for r in radii),
-        column_labels=tuple(f"n = {n}" for n in lengths),
-    )
-
-
-def _growth_picture(
-    lengths: Sequence[int],
-    counted: Sequence[int],
-    mechanism: str,
-    *,
-    exponential: float | None = None,
-) -> CurvePicture:
-    curves = [line(label=mechanism, x=lengths, y=tuple(float(each) for each in counted))]
-    if exponential is not None:
-        grown = tuple(float(counted[0]) * exponential**place for place in range(len(lengths)))
-        curves.append(line(label="exponential", x=lengths, y=grown, dashed=True))
-    return CurvePicture(
-        title="Operations by length",
-        x_label="length n",
-        y_label="operations",
-        y_scale="log" if exponential is not None else "linear",
-        curves=tuple(curves),
-    )

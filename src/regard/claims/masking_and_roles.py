@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard.claims.claim import claim
 from regard.core.claim_record import Finding, MatrixPicture
+from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Causal, Padding
 from regard.core.mechanism import Mechanism
 from regard.core.special_tokens import SPECIAL_TOKENS, START
@@ -36,6 +37,7 @@ STATED_ROLES = {
     formula="self: Q, K, V ← X, A is n × n;  cross: Q ← Y, K, V ← X, A is m × n",
     source="seed 001; Vaswani et al. 2017, section 3.2.3",
     proof="numeric",
+    ranges={"x_length": (1, 64), "y_length": (1, 64)},
 )
 def roles_of_self_and_cross_attention(
     *, mechanism: str = "scaled_dot", x_length: int = 7, y_length: int = 5, seed: int = 0
@@ -68,6 +70,7 @@ def roles_of_self_and_cross_attention(
     formula="∂ prediction i / ∂ target j = 0  exactly if j ≥ i",
     source="seed 001; Vaswani et al. 2017, section 3.1",
     proof="numeric",
+    ranges={"length": (2, 32)},
 )
 def mask_and_shift_hide_the_answer(
     *, masked: bool = True, shifted: bool = True, length: int = 8, seed: int = 0
@@ -82,6 +85,7 @@ def mask_and_shift_hide_the_answer(
     source="the variant without the shift of seed 001's question 5",
     proof="numeric",
     marked_wrong=True,
+    ranges={"length": (2, 32)},
 )
 def mask_alone_hides_the_answer(*, length: int = 8, seed: int = 0) -> Finding:
     """The diagonal of the picture: every prediction is shown its own answer."""
@@ -94,6 +98,7 @@ def mask_alone_hides_the_answer(*, length: int = 8, seed: int = 0) -> Finding:
     source="the variant without the mask of seed 001's question 5",
     proof="numeric",
     marked_wrong=True,
+    ranges={"length": (2, 32)},
 )
 def shift_alone_hides_the_answer(*, length: int = 8, seed: int = 0) -> Finding:
     """Everything right of the diagonal: the answer comes back through its neighbours."""
@@ -105,6 +110,7 @@ def shift_alone_hides_the_answer(*, length: int = 8, seed: int = 0) -> Finding:
     formula="A[i, j] = 0  for j ≥ length",
     source="seed 001; Vaswani et al. 2017, section 3.2.3",
     proof="numeric",
+    ranges={"length": (1, 128), "real": (0, 128), "scale": (0, 1e6)},
 )
 def padded_keys_have_zero_weight(
     *, length: int = 9, real: int = 5, scale: float = 100.0, seed: int = 0
@@ -119,7 +125,7 @@ def padded_keys_have_zero_weight(
     return Finding(
         verdict="holds" if leaks[worst] == 0.0 else "fails",
         because=f"Of {len(MECHANISMS)} mechanisms {len(weights)} take padding; the most that any of them "
-        f"gives to all padded keys together, {scale:g} times as large as the real ones, is "
+        f"gives to its {length - real} padded keys together, {scale:g} times as large as the real, is "
         f"{leaks[worst]:g}, without any tolerance.",
         figures=leaks,
         picture=keys_picture({name: found[-1] for name, found in weights.items()}, real=real),
@@ -133,6 +139,7 @@ def padded_keys_have_zero_weight(
     source="seed 001's mask of zeros and ones, laid on the scores",
     proof="numeric",
     marked_wrong=True,
+    ranges={"length": (1, 128), "real": (0, 128)},
 )
 def zero_scores_hide_padded_keys(*, length: int = 9, real: int = 5, seed: int = 0) -> Finding:
     """e⁰ = 1: a score of zero is a score like any other. It takes −∞."""
@@ -299,6 +306,10 @@ def padded_weights(
 
 def drawn_heads(*, length: int, real: int, scale: float, seed: int) -> tuple[Tensor, Tensor]:
     """Queries and keys of one head, (1, 1, length, 8); keys from `real` on are `scale` times as large."""
+    if real > length:
+        raise RegardError(
+            f"real={real}: of {length} keys no more can be real. Choose length or less."
+        )
     generator = torch.Generator().manual_seed(seed)
     query, key = torch.randn(2, 1, 1, length, 8, generator=generator, dtype=torch.float64)
     key[:, :, real:] *= scale

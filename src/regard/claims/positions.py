@@ -32,6 +32,12 @@ DRAWN_FROM = (0, 100, 1000)
     formula="T⁽ᵏ⁾ PE(t) = PE(t + k)  for all t",
     source="seed 001; Vaswani et al. 2017, section 3.5",
     proof="symbolic",
+    ranges={
+        "width": (2, 64),
+        "shift": (-100_000, 100_000),
+        "positions": (1, 100_000),
+        "base": (1, 1e9),
+    },
 )
 def shifting_is_one_linear_map(
     *, width: int = 12, shift: int = 7, positions: int = 512, base: float = 10_000.0
@@ -39,10 +45,10 @@ def shifting_is_one_linear_map(
     """Of one (sin, cos) pair in symbols; then of the layer's own matrix and table."""
     rest = shift_rest(rotation(OMEGA * SHIFT))
     layer = SinusoidalPositions(model_dim=width, base=base)
-    matrix, table = layer.shift_matrix(shift), layer.table(torch.arange(positions + shift))
-    error = float((table[:positions] @ matrix.T - table[shift:]).abs().max())
+    matrix, places = layer.shift_matrix(shift), torch.arange(positions)
+    error = float((layer.table(places) @ matrix.T - layer.table(places + shift)).abs().max())
     # An angle near t is rounded to about t times the precision of float64.
-    allowed = 8 * torch.finfo(torch.float64).eps * (positions + shift)
+    allowed = 8 * torch.finfo(torch.float64).eps * (positions + abs(shift))
     holds = rest == sympy.zeros(2, 1) and error <= allowed
     return Finding(
         verdict="holds" if holds else "fails",
@@ -61,6 +67,7 @@ def shifting_is_one_linear_map(
     formula="T⁽ᵏ⁾ without t,  T⁽ᵏ⁾ᵀ T⁽ᵏ⁾ = I,  PE(t)·PE(t + k) = Σᵢ cos ωᵢk",
     source="seed 001; Vaswani et al. 2017, section 3.5",
     proof="symbolic",
+    ranges={"width": (2, 128), "farthest": (1, 512), "base": (1, 1e9)},
 )
 def shift_matrix_is_orthogonal(
     *, width: int = 64, farthest: int = 128, base: float = 10_000.0
@@ -91,6 +98,7 @@ def shift_matrix_is_orthogonal(
     formula="attend(P X) = P attend(X)  for every permutation P",
     source="seed 001; Vaswani et al. 2017, section 3.5",
     proof="numeric",
+    ranges={"length": (2, 64)},
 )
 def order_is_unseen_without_positions(
     *,
@@ -127,6 +135,7 @@ def order_is_unseen_without_positions(
     formula="attend(P X + PE) ≠ P attend(X + PE)  for some permutation P",
     source="seed 001; Vaswani et al. 2017; Su et al. 2021; Press et al. 2022",
     proof="numeric",
+    ranges={"length": (3, 64)},
 )
 def positions_show_the_order(
     *, mechanism: str = "scaled_dot", length: int = 24, seed: int = 0
@@ -139,8 +148,8 @@ def positions_show_the_order(
         verdict="fails" if blind else "holds",
         because="The output changes by at least "
         f"{min(largest[name] for name in POSITIONS if name != 'none'):.1e} of its largest entry with "
-        f"positions, and by {largest['none']:.1e} without. Alibi, a distance without a direction, does "
-        f"not tell a text from its mirror image ({gaps['alibi']['reversal']:.1e}).",
+        f"positions, and by {largest['none']:.1e} without. Alibi, a distance without a direction, changes "
+        f"it by {gaps['alibi']['reversal']:.1e} for a text and its mirror image.",
         figures={name: largest[name] for name in POSITIONS},
         picture=order_picture(gaps, f"What a permutation changes, {mechanism}"),
         counter_example=f"no permutation changes anything with: {', '.join(blind)}",
@@ -152,6 +161,7 @@ def positions_show_the_order(
     formula="attend(P X) = P attend(X)  for every mechanism",
     source="seed 001, taken beyond scaled dot; Tay et al. 2021; Haviv et al. 2022",
     proof="numeric",
+    ranges={"length": (8, 64)},
 )
 def order_is_unseen_by_every_mechanism(*, length: int = 24, seed: int = 0) -> Finding:
     """Those that only read the past are tried with the causal mask they need."""
@@ -161,9 +171,9 @@ def order_is_unseen_by_every_mechanism(*, length: int = 24, seed: int = 0) -> Fi
     verdict: Verdict = "holds if" if seen and unseen else ("holds" if unseen else "fails")
     return Finding(
         verdict=verdict,
-        because=f"{len(unseen)} of {len(gaps)} mechanisms commute with every permutation tried. The others "
-        f"have places built in, by a window, by weights for places, or by reading the past only: "
-        f"{', '.join(seen)}.",
+        because=f"{len(unseen)} of {len(gaps)} mechanisms commute with every permutation tried. Places are "
+        f"built in, by a window, by weights for places, or by reading the past only: "
+        f"{', '.join(seen) or 'in none'}.",
         figures={name: max(row.values()) for name, row in gaps.items()},
         picture=order_picture(gaps, "What a permutation changes, by mechanism"),
         boundary=f"the mechanism weighs keys by what they hold: {', '.join(unseen)}",

@@ -19,6 +19,8 @@ from regard.claims.recall_study import (
 from regard.core.claim_record import Curve, CurvePicture, Finding, Verdict
 from regard.core.study_record import PairVerdict, StudyRecord
 
+SIZES = {"seeds": (1, 20), "films": (20, 1000), "reading_steps": (1, 20_000)}
+
 
 @claim(
     statement="A model that reads about things first recalls more of them when it is asked.",
@@ -26,6 +28,7 @@ from regard.core.study_record import PairVerdict, StudyRecord
     source="seed 003, questions 2d, 2f and 3a; Raffel et al. 2020",
     proof="measured",
     trained=True,
+    ranges=SIZES,
 )
 def reading_first_helps_recall(
     *,
@@ -46,6 +49,7 @@ def reading_first_helps_recall(
     source="seed 003, questions 2f and 2g; Tay et al. 2021",
     proof="measured",
     trained=True,
+    ranges=SIZES,
 )
 def synthesizer_recalls_less(
     *,
@@ -61,7 +65,10 @@ def synthesizer_recalls_less(
 
 
 def better_of(record: StudyRecord, first: str, second: str) -> Finding:
-    """Whether the first arm is better as a method; if that is open, in these trainings alone."""
+    """Whether the first arm is better as a method; if that is open, in these trainings alone.
+
+    What stays open fails, as in `some_or_all.py`: a difference that is not shown is none.
+    """
     methods = compared_pair(record, first, second, holds_for="method")
     models = compared_pair(record, first, second, holds_for="models")
     shown = (
@@ -87,7 +94,7 @@ def better_of(record: StudyRecord, first: str, second: str) -> Finding:
             if verdict == "holds if"
             else ""
         ),
-        counter_example=shown if verdict == "fails" else "",
+        counter_example=f"It is not shown. {shown}" if verdict == "fails" else "",
     )
 
 

@@ -17,7 +17,7 @@ from regard.claims.claim import claim
 from regard.claims.drawn_keys import (
     A,
     average_error,
-    copies_exactly,
+    copy_distance,
     copy_error,
     drawn_keys,
     head_weights,
@@ -45,7 +45,7 @@ from regard.claims.three_inputs import (
     symbolic_basis,
     symbolic_errors,
 )
-from regard.core.claim_record import Finding, MatrixPicture
+from regard.core.claim_record import Finding, MatrixPicture, Verdict
 from regard.studies.seed_interval import seed_interval
 
 # No query of use is longer: exp would overflow without the maximum taken off.
@@ -53,6 +53,9 @@ LARGEST = 1e4
 # Two figures found in different ways are the same to this share.
 SAME = 1e-6
 PARTS = 10
+# Nearer to 0 or to 1 the float64 of 1 − e would decide.
+ERRORS = (1e-9, 0.999)
+SWINGS = {"n": (2, 32), "alpha": (0, 10), "size": (1e-3, LARGEST), "draws": (200, 20_000)}
 
 
 @claim(
@@ -60,52 +63,52 @@ PARTS = 10
     formula="1 − αⱼ ≤ e ⇔ gap ≥ ln((n − 1)(1 − e)/e)",
     source="seed 003, question 1a; Luong et al. 2015 for the score",
     proof="numeric",
+    ranges={"n": (1, 1024), "error": ERRORS},
 )
 def copying_takes_a_finite_gap(*, n: int = 16, error: float = 0.001) -> Finding:
     """Search for the least gap that will do, and hold it against the formula."""
-    found = last_that_holds(lambda gap: copy_error(gap, n=n) >= error, low=0.0, high=LARGEST)
-    said = math.log((n - 1) * (1 - error) / error)
-    agrees = abs(found - said) <= SAME * said
+    found = least_that_will_do(lambda gap: copy_error(gap, n=n), error=error)
+    said = log_of((n - 1) * (1 - error) / error)
+    agrees = math.isclose(found, said, rel_tol=SAME, abs_tol=SAME)
     return Finding(
-        verdict="holds if" if agrees else "fails",
+        verdict=verdict_of(found, agrees=agrees),
         because=(
-            f"With {n} keys, the others together get less than {error:g} from a gap of {found:.6f} on; "
-            f"the formula says {said:.6f} (float64, allowed to differ by a millionth)."
+            f"With {n} keys, the others together get less than {error:g} {from_on('a gap', found)}; the "
+            f"formula says {from_on('a gap', said)} (float64, allowed to differ by a millionth)."
         ),
-        figures={"found": found, "formula": said, "error_at_formula": copy_error(said, n=n)},
+        figures={"found": number_or_word(found), "formula": number_or_word(said)},
         picture=copying_picture(n=n, error=error, gap=said),
         boundary=f"the key leads all others by {said:.3f} = ln((n − 1)(1 − e)/e), n = {n}, e = {error:g}",
-        counter_example="" if agrees else f"n = {n}: found {found:.6f}, formula {said:.6f}.",
+        counter_example=f"n = {n}, e = {error:g}: found {found:.6f}, formula {said:.6f}.",
     )
 
 
 @claim(
-    statement="To copy one value, the scores of all other keys must be −∞.",
-    formula="c = vⱼ ⇒ kᵢ·q = −∞ for i ≠ j",
+    statement="To copy one value to within an error e, the scores of all other keys must be −∞.",
+    formula="|c − vⱼ| ≤ e ⇒ kᵢ·q = −∞ for i ≠ j",
     source="seed 003, question 1a",
     proof="numeric",
     marked_wrong=True,
+    ranges={"n": (2, 1024), "error": ERRORS, "largest_gap": (0, LARGEST)},
 )
-def copying_takes_infinite_scores(*, n: int = 16, largest_gap: float = 100.0) -> Finding:
-    """Search for a finite gap at which the output is the value to the last digit."""
-    exact = copies_exactly(largest_gap, n=n)
-    gap = largest_gap
-    if exact:
-        gap = last_that_holds(lambda one: not copies_exactly(one, n=n), low=0.0, high=largest_gap)
+def copying_takes_infinite_scores(
+    *, n: int = 16, error: float = 0.001, largest_gap: float = 100.0
+) -> Finding:
+    """Try the finite gap that the error calls for, or the largest that is allowed."""
+    gap = min(log_of((n - 1) * (1 - error) / error), largest_gap)
+    off = copy_distance(gap, n=n)
+    within = off <= (1 + SAME) * error
+    told = f"the key scores {gap:.3f} and all others 0: |c − vⱼ| = {off:.6g}"
     return Finding(
-        verdict="fails" if exact else "holds",
+        verdict="fails" if within else "holds",
         because=(
-            f"From a gap of {gap:.3f} on, the output is the value in float64, to the last digit."
-            if exact
-            else f"Up to a gap of {largest_gap:g} the others can still be seen in float64."
+            f"With {n} keys, values that are 1 for one and 0 for all others, {told}, by dot attention in "
+            f"float64. That is {'within' if within else 'not within'} e = {error:g}, to a millionth of it. "
+            "Only an error of exactly 0 would take −∞."
         ),
-        figures={"gap": gap, "gap_for_a_thousandth": math.log((n - 1) * 999)},
-        picture=copying_picture(n=n, error=0.001, gap=math.log((n - 1) * 999)),
-        counter_example=(
-            f"n = {n}, the key scores {largest_gap:g} and all others 0: the output is vⱼ exactly."
-            if exact
-            else ""
-        ),
+        figures={"gap": gap, "distance": off},
+        picture=copying_picture(n=n, error=error, gap=gap),
+        counter_example=f"n = {n}, e = {error:g}: {told}." if within else "",
     )
 
 
@@ -114,64 +117,62 @@ def copying_takes_infinite_scores(*, n: int = 16, largest_gap: float = 100.0) ->
     formula="1 − α_a − α_b ≤ e ⇔ C ≥ ln((n − 2)(1 − e)/(2e))",
     source="seed 003, question 1b",
     proof="numeric",
+    ranges={"n": (2, 1024), "error": ERRORS},
 )
 def one_query_averages_two_values(*, n: int = 16, error: float = 0.001) -> Finding:
     """Search for the least C that will do, and hold it against the formula."""
-    found = last_that_holds(lambda c: average_error(c, n=n) >= error, low=0.0, high=LARGEST)
-    said = math.log((n - 2) * (1 - error) / (2 * error))
-    agrees = abs(found - said) <= SAME * said
+    found = least_that_will_do(lambda c: average_error(c, n=n), error=error)
+    said = log_of((n - 2) * (1 - error) / (2 * error))
+    agrees = math.isclose(found, said, rel_tol=SAME, abs_tol=SAME)
     return Finding(
-        verdict="holds if" if agrees else "fails",
+        verdict=verdict_of(found, agrees=agrees),
         because=(
-            f"With {n} keys, those other than a and b get less than {error:g} from C = {found:.6f} on; the "
-            f"formula says {said:.6f} (float64, allowed to differ by a millionth)."
+            f"With {n} keys, those other than a and b get less than {error:g} {from_on('C', found)}; the "
+            f"formula says {from_on('C', said)} (float64, allowed to differ by a millionth)."
         ),
-        figures={"found": found, "formula": said, "error_at_formula": average_error(said, n=n)},
+        figures={"found": number_or_word(found), "formula": number_or_word(said)},
         picture=averaging_picture(error=error),
         boundary=f"C ≥ {said:.3f} = ln((n − 2)(1 − e)/(2e)) for n = {n} and e = {error:g}",
-        counter_example="" if agrees else f"n = {n}: found {found:.6f}, formula {said:.6f}.",
+        counter_example=f"n = {n}, e = {error:g}: found {found:.6f}, formula {said:.6f}.",
     )
 
 
 @claim(
-    statement="For keys with noise αI the query C(μ_a + μ_b) gives ½(v_a + v_b) as well.",
+    statement="For keys with noise αI the query C(μ_a + μ_b) gives ½(v_a + v_b) as well, until C is so "
+    "large that it weighs the noise.",
     formula="kᵢ ~ N(μᵢ, αI):  2C√α ≪ 1 ⇒ c ≈ ½(v_a + v_b)",
     source="seed 003, question 1c (i), which says the proof is that without noise",
     proof="measured",
+    ranges={"n": (2, 32), "alpha": (0, 10), "error": (1e-6, 0.9), "draws": (2, 5000)},
 )
 def noisy_keys_are_averaged(
     *, n: int = 8, alpha: float = 1e-4, error: float = 0.1, draws: int = 500, seed: int = 0
 ) -> Finding:
     """Find the range of C in which the mean error over draws is within bounds, on both sides."""
     keys = drawn_keys(n=n, alpha=alpha, swings=False, draws=draws, seed=seed).keys
+    largest = 100 / alpha**0.5 if alpha > 0 else LARGEST  # 2C√α = 200, if there is noise to weigh
     sizes = [2.0**half for half in torch.arange(-2, 12, 0.5).tolist()]
     means = [mean_error(keys, c) for c in sizes]
     best = min(range(len(sizes)), key=means.__getitem__)
-    low, high = bounds_about(lambda c: mean_error(keys, c) <= error, sizes[best])
-    works = means[best] <= error
+    low, high = bounds_about(lambda c: mean_error(keys, c) <= error, sizes[best], largest=largest)
+    works, too_large = means[best] <= error, high < largest
+    ends = f", {mean_error(keys, largest):.2f} at C = {largest:.4g}"
     return Finding(
-        verdict="holds if" if works else "fails",
+        # Without noise there is none to weigh, and no C is too large.
+        verdict="holds if" if works and too_large == (alpha > 0) else "fails",
         because=(
-            f"The mean error over {draws} draws is least, {means[best]:.3f}, at C = {sizes[best]:.3g} and "
-            f"{means[-1]:.2f} at C = {sizes[-1]:.0f}: a larger C weighs the noise as well."
+            f"The mean error over {draws} draws is least, {means[best]:.3f}, at C = {sizes[best]:.3g}"
+            f"{ends}: {'a larger C weighs the noise as well' if too_large else 'no C is too large'}."
         ),
-        figures={
-            "low": low,
-            "high": high,
-            "high_times_noise": 2 * high * alpha**0.5,
-            "least_error": means[best],
-            "last_error": means[-1],
-        },
+        figures={"low": low, "high": high, "least_error": means[best]}
+        | {"last_error": mean_error(keys, largest), "high_times_noise": 2 * high * alpha**0.5},
         picture=noise_picture(sizes, keys, error=error, alpha=alpha),
         boundary=(
-            f"{low:.2f} ≤ C ≤ {high:.2f}, which is 2C√α ≤ {2 * high * alpha**0.5:.2f}, for a mean error of "
-            f"{error:g} with n = {n} and α = {alpha:g}"
-            if works
-            else ""
+            f"{low:.2f} ≤ C"
+            + (f" ≤ {high:.2f}, which is 2C√α ≤ {2 * high * alpha**0.5:.2f}" if too_large else "")
+            + f", for a mean error of {error:g} with n = {n} and α = {alpha:g}"
         ),
-        counter_example=""
-        if works
-        else f"α = {alpha:g}: the best C, {sizes[best]:.3g}, is off by {means[best]:.2f}.",
+        counter_example=f"α = {alpha:g}: the best C, {sizes[best]:.3g}, is off by {means[best]:.2f}{ends}.",
     )
 
 
@@ -180,6 +181,7 @@ def noisy_keys_are_averaged(
     formula="Σ_a = αI + ½μ_aμ_aᵀ:  α_a ≈ σ(C(ε − 1)), ε ~ N(1, ½)",
     source="seed 003, question 1c (ii)",
     proof="measured",
+    ranges=SWINGS,
 )
 def one_head_swings(
     *, n: int = 8, alpha: float = 1e-4, size: float = 20.0, draws: int = 4000, seed: int = 0
@@ -187,7 +189,8 @@ def one_head_swings(
     """Count the draws in which one of the two values gets nine tenths of what the two get."""
     found = drawn_keys(n=n, alpha=alpha, swings=True, draws=draws, seed=seed)
     weights = head_weights(found.keys, of_a=size, of_b=size)
-    of_a = weights[:, 0] / weights[:, :2].sum(dim=1)
+    # Where another key takes all, neither of the two has the larger part.
+    of_a = (weights[:, 0] / weights[:, :2].sum(dim=1)).nan_to_num(nan=0.5)
     one_sided = share_of((of_a - 0.5).abs() >= 0.4)
     return Finding(
         verdict="holds" if one_sided.low > 0.5 else "fails",
@@ -216,6 +219,7 @@ def one_head_swings(
     formula="q₁ = Cμ_a, q₂ = Cμ_b, c = ½(c₁ + c₂):  var(c) < var(one head)",
     source="seed 003, question 1d",
     proof="measured",
+    ranges=SWINGS,
 )
 def two_heads_swing_less(
     *, n: int = 8, alpha: float = 1e-4, size: float = 20.0, draws: int = 4000, seed: int = 0
@@ -224,7 +228,7 @@ def two_heads_swing_less(
     keys = drawn_keys(n=n, alpha=alpha, swings=True, draws=draws, seed=seed).keys
     one = head_weights(keys, of_a=size, of_b=size)
     two = two_head_weights(keys, size=size)
-    parts = zip(one.chunk(PARTS), two.chunk(PARTS), strict=True)
+    parts = zip(one.tensor_split(PARTS), two.tensor_split(PARTS), strict=True)
     interval = seed_interval([spread(second) / spread(first) for first, second in parts])
     ratio = spread(two) / spread(one)
     less = interval is not None and interval.high < 1
@@ -254,6 +258,7 @@ def two_heads_swing_less(
     source="seed 003, question 1d (ii)",
     proof="measured",
     marked_wrong=True,
+    ranges=SWINGS,
 )
 def two_heads_never_miss(
     *, n: int = 8, alpha: float = 1e-4, size: float = 100.0, draws: int = 4000, seed: int = 0
@@ -294,6 +299,7 @@ def two_heads_never_miss(
     formula="x₂ = u_a + s·u_d + t·u_c ⇒ c₂ ≉ u_b",
     source="seed 003, question 1e (i)",
     proof="numeric",
+    ranges={"beta": (0.01, 100), "farthest": (0.1, 100)},
 )
 def no_addition_yields_u_b(*, beta: float = 3.0, farthest: float = 3.0, seed: int = 0) -> Finding:
     """Try all multiples of both; the score of x₂ with itself, β²(1 + s² + t²), is always the highest."""
@@ -325,6 +331,8 @@ def no_addition_yields_u_b(*, beta: float = 3.0, farthest: float = 3.0, seed: in
     formula="‖c₁ − u_b‖ = √2·β/(e^{β²} + 2),  ‖c₂ − (u_b − u_c)‖ = √5·β/(e^{β²} + 2)",
     source="seed 003, question 1e (ii)",
     proof="symbolic",
+    # exp(β²) is a float64 up to β = 26.6.
+    ranges={"beta": (0.01, 26), "first": (1, 100), "second": (1, 100)},
 )
 def matrices_give_the_outputs(
     *, beta: float = 2.0, first: int = 2, second: int = 5, seed: int = 0
@@ -359,6 +367,7 @@ def matrices_give_the_outputs(
     source="seed 003, question 1e (ii)",
     proof="symbolic",
     marked_wrong=True,
+    ranges={"beta": (0.01, 100), "row": (1, 3)},
 )
 def third_query_is_u_c(*, beta: float = 2.0, row: int = 3, seed: int = 0) -> Finding:
     """Multiply it out; the query of row 2 is the one that is u_c."""
@@ -379,12 +388,45 @@ def third_query_is_u_c(*, beta: float = 2.0, row: int = 3, seed: int = 0) -> Fin
     )
 
 
-def bounds_about(works: Callable[[float], bool], inside: float) -> tuple[float, float]:
+def least_that_will_do(error_at: Callable[[float], float], *, error: float) -> float:
+    """From which size on the error stays below: −∞ if any will do, ∞ if none that was tried."""
+    found = last_that_holds(lambda size: error_at(size) >= error, low=-LARGEST, high=LARGEST)
+    if found is None:
+        return -math.inf
+    return math.inf if found == LARGEST else found
+
+
+def log_of(ratio: float) -> float:
+    """Its logarithm; that of 0, where there are no other keys, is −∞."""
+    return math.log(ratio) if ratio > 0 else -math.inf
+
+
+def verdict_of(found: float, *, agrees: bool) -> Verdict:
+    """Where the formula is right it holds from a size on, or of any size."""
+    if not agrees:
+        return "fails"
+    return "holds" if math.isinf(found) else "holds if"
+
+
+def from_on(name: str, size: float) -> str:
+    """In words."""
+    if math.isinf(size):
+        return f"whatever {name} is" if size < 0 else f"at no {name} up to {LARGEST:g}"
+    return f"from {name} of {size:.6f} on"
+
+
+def number_or_word(size: float) -> float | str:
+    """A figure that a record can keep."""
+    return size if math.isfinite(size) else "any" if size < 0 else "none"
+
+
+def bounds_about(
+    works: Callable[[float], bool], inside: float, *, largest: float
+) -> tuple[float, float]:
     """From where to where something works that works about `inside`; both are it where it does not."""
-    if not works(inside):
-        return inside, inside
-    low = -last_that_holds(lambda c: works(-c), low=-inside, high=0.0, halvings=25)
-    return low, last_that_holds(works, low=inside, high=LARGEST, halvings=25)
+    low = last_that_holds(lambda c: works(-c), low=-inside, high=0.0, halvings=25)
+    high = last_that_holds(works, low=inside, high=max(inside, largest), halvings=25)
+    return (inside if low is None else abs(low)), (inside if high is None else high)
 
 
 def distance_to_u_b(beta: float, *, seed: int, of_d: float, of_c: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import torch
 from jaxtyping import Float
@@ -18,23 +17,26 @@ from regard.claims.drawn_keys import (
     spread,
     two_head_weights,
 )
+from regard.claims.drawn_lines import line
 from regard.claims.three_inputs import drawn_basis, errors, inputs_of, matrices_of
 from regard.core.claim_record import Curve, CurvePicture, MatrixPicture
 
-
-def _curve(label: str, x: Iterable[float], y: Iterable[float], *, dashed: bool = False) -> Curve:
-    return Curve(label=label, x=tuple(x), y=tuple(y), dashed=dashed)
+# What is nothing is drawn so on a scale of logarithms.
+SMALLEST = 1e-17
 
 
 def copying_picture(*, n: int, error: float, gap: float) -> CurvePicture:
     """What is not copied, by the gap."""
-    gaps = torch.linspace(0, 2 * gap, 41).tolist()
+    gap = gap if math.isfinite(gap) else 0.0
+    gaps = torch.linspace(min(0.0, 2 * gap), max(1.0, 2 * gap), 41).tolist()
     return CurvePicture(
         title=f"what the other {n - 1} keys get",
         x_label="score gap",
         y_label="1 − αⱼ",
         y_scale="log",
-        curves=(_curve("found", gaps, (copy_error(one, n=n) for one in gaps)),),
+        curves=(
+            line(label="found", x=gaps, y=(max(copy_error(one, n=n), SMALLEST) for one in gaps)),
+        ),
         marks=((gap, f"e = {error:g}"),),
     )
 
@@ -48,7 +50,7 @@ def averaging_picture(*, error: float) -> CurvePicture:
         y_label="1 − α_a − α_b",
         y_scale="log",
         curves=tuple(
-            _curve(f"n = {n}", sizes, (average_error(c, n=n) for c in sizes))
+            line(label=f"n = {n}", x=sizes, y=(max(average_error(c, n=n), SMALLEST) for c in sizes))
             for n in (4, 16, 64, 256)
         ),
         marks=tuple(
@@ -62,11 +64,11 @@ def noise_picture(
 ) -> CurvePicture:
     """The error by C: its mean, and where 9 of 10 draws lie."""
     found = [distance_from_half(head_weights(keys, of_a=c, of_b=c)) for c in sizes]
-    low, high = ([float(one.quantile(q)) for one in found] for q in (0.05, 0.95))
+    low, high = ([max(float(one.quantile(q)), SMALLEST) for one in found] for q in (0.05, 0.95))
     mean = Curve(
         label="mean, and 9 of 10 draws",
         x=tuple(sizes),
-        y=tuple(float(one.mean()) for one in found),
+        y=tuple(max(float(one.mean()), SMALLEST) for one in found),
         low=tuple(low),
         high=tuple(high),
     )
@@ -76,7 +78,7 @@ def noise_picture(
         y_label="error",
         x_scale="log",
         y_scale="log",
-        curves=(mean, _curve("allowed", sizes, [error] * len(sizes), dashed=True)),
+        curves=(mean, line(label="allowed", x=sizes, y=[error] * len(sizes), dashed=True)),
         marks=((1 / (2 * alpha**0.5), "2C√α = 1"),) if alpha > 0 else (),
     )
 
@@ -109,7 +111,7 @@ def spread_picture(keys: Float[Tensor, "draws keys width"]) -> CurvePicture:
         x_label="C",
         y_label="variance",
         x_scale="log",
-        curves=(_curve("one head", sizes, one), _curve("two heads", sizes, two)),
+        curves=(line(label="one head", x=sizes, y=one), line(label="two heads", x=sizes, y=two)),
     )
 
 
@@ -118,10 +120,10 @@ def errors_picture(*, seed: int) -> CurvePicture:
     betas = torch.linspace(0.25, 4, 16, dtype=torch.float64).tolist()
     found = [errors(beta, seed=seed) for beta in betas]
     formulas = [
-        _curve(
-            f"√{f}·β/(e^β² + 2)",
-            betas,
-            [math.sqrt(f) * beta / (math.exp(beta**2) + 2) for beta in betas],
+        line(
+            label=f"√{f}·β/(e^β² + 2)",
+            x=betas,
+            y=[math.sqrt(f) * beta / (math.exp(beta**2) + 2) for beta in betas],
             dashed=True,
         )
         for f in (2, 5)
@@ -132,8 +134,8 @@ def errors_picture(*, seed: int) -> CurvePicture:
         y_label="error",
         y_scale="log",
         curves=(
-            _curve("‖c₁ − u_b‖", betas, (one for one, _ in found)),
-            _curve("‖c₂ − (u_b − u_c)‖", betas, (two for _, two in found)),
+            line(label="‖c₁ − u_b‖", x=betas, y=(one for one, _ in found)),
+            line(label="‖c₂ − (u_b − u_c)‖", x=betas, y=(two for _, two in found)),
             *formulas,
         ),
     )

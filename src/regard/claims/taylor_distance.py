@@ -1,7 +1,8 @@
 """How far Taylor attention is from softmax attention, at worst, when no score exceeds a bound.
 
 A kernel sees a query and a key only through q·k, so that ‖q‖‖k‖ ≤ R says no more than that scores lie in
-[−R, R]: the worst of them are tried, some keys at an end of that range and the others at one place in it.
+[−R, R]. Looked for are the worst of them among those with some keys at an end of that range and the others
+at one of `PLACES` places in it; scores in between may be worse by about a thousandth of the error.
 """
 
 from __future__ import annotations
@@ -59,12 +60,12 @@ def series_at(scores: Float[Tensor, " places"], *, terms: int) -> Float[Tensor, 
 
 
 def largest_reach(*, terms: int, error: float, keys: int) -> float:
-    """The largest ‖q‖‖k‖ at which the weights are within the error of softmax, whatever the scores."""
+    """The largest ‖q‖‖k‖ tried at which the weights are within the error of softmax; 0 if there is none."""
 
     def near(reach: float) -> bool:
         return worst_error(terms=terms, reach=reach, keys=keys) <= error
 
-    return last_that_holds(near, low=0.0, high=FARTHEST, halvings=24)
+    return last_that_holds(near, low=0.0, high=FARTHEST, halvings=24) or 0.0
 
 
 def first_negative(terms: int) -> float | None:
@@ -73,7 +74,10 @@ def first_negative(terms: int) -> float | None:
     def stays(depth: float) -> bool:
         return bool(series_at(torch.tensor([-depth], dtype=torch.float64), terms=terms)[0] >= 0)
 
-    places = torch.linspace(-FARTHEST, 0, 3001, dtype=torch.float64)
-    if bool((series_at(places, terms=terms) >= 0).all()):
+    depths = torch.linspace(0, FARTHEST, 3001, dtype=torch.float64)
+    below = (series_at(-depths, terms=terms) < 0).nonzero()
+    if not len(below):
         return None
-    return -last_that_holds(stays, low=0.0, high=FARTHEST)
+    place = int(below[0])
+    found = last_that_holds(stays, low=float(depths[place - 1]), high=float(depths[place]))
+    return None if found is None else -found

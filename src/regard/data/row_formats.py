@@ -6,7 +6,8 @@
     dictionary  WORD  P H O N E S              word(2) is another pronunciation; ;;; and ## are comments
     lines       two files                      line n of one belongs to line n of the other
 
-A reader gives the two texts as they stand; `pair_rows` cleans them, the same for every format.
+Blank lines are no rows in the first three. A reader gives the two texts as they stand; `pair_rows` cleans
+them, the same for every format.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from regard.core.errors import RegardError
 from regard.data.bad_rows import BadRows
 from regard.data.json_fields import MisfitError, json_text
 from regard.data.row_records import csv_records, dictionary_records, parallel_records
-from regard.data.text_lines import TextFile, good_lines
+from regard.data.text_lines import TextFile, filled_lines
 
 
 class PairRow(NamedTuple):
@@ -41,7 +42,7 @@ class Columns(NamedTuple):
 def read_tsv(files: Sequence[TextFile], *, columns: Columns, bad: BadRows) -> Iterator[PairRow]:
     """Columns between tabs."""
     (file,) = files
-    table = ((number, text.split("\t")) for number, text in good_lines(file.lines(bad=bad)))
+    table = ((number, text.split("\t")) for number, text in filled_lines(file.lines(bad=bad)))
     return table_rows(table, file=file, columns=columns, bad=bad)
 
 
@@ -54,11 +55,22 @@ def read_csv(files: Sequence[TextFile], *, columns: Columns, bad: BadRows) -> It
 def read_jsonl(files: Sequence[TextFile], *, columns: Columns, bad: BadRows) -> Iterator[PairRow]:
     """A JSON object or list on every line."""
     (file,) = files
-    for number, text in good_lines(file.lines(bad=bad)):
+    return json_rows(file, columns=columns, bad=bad, target_of=json_text)
+
+
+def json_rows(
+    file: TextFile,
+    *,
+    columns: Columns,
+    bad: BadRows,
+    target_of: Callable[[object, int | str], str],
+) -> Iterator[PairRow]:
+    """The asked columns of every JSON value; `target_of` says what may be a target."""
+    for number, text in filled_lines(file.lines(bad=bad)):
         try:
             value = json.loads(text)
             row = PairRow(
-                json_text(value, columns.source), json_text(value, columns.target), number
+                json_text(value, columns.source), target_of(value, columns.target), number
             )
         except MisfitError as error:
             bad.report(path=file.path, line=number, reason=str(error), hint=error.hint)

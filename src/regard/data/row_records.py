@@ -39,7 +39,10 @@ def csv_records(file: TextFile, *, bad: BadRows) -> Iterator[tuple[int, list[str
         except csv.Error as error:
             unusable.clear()
             reason = f"not CSV: {error} (lines {begin} to {reader.line_num})"
-            bad.report(path=file.path, line=begin, reason=reason, hint="Check the quotes")
+            hint = "Check the quotes"
+            if "field limit" in str(error):  # lines of a quoted field that are too long together
+                hint += f"; else r{file.too_long_hint[1:]}" if file.limit_option else ""
+            bad.report(path=file.path, line=begin, reason=reason, hint=hint)
             continue
         if unusable and not unusable.isdisjoint(range(begin, reader.line_num + 1)):
             unusable.clear()
@@ -47,7 +50,8 @@ def csv_records(file: TextFile, *, bad: BadRows) -> Iterator[tuple[int, list[str
                 reason = f"row with a bad line in it: lines {begin} to {reader.line_num}"
                 bad.report(path=file.path, line=begin, reason=reason)
             continue
-        yield begin, [field.replace("\r\n", "\n") for field in fields]
+        if len(fields) > 1 or "".join(fields).strip(" "):  # a blank line is no record
+            yield begin, [field.replace("\r\n", "\n") for field in fields]
 
 
 def dictionary_records(file: TextFile, *, bad: BadRows) -> Iterator[tuple[int, list[str]]]:

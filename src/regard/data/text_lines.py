@@ -40,10 +40,17 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TextFile:
-    """A file of UTF-8 lines."""
+    """A file of UTF-8 lines; `limit_option` is what an error advises to raise for longer ones."""
 
     path: Path
     max_line_bytes: int
+    limit_option: str = ""
+
+    @property
+    def too_long_hint(self) -> str:
+        """What can be done about a line that is too long."""
+        raised = f"Raise {self.limit_option}, s" if self.limit_option else "S"
+        return f"{raised}horten the line"
 
     def check(self) -> None:
         """Refuse what is not a file."""
@@ -84,7 +91,7 @@ class TextFile:
                 while not raw.endswith(b"\n") and (raw := file.readline(limit + 2)):
                     length += len(raw)
                 reason = f"line too long: {length:,} bytes, at most {limit:,} are read"
-                bad.report(path=self.path, line=number, reason=reason, hint="Shorten the line")
+                bad.report(path=self.path, line=number, reason=reason, hint=self.too_long_hint)
                 yield Line(number, None)
                 continue
             try:
@@ -109,6 +116,11 @@ class TextFile:
 def good_lines(lines: Iterator[Line]) -> Iterator[tuple[int, str]]:
     """The lines that have a text; the others were reported."""
     return ((line.number, line.text) for line in lines if line.text is not None)
+
+
+def filled_lines(lines: Iterator[Line]) -> Iterator[tuple[int, str]]:
+    """As `good_lines`, without blank ones: an empty line, as at the end of many files, is no row."""
+    return ((number, text) for number, text in good_lines(lines) if text.strip(" "))
 
 
 def is_there(path: Path) -> bool:

@@ -116,9 +116,9 @@ class ConvolutionalText(nn.Module):
 
 def _odd_widths(widths: object) -> list[int]:
     """The widths as they were given, if they are some and each can be centred on a word."""
-    if isinstance(widths, Sequence) and not isinstance(widths, str) and widths:
-        if all(type(width) is int and width >= 3 and width % 2 for width in widths):
-            return list(widths)
+    given = widths if isinstance(widths, Sequence) and not isinstance(widths, str) else ()
+    if given and all(type(width) is int and width >= 3 and width % 2 for width in given):
+        return list(given)
     raise RegardError(
         f"model.widths={widths!r}: it must be a list of one or more odd whole numbers, each 3 or more, "
         "such as [3,5,7]."

@@ -43,7 +43,7 @@ DIRECTIONS: dict[str, tuple[Literal["onward", "back"], ...]] = {
 }
 
 # Of every word: which sentence it is in, and where it stands there.
-LAYOUT_ARITHMETIC = 15
+LAYOUT_ARITHMETIC = 14
 
 
 class HierarchicalClassifier(nn.Module):

@@ -33,7 +33,7 @@ def require_sizes_or_none(**sizes: object) -> None:
 def require_shares(**shares: object) -> None:
     """Refuse a share of what is dropped that is none, or that leaves nothing; None is not given."""
     for name, share in shares.items():
-        if share is not None and not (_is_number(share) and 0 <= share < 1):  # type: ignore[operator]
+        if share is not None and not _is_number(share, below=1.0):
             raise RegardError(
                 f"model.{name}={share!r}: it must be a number from 0 (none) to below 1 (all)."
             )
@@ -42,8 +42,7 @@ def require_shares(**shares: object) -> None:
 def require_weights(**weights: object) -> None:
     """Refuse what a part of a loss cannot be multiplied by."""
     for name, weight in weights.items():
-        # Not a number is below nothing.
-        if not (_is_number(weight) and 0 <= weight < math.inf):  # type: ignore[operator]
+        if not _is_number(weight, below=math.inf):
             raise RegardError(
                 f"model.{name}={weight!r}: it must be a number, 0 (for none) or more, and not infinite."
             )
@@ -54,5 +53,5 @@ def _is_whole(value: object, *, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_number(value: object, *, below: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < below

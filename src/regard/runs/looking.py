@@ -8,7 +8,8 @@ phrases_in(run, texts).nearest("a good film")   what it holds for alike
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from regard.models.nearest_phrases import Phrases, phrases_of
 from regard.models.recursive_autoencoder import RecursiveAutoencoder
 from regard.models.tree_records import tree_records
 from regard.runs.trained import TrainedRun
-from regard.tasks.classify_rows import text_rows
+from regard.tasks.classify_rows import Cut, cut_of, text_rows
 from regard.tasks.document_reading import document_record
 
 
@@ -32,7 +33,7 @@ def document_of(
     """What each word and sentence counted for the label, and the deletion test; `right` if it is known."""
     tokens, lengths, segments = _read(run, [text])
     model: Any = run.model
-    return document_record(
+    record = document_record(
         model,
         tokens[0],
         segments[0],
@@ -42,6 +43,29 @@ def document_of(
         right=right,
         seed=seed,
     )
+    cut = cut_of([text.strip()], run.vocabularies, run.spec.task_options)
+    return replace(record, cut_tokens=cut.tokens)
+
+
+class CutTexts:
+    """Counts, while texts pass by, how many of them a classifier does not read to their end."""
+
+    def __init__(self, run: TrainedRun) -> None:
+        self._run = run
+        self._cut = Cut()
+
+    def watch(self, texts: Iterable[str]) -> Iterator[str]:
+        """The texts, unchanged; blank ones are read by no model."""
+        for text in texts:
+            if self._run.labels_texts and text.strip():
+                options = self._run.spec.task_options
+                more = cut_of([text.strip()], self._run.vocabularies, options)
+                self._cut = self._cut.with_more(more)
+            yield text
+
+    def words(self) -> str:
+        """A line about those that passed; empty where none was cut off."""
+        return self._cut.words(self._run.spec.task_options.max_length) if self._cut.texts else ""
 
 
 def makes_trees(run: TrainedRun) -> bool:

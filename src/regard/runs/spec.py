@@ -83,7 +83,7 @@ class RunSpec:
         return cls(
             task=task,
             task_options=options_class(
-                **typed_options(options_class, task_options, section="task")
+                **typed_options(options_class, task_options, section="task", beside=("name",))
             ),
             model=model,
             model_options=typed_options(
@@ -91,6 +91,7 @@ class RunSpec:
                 model_options,
                 section="model",
                 given_elsewhere=MODELS[model].sizes,
+                beside=("name",),
             ),
             training=TrainingOptions(
                 **typed_options(TrainingOptions, sections.get("training", {}), section="training")
@@ -168,7 +169,7 @@ def _pretraining(cls: type[RunSpec], sections: Mapping[str, Any]) -> RunSpec:
     name, before = _named(own, "task")
     task, options = _named(sections, "task")
     kind = task_class(task).options_class
-    checked = kind(**typed_options(kind, options, section="task"))
+    checked = kind(**typed_options(kind, options, section="task", beside=("name",)))
     try:
         taken = task_class(name).taken_over(before, checked)
         return cls.from_sections({**run, **own, "task": {"name": name, **before, **taken}})

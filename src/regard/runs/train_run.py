@@ -131,6 +131,7 @@ def _go_on(
         folder.write_json(folder.vocabulary, task.corpus.vocabularies.as_json())
     if not folder.checkpoint.is_file():
         take_start_weights(spec, folder, model, tell=tell)
+        task.require_metric(model)
     return _trained(spec, task, model, folder, watchers=watchers, tell=tell)
 
 

@@ -55,6 +55,8 @@ class Assessment:
     scores: dict[str, float]
     signatures: dict[str, str]
     details: dict[str, Any] = field(default_factory=dict)
+    # What has to be known before the scores are believed.
+    notes: tuple[str, ...] = ()
 
     def examples(self, count: int, *, seed: int = 0) -> list[Example]:
         """So many texts, drawn by the seed and not by hand, in the order of the file."""
@@ -190,7 +192,7 @@ class TrainedRun:
         """The model on a file of pairs; bad rows are an error, unless `bad` takes them in.
 
         `file_options` are those of the task that are about files, where this one differs from the
-        run's own: format, source_column, target_column, header.
+        run's own: format, source_column, target_column, header, max_line_bytes.
         """
         kind = task_class(self.spec.task)
         options = self._options_for(file_options)
@@ -216,6 +218,7 @@ class TrainedRun:
             scores=assessed.scores,
             signatures=kind.signatures(),
             details=details,
+            notes=tuple(task.notes(part)),
         )
 
     def alignment(

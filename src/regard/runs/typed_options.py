@@ -19,16 +19,19 @@ def typed_options(
     *,
     section: str,
     given_elsewhere: tuple[str, ...] = (),
+    beside: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """The options, each turned into the type that `kind` asks for.
 
     An option that `kind` does not have is refused, and the known ones are listed; those of
-    `given_elsewhere` are not the user's to give. `section` is what errors call the place: "model".
+    `given_elsewhere` are not the user's to give, and those of `beside` are known in the section and taken
+    out of it already. `section` is what errors call the place: "model".
     """
     known = [name for name in known_options(kind) if name not in given_elsewhere]
     for name in options:
         if name not in known:
-            raise unknown_name("option", f"{section}.{name}", [f"{section}.{key}" for key in known])
+            choices = [f"{section}.{key}" for key in (*beside, *known)]
+            raise unknown_name("option", f"{section}.{name}", choices)
     function = kind.__init__ if inspect.isclass(kind) else kind
     hints = get_type_hints(function)
     fields: dict[str, Any] = {name: (hints.get(name, Any), ...) for name in options}

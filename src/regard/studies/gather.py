@@ -131,11 +131,16 @@ def _on_items(
     """Statistics are added up over the seeds: the answer is about these models together."""
     if metric not in task.summed or not predictions:
         return None
+    every = [one for of_arm in predictions.values() for one in of_arm]
+    # Of all runs at once: which columns there are may depend on what was predicted.
+    together = task.item_statistics(
+        metric,
+        [text for one in every for text in one.predicted],
+        [choices for one in every for choices in one.answers],
+    )
+    of_runs = iter(np.split(together, len(every)))
     statistics = {
-        arm: np.sum(
-            [task.item_statistics(metric, one.predicted, one.answers) for one in of_arm], axis=0
-        )
-        for arm, of_arm in predictions.items()
+        arm: np.sum([next(of_runs) for _ in of_arm], axis=0) for arm, of_arm in predictions.items()
     }
     score = task.summed_metric(metric).score
     return compare_on_items(statistics, score=score, lower_is_better=lower_is_better)

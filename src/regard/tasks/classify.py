@@ -10,6 +10,7 @@ same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -19,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.core.errors import RegardError
 from regard.core.sequence_model import Decode
 from regard.core.task import Loss
 from regard.core.text_batch import TextBatch
@@ -28,8 +30,9 @@ from regard.data.batching import token_batches
 from regard.data.masked_tokens import NOTHING
 from regard.tasks.classify_corpus import ClassifyCorpus, held_out_texts
 from regard.tasks.classify_details import classify_details, overlap_of_hops
+from regard.tasks.classify_labels import unknown_labels_note
 from regard.tasks.classify_options import ClassifyOptions
-from regard.tasks.classify_rows import Rows, text_rows
+from regard.tasks.classify_rows import Rows, cut_of, text_rows
 from regard.tasks.held_out import HeldOut
 from regard.tasks.labelled_sources import source_of
 from regard.tasks.right_scores import label_counts, macro_f1, require_answers, right_labels
@@ -131,11 +134,38 @@ class Classify(TextTask):
         wanted = torch.tensor(labels)
         known = wanted != NOTHING
         loss = F.cross_entropy(logits[known], wanted[known], reduction="sum").item()
+        # Of no label that is known there is no loss, which is not the same as a small one.
+        mean = loss / int(known.sum()) if known.any() else math.nan
         predicted = [vocabularies.labels[number] for number in logits.argmax(dim=-1)]
-        # Of no label that is known there is no mean, and nothing to lose.
-        mean = loss / max(1, int(known.sum()))
         scores = {**self.scores(predicted, part.answers), "loss": mean}
         return Assessed(scores | overlap_of_hops(model, rows), predicted, logits)
+
+    def notes(self, part: HeldOut) -> list[str]:
+        """Which right labels were never learned, and how much of the texts is not read."""
+        vocabularies: TextVocabularies = self.corpus.vocabularies
+        cut = cut_of(part.sources, vocabularies, self.options)
+        right = [answers[0] for answers in part.answers]
+        found = [
+            unknown_labels_note(right, vocabularies.labels),
+            cut.words(self.options.max_length),
+        ]
+        return [note for note in found if note]
+
+    def require_metric(self, model: Any) -> None:
+        """Refuse to keep weights by what hops share, of a model that has not several."""
+        if self.metric != "hop_overlap":
+            return
+        rows = text_rows(self.corpus.dev.sources[:1], self.corpus.vocabularies, self.options)
+        training = model.training
+        found = overlap_of_hops(model.eval(), rows)
+        model.train(training)
+        if not found:
+            others = [name for name in self.metrics if name != self.metric]
+            raise RegardError(
+                f"task.metric={self.metric}: this model does not look at a text with several hops, so "
+                f"there is nothing for them to share. Choose one of: {', '.join(others)}; or a model with "
+                "hops, such as structured with model.hops=8."
+            )
 
     def details(self, model: Any, part: HeldOut, assessed: Assessed) -> dict[str, Any]:
         """Confusion, calibration, and what leaving words out does (`classify_details.py`)."""

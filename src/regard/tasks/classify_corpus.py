@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
-from regard.core.errors import RegardError
 from regard.data.bad_rows import BadRows
 from regard.data.labelled_rows import LabelledRow
 from regard.tasks.class_balance import ClassBalance
+from regard.tasks.classify_labels import known_rows, require_labels, require_repeated
 from regard.tasks.classify_options import ClassifyOptions
-from regard.tasks.classify_rows import Cut, Rows, training_rows
+from regard.tasks.classify_rows import Cut, Rows, cut_of, training_rows
 from regard.tasks.held_out import HeldOut, held_out_facts
 from regard.tasks.labelled_sources import Source, source_of
 from regard.tasks.learned_too import LearnedToo, learned_too_words
 from regard.tasks.text_parts import RowSource, part_rows
 from regard.tasks.text_vocabularies import TextVocabularies
+
+FIX = "Give texts with that label to learn from too, fix the line"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,8 @@ class ClassifyCorpus:
     learned_too: dict[str, int]
     # What must be known of where the texts come from.
     notice: str
-    cut: Cut
+    # How much of each part is left out because a text is too long.
+    cuts: dict[str, Cut]
     max_length: int
     bad: BadRows
 
@@ -63,6 +65,7 @@ class ClassifyCorpus:
                 )
             for _ in rows:  # whatever was not read for the vocabulary
                 pass
+            require_repeated(labels, texts.path)
             vocabularies = TextVocabularies(text=vocabularies.text, labels=tuple(sorted(labels)))
             first = BadRows(skip=True)  # every later pass meets the same bad rows again
         require_labels(vocabularies.labels, texts.path)
@@ -73,7 +76,7 @@ class ClassifyCorpus:
         }
         seen = LearnedToo[Any](held_out, lowercase=options.lowercase, text_of=lambda row: row.text)
         rows = part_rows(texts, options, "train", first)
-        fitting = _known_rows(rows, known, path=texts.path, bad=bad)
+        fitting = known_rows(rows, known, path=texts.path, bad=bad, hint=FIX)
         train, cut = training_rows(seen.watch(fitting), options, vocabularies)
         return cls(
             vocabularies=vocabularies,
@@ -82,7 +85,7 @@ class ClassifyCorpus:
             test=held_out["test"],
             learned_too=seen.counts(),
             notice=getattr(texts, "notice", ""),
-            cut=cut,
+            cuts={"train": cut} | held_out_cuts(held_out, vocabularies, options),
             max_length=options.max_length,
             bad=bad,
         )
@@ -94,8 +97,8 @@ class ClassifyCorpus:
             "train_fingerprint": self.train.fingerprint(),
             **held_out_facts(self.dev, self.test),
             "label_balance": self.balance().as_json(),
-            "cut_texts": self.cut.texts,
-            "cut_tokens": self.cut.tokens,
+            "cut_texts": {part: cut.texts for part, cut in self.cuts.items()},
+            "cut_tokens": {part: cut.tokens for part, cut in self.cuts.items()},
             "held_out_sources_in_train": self.learned_too,
             "bad_rows": self.bad.count,
         }
@@ -105,7 +108,11 @@ class ClassifyCorpus:
         return (
             f"{len(self.train):,} texts to learn from, {len(self.dev):,} to develop on, "
             f"{len(self.test):,} to test on; vocabulary of {self.vocabularies.text.size:,}"
-            + self.cut.words(self.max_length)
+            + "".join(
+                f"; of the {part} part, {words}"
+                for part, cut in self.cuts.items()
+                if (words := cut.words(self.max_length))
+            )
             + learned_too_words(self.learned_too, "texts")
             + f". {self.balance().describe()} {self.notice}".rstrip(" .")
         )
@@ -120,13 +127,11 @@ def held_out_texts(rows: Iterator[LabelledRow]) -> HeldOut:
     return HeldOut.of(((row.text, row.label) for row in rows), group=False)
 
 
-def require_labels(labels: tuple[str, ...], path: Path) -> None:
-    """Refuse data in which there is nothing to tell apart."""
-    if len(labels) < 2:
-        raise RegardError(
-            f"'{path}' has {len(labels)} labels in the part that is learned from, but two or more are to "
-            "be told apart. Check the columns (--source-column, --target-column) and the format."
-        )
+def held_out_cuts(
+    held_out: dict[str, HeldOut], vocabularies: TextVocabularies, options: ClassifyOptions
+) -> dict[str, Cut]:
+    """How much of each held-out part is left out."""
+    return {part: cut_of(texts.sources, vocabularies, options) for part, texts in held_out.items()}
 
 
 def _counted(rows: Iterator[LabelledRow], labels: Counter[str]) -> Iterator[LabelledRow]:
@@ -146,20 +151,14 @@ def _held_out_rows(
     """The rows of a part; a label that is never learned is a bad row."""
     own: str | None = getattr(options, part)
     path = source_of(options, own or options.labels).path
-    rows = (
-        source_of(options, own).rows(bad=bad)
-        if own
-        else part_rows(texts, options, part, BadRows(skip=True))
+    if own:
+        rows = source_of(options, own).rows(bad=bad)
+        return known_rows(rows, known, path=path, bad=bad, hint=FIX)
+    rows = part_rows(texts, options, part, BadRows(skip=True))
+    share = f"task.{part}_share={getattr(options, f'{part}_share')}"
+    hint = (
+        f"It fell to the {part} part, which is drawn from the file: give more texts with that label, "
+        f"lower {share}, or give a file of its own with --{part}"
     )
-    return _known_rows(rows, known, path=path, bad=bad)
-
-
-def _known_rows(
-    rows: Iterator[LabelledRow], known: set[str], *, path: Path, bad: BadRows
-) -> Iterator[LabelledRow]:
-    for row in rows:
-        if row.label in known:
-            yield row
-        else:
-            reason = f"unknown label: '{row.label}' is not in the part that is learned from"
-            bad.report(path=path, line=row.line, reason=reason)
+    # Without texts to test on a run is still one.
+    return known_rows(rows, known, path=path, bad=bad, hint=hint, required=part == "dev")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.core.text_classifier import hop_overlap
@@ -20,7 +20,8 @@ from regard.tasks.deletion import deletion_curve
 from regard.tasks.mean_deletion import mean_deletion
 from regard.tasks.text_batches import beside, plain_batch
 
-# Leaving words out takes some thirty readings of every text.
+# Leaving words out takes some thirty readings of every text. Which texts is drawn: the first of a file are
+# often all of one label.
 DELETION_TEXTS = 100
 TEXTS_AT_A_TIME = 10
 OVERLAP_TEXTS = 100
@@ -34,8 +35,9 @@ def classify_details(
     predicted: Sequence[str],
     right: Sequence[str],
     labels: Sequence[str],
+    seed: int = 0,
 ) -> dict[str, Any]:
-    """As a record keeps it; the deletion test is of the first texts, where the model weighs words."""
+    """As a record keeps it; the deletion test is of texts that are drawn, where the model weighs words."""
     confidence = logits.double().softmax(dim=-1).amax(dim=-1).numpy()
     known = sorted({*labels, *right}, key=[*labels, *sorted(set(right) - set(labels))].index)
     found: dict[str, Any] = {
@@ -45,7 +47,7 @@ def classify_details(
             np.array([one == other for one, other in zip(predicted, right, strict=True)]),
         ).as_json(),
     }
-    chosen = np.flatnonzero(_words(rows) >= 2)[:DELETION_TEXTS]
+    chosen = _drawn(np.flatnonzero(_words(rows) >= 2), count=DELETION_TEXTS, seed=seed)
     if len(chosen) and _weighs(model, rows, chosen[:1]):
         batches = (
             beside(model, plain_batch(rows, chosen[start : start + TEXTS_AT_A_TIME]))
@@ -58,9 +60,9 @@ def classify_details(
     return found
 
 
-def overlap_of_hops(model: Any, rows: Rows) -> dict[str, float]:
-    """The mean `hop_overlap` of the first texts, by that name; nothing of a model without several hops."""
-    chosen = np.arange(min(len(rows), OVERLAP_TEXTS))
+def overlap_of_hops(model: Any, rows: Rows, *, seed: int = 0) -> dict[str, float]:
+    """The mean `hop_overlap` of drawn texts, by that name; nothing of a model without several hops."""
+    chosen = _drawn(np.arange(len(rows)), count=OVERLAP_TEXTS, seed=seed)
     if not len(chosen):
         return {}
     batch = beside(model, plain_batch(rows, chosen))
@@ -69,6 +71,15 @@ def overlap_of_hops(model: Any, rows: Rows) -> dict[str, float]:
     if reading is None or reading.tokens.shape[1] < 2:
         return {}
     return {"hop_overlap": hop_overlap(reading.tokens).mean().item()}
+
+
+def _drawn(
+    texts: Int64[np.ndarray, " texts"], *, count: int, seed: int
+) -> Int64[np.ndarray, " some"]:
+    """So many of the texts in their order, all where there are no more; the same for the same seed."""
+    if len(texts) <= count:
+        return texts
+    return np.sort(np.random.default_rng(seed).choice(texts, size=count, replace=False))
 
 
 def _words(rows: Rows) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from regard.core.special_tokens import UNKNOWN
 from regard.data.document_rows import DocumentRows, EncodedDocument
@@ -28,17 +28,28 @@ class Cut(NamedTuple):
     """How many texts were too long, and how many of all tokens were left out for that."""
 
     texts: int = 0
+    of_texts: int = 0
     tokens: int = 0
     of_tokens: int = 0
 
+    def with_more(self, other: Self) -> Self:
+        """Of these texts and of others."""
+        return type(self)(*(one + more for one, more in zip(self, other, strict=True)))
+
     def words(self, longest: int) -> str:
-        """A part of a sentence that says so; empty where nothing was cut."""
+        """A part of a sentence that says so; empty where nothing was cut.
+
+        >>> Cut(texts=1, of_texts=2, tokens=30, of_tokens=120).words(80)
+        '1 of 2 texts is cut off after 80 tokens, which leaves out 25.0 % of what there is to read'
+        """
         if not self.texts:
             return ""
         share = 100 * self.tokens / self.of_tokens
+        are = "is" if self.texts == 1 else "are"
+        of = "text" if self.of_texts == 1 else "texts"
         return (
-            f"; {self.texts:,} of the texts are cut off after {longest:,} tokens, which leaves out "
-            f"{share:.1f} % of what there is to read"
+            f"{self.texts:,} of {self.of_texts:,} {of} {are} cut off after {longest:,} tokens, which "
+            f"leaves out {share:.1f} % of what there is to read"
         )
 
 
@@ -53,7 +64,7 @@ def training_rows(
     while block := list(islice(rows, ROWS_AT_A_TIME)):
         some, more = _encoded([row.text for row in block], options, vocabularies)
         documents += some
-        cut = Cut(*(one + other for one, other in zip(cut, more, strict=True)))
+        cut = cut.with_more(more)
         labels += [number_of[row.label] for row in block]
     return _rows(documents, labels, options), cut
 
@@ -67,6 +78,15 @@ def text_rows(
 ) -> Rows:
     """The tokens of these texts, cut off where those learned from were."""
     return _rows(_encoded(texts, options, vocabularies)[0], labels, options)
+
+
+def cut_of(texts: Sequence[str], vocabularies: TextVocabularies, options: ClassifyOptions) -> Cut:
+    """How much of these texts `text_rows` leaves out."""
+    cut = Cut()
+    for start in range(0, len(texts), ROWS_AT_A_TIME):
+        block = texts[start : start + ROWS_AT_A_TIME]
+        cut = cut.with_more(_encoded(block, options, vocabularies)[1])
+    return cut
 
 
 def _rows(
@@ -91,7 +111,7 @@ def _encoded(
     lengths = [len(document.tokens) for document in whole]
     over = [length - room for length in lengths if length > room]
     kept = [EncodedDocument(tokens[:room], segments[:room]) for tokens, segments in whole]
-    return kept, Cut(len(over), sum(over), sum(lengths))
+    return kept, Cut(len(over), len(lengths), sum(over), sum(lengths))
 
 
 def _document(parts: Iterable[Sequence[int]], longest: int) -> EncodedDocument:

@@ -6,7 +6,7 @@
 
 F1 is the harmonic mean of precision and recall, 2 · right / (said + wanted). Shares are in percent. Where
 nothing was said or wanted there is no share, rather than one of 0; `right_scores.macro_f1` is the mean of
-F1 over the labels that are wanted.
+F1 over the labels that have one.
 """
 
 from __future__ import annotations

@@ -126,7 +126,8 @@ def importance_of(
         if reading is None:
             raise RegardError(
                 f"{type(model).__name__} has no attention over its words, so there is nothing to test: "
-                "leaving words out by weight needs weights. Give a model whose `reading` is not None."
+                "leaving words out by weight needs weights. Train one that weighs words, such as "
+                "structured or hierarchical."
             )
         places = torch.zeros_like(tokens) if segments is None else segments
         return reading.importance(places).numpy(force=True)

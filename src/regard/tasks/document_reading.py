@@ -44,7 +44,7 @@ def document_record(
     if reading is None:
         raise RegardError(
             f"{type(model).__name__} has no attention over its words, so there is nothing to look at. "
-            "Give a model whose `reading` is not None."
+            "Train one that weighs words, such as structured or hierarchical."
         )
     probabilities = probabilities_of(model, row, lengths, parts)[0]
     if len(labels) != len(probabilities):

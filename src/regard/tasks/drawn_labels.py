@@ -15,7 +15,8 @@ from regard.data.bad_rows import BadRows
 from regard.data.labelled_rows import LabelledRow
 from regard.data.strings.drawing import DrawnLabels, Rule, length_range
 from regard.tasks.classify import Classify
-from regard.tasks.classify_corpus import ClassifyCorpus, held_out_texts, require_labels
+from regard.tasks.classify_corpus import ClassifyCorpus, held_out_cuts, held_out_texts
+from regard.tasks.classify_labels import require_labels
 from regard.tasks.classify_options import ClassifyOptions
 from regard.tasks.classify_rows import FRAME, training_rows
 from regard.tasks.drawn_strings import DrawnStrings, require_drawn, require_room
@@ -108,7 +109,7 @@ def drawn_corpus(
         test=held_out["test"],
         learned_too=seen.counts(),
         notice="",
-        cut=cut,
+        cuts={"train": cut} | held_out_cuts(held_out, vocabularies, options),
         max_length=options.max_length,
         bad=bad,
     )

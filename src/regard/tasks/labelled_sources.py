@@ -35,4 +35,5 @@ def source_of(options: ClassifyOptions, text: str | None) -> Source:
         text_column=text_column,
         label_column=label_column,
         header=options.header,
+        max_line_bytes=options.max_line_bytes,
     )

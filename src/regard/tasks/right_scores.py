@@ -42,13 +42,15 @@ def right_places(
 
 
 def label_counts(predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> list[list[float]]:
-    """For each item and each label among the first answers, sorted: right, predicted, wanted.
+    """For each item and each label that is predicted or a first answer, sorted: right, predicted, wanted.
+
+    Which labels that are depends on the predictions: those of several models are counted together.
 
     >>> label_counts(["a", "a"], [["a"], ["b"]])
     [[1.0, 1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0, 1.0]]
     """
     wanted = [choices[0] for choices in answers]
-    labels = sorted(set(wanted))
+    labels = sorted({*predicted, *wanted})
     return [
         [
             float(count)
@@ -62,13 +64,14 @@ def label_counts(predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> 
 def macro_f1(sums: Float[np.ndarray, "*samples k"]) -> Float[np.ndarray, "*samples"]:
     """The mean over labels of 2 · right / (predicted + wanted), in percent; sums as `label_counts`.
 
-    A label that none of the items wants does not count. Of nothing it is not a number.
+    A label counts if some item wants it or is said to be of it, as in scikit-learn: one that is only said
+    has an F1 of 0. Of nothing it is not a number.
 
     >>> macro_f1(np.array([1.0, 2.0, 1.0, 0.0, 0.0, 1.0])).round(1).item()
     33.3
     """
     right, predicted, wanted = np.moveaxis(sums.reshape(*sums.shape[:-1], -1, 3), -1, 0)
-    counted = wanted > 0
+    counted = predicted + wanted > 0
     of_label = np.divide(2 * right, predicted + wanted, out=np.zeros_like(right), where=counted)
     labels = counted.sum(axis=-1)
     nothing = np.full(labels.shape, np.nan)

@@ -125,6 +125,15 @@ class RunTask(ItemScores, ABC):
         del model, part, assessed
         return {}
 
+    def notes(self, part: HeldOut) -> list[str]:
+        """What has to be known of a part before scores on it are believed, a line each."""
+        del part
+        return []
+
+    def require_metric(self, model: Any) -> None:
+        """Refuse a metric that this model has no score of, before it is trained."""
+        del model
+
     @classmethod
     def taken_over(cls, own: Mapping[str, Any], task_options: Any) -> dict[str, Any]:
         """As a pre-training with options of its `own`: what it takes over of the task that it is for."""

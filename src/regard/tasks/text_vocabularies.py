@@ -34,9 +34,15 @@ class TextVocabularies:
         """The vocabulary of these texts, which are read once; it has no labels yet."""
         size = {SIZED_KINDS[kind]: options.vocabulary_size} if kind in SIZED_KINDS else {}
         counted = {"min_count": min_count} if kind in COUNTED_KINDS else {}
-        return cls(
-            text=build_vocabulary(kind, texts, lowercase=options.lowercase, **size, **counted)
-        )
+        try:
+            text = build_vocabulary(kind, texts, lowercase=options.lowercase, **size, **counted)
+        except RegardError as error:
+            for word, value in size.items():  # the option's name for a vocabulary's own word
+                if str(error).startswith(own := f"{word}={value}"):
+                    said = str(error).removeprefix(own)
+                    raise RegardError(f"task.vocabulary_size={value}{said}") from error
+            raise
+        return cls(text=text)
 
     def to_start_with(self) -> Self:
         """What another task takes over: how texts are cut, and not the labels, which are a task's own."""

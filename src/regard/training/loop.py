@@ -174,7 +174,12 @@ class _Run:
         )
         factor = self.schedule(moment)
         batches = self.stream.take(options.accumulate)
-        taken = self.stepper.step(batches, number=moment.step, factor=factor)
+        taken = self.stepper.step(
+            batches,
+            number=moment.step,
+            factor=factor,
+            has_checkpoint=(self.folder / CHECKPOINT).exists(),
+        )
         self.averaging.stepped(moment.step)
         tokens = sum(batch.num_tokens for batch in batches)
         self.clock.stepped(began=began, tokens=tokens)

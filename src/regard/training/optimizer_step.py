@@ -58,10 +58,13 @@ class Stepper:
             )
         self._wrapped = [self.fabric.setup_optimizers(one) for one in self.optimizers]
 
-    def step(self, batches: Sequence[Any], *, number: int, factor: float) -> Taken:
+    def step(
+        self, batches: Sequence[Any], *, number: int, factor: float, has_checkpoint: bool = False
+    ) -> Taken:
         """Take step `number` with `factor` of the peak learning rate.
 
-        Where the loss or the gradient is not a number, an error is raised and nothing is moved.
+        Where the loss or the gradient is not a number, an error is raised and nothing is moved; it says
+        whether there is a checkpoint to go back to.
         """
         set_rates(self.optimizers, factor)
         count = sum(batch.num_predictions for batch in batches)
@@ -79,11 +82,13 @@ class Stepper:
         norm = clip_gradients(self.parameters, limit=self.options.clip_norm)
         if not (math.isfinite(total) and math.isfinite(norm)):
             self._forget_gradients()
+            kept = (
+                "The last checkpoint is kept." if has_checkpoint else "There is no checkpoint yet."
+            )
             raise RegardError(
                 f"Training broke down at step {number}: the loss is {total / count:g}, the norm of "
                 f"the gradient {norm:g}, the learning rate {self.options.learning_rate * factor:g}. "
-                "The last checkpoint is kept. Try a lower learning_rate, more warmup_steps or a "
-                "lower clip_norm."
+                f"{kept} Try a lower learning_rate, more warmup_steps or a lower clip_norm."
             )
         for optimizer in self._wrapped:
             optimizer.step()

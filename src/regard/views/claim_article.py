@@ -5,7 +5,7 @@ from __future__ import annotations
 from regard.core.claim_record import ClaimRecord, Finding
 from regard.views.claim_figure import claim_figure
 from regard.views.claim_mark import claim_mark
-from regard.views.claim_words import rerun_command, value_text, verdict_of
+from regard.views.claim_words import rerun_command, value_text, verdict_of, why_undecided
 from regard.views.markup import Markup, element, joined
 from regard.views.numbers import duration_text
 
@@ -42,13 +42,13 @@ def _heading(record: ClaimRecord) -> Markup:
 def _told(record: ClaimRecord) -> Markup:
     finding = record.finding
     if finding is None:
-        return element("p", f"Not run: {record.waits}", class_="waits")
+        why = why_undecided(record)
+        return element("p", f"{why[0].upper()}{why[1:]}", class_="waits")
     parts = [element("p", finding.because)]
     if finding.verdict == "holds if":
         parts.append(_named("It holds if", finding.boundary))
     if finding.verdict == "fails":
         parts.append(_named("Counter-example", finding.counter_example))
-    parts += [element("p", note, class_="hint") for note in record.notes]
     parts.append(_figures(finding))
     return joined(*parts)
 

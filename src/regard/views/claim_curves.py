@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from regard.core.claim_record import Curve, CurvePicture
-from regard.views.chart_scale import Scale, scale_around
+from regard.views.chart_scale import SMALLEST, Scale, scale_around
 from regard.views.chart_ticks import tick_across, tick_down
 from regard.views.claim_words import tick_text
 from regard.views.markup import Markup, element, joined
@@ -77,7 +77,7 @@ def field_of(
 
 def can_show(number: float, *, logarithmic: bool) -> bool:
     """Whether a scale has a place for it."""
-    return math.isfinite(number) and (number > 0 or not logarithmic)
+    return math.isfinite(number) and (number > SMALLEST or not logarithmic)
 
 
 def shown_runs(picture: CurvePicture, curve: Curve) -> list[list[Point]]:

@@ -8,11 +8,17 @@ from collections.abc import Sequence
 from regard.core.claim_record import ClaimRecord
 from regard.views.claim_article import claim_article
 from regard.views.claim_mark import claim_sign
-from regard.views.claim_words import NOT_RUN, SIGNS, summary_line, surprises, verdict_of
+from regard.views.claim_words import FAILED, NOT_RUN, SIGNS, summary_line, surprises, verdict_of
 from regard.views.markup import Markup, element
 from regard.views.page import page
 
-WORDS = {"holds": "hold", "holds if": "hold if …", "fails": "fail", NOT_RUN: "not run"}
+WORDS = {
+    "holds": "hold",
+    "holds if": "hold if …",
+    "fails": "fail",
+    NOT_RUN: NOT_RUN,
+    FAILED: FAILED,
+}
 
 
 def claim_page(records: Sequence[ClaimRecord]) -> str:

@@ -16,22 +16,27 @@ from regard.core.claim_record import ClaimRecord, Value
 from regard.core.setting_value import setting_value
 from regard.views.numbers import spaced
 
-NOT_RUN = "not run"
+NOT_RUN, FAILED = "not run", "failed to run"
 SIGNS: Mapping[str, str] = MappingProxyType(
-    {"holds": "✓", "holds if": "◐", "fails": "✗", NOT_RUN: "○"}
+    {"holds": "✓", "holds if": "◐", "fails": "✗", NOT_RUN: "○", FAILED: "!"}
 )
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def verdict_of(record: ClaimRecord) -> str:
-    """The verdict, or that there is none."""
-    return NOT_RUN if record.finding is None else record.finding.verdict
+    """The verdict, or why there is none."""
+    if record.finding is None:
+        return FAILED if record.trouble else NOT_RUN
+    return record.finding.verdict
 
 
 def as_expected(record: ClaimRecord) -> bool:
-    """Whether it came out as it should; one that was not run says nothing against it."""
+    """Whether it came out as it should; one that was not run says nothing against it.
+
+    One that failed to run did not.
+    """
     if record.finding is None:
-        return True
+        return not record.trouble
     return (record.finding.verdict == "fails") == record.marked_wrong
 
 
@@ -49,13 +54,19 @@ def summary_line(records: Sequence[ClaimRecord]) -> str:
         f"{counts['holds if']} hold under a condition",
         f"{counts['fails']} fail, {wrong} of them known to be wrong",
     ]
-    if counts[NOT_RUN]:
-        parts.append(f"{counts[NOT_RUN]} not run")
+    parts += [f"{counts[name]} {name}" for name in (NOT_RUN, FAILED) if counts[name]]
     found = surprises(records)
     told = ", ".join(record.name for record in found)
     ending = f" NOT AS EXPECTED: {told}." if found else " All verdicts are as expected."
+    if counts[NOT_RUN] == len(records):
+        ending = " Nothing was decided."
     one = "statement" if len(records) == 1 else "statements"
     return f"{len(records)} {one}: {'; '.join(parts)}.{ending}"
+
+
+def why_undecided(record: ClaimRecord) -> str:
+    """Of a claim without a finding: what it waits for, or how it failed to run."""
+    return f"{verdict_of(record)}: {record.trouble or record.waits}"
 
 
 def rerun_command(record: ClaimRecord) -> str:

@@ -24,7 +24,7 @@ from regard.views.deletion_plot import (
 from regard.views.document_layout import wrapped_lines
 from regard.views.document_marks import draw_legend, draw_words, written
 from regard.views.document_shades import Shading, shadings
-from regard.views.document_words import left_out_sentence, said_of_label
+from regard.views.document_words import cut_sentence, left_out_sentence, said_of_label, short_title
 from regard.views.figure_file import (
     QUIET_INK,
     Sheet,
@@ -61,7 +61,7 @@ def _figure(record: DocumentRecord, ways: Sequence[Shading]) -> Any:
     blocks = ways[:MOST_BLOCKS]
     said = f"{shown(record.label)}, {said_of_label(record)}"
     heading = wrapped_lines(said, room=room, font_size=HEAD_SIZE, weight="bold")
-    missing = [left_out_sentence(record, drawn=len(text.places))]
+    missing = [left_out_sentence(record, drawn=len(text.places)), cut_sentence(record)]
     if len(blocks) < len(ways):
         missing.append(f"{len(ways) - len(blocks)} more hops are not drawn.")
     below = wrapped_lines(" ".join(missing), room=room, font_size=TEXT_SIZE)
@@ -87,7 +87,7 @@ def _figure(record: DocumentRecord, ways: Sequence[Shading]) -> Any:
             MARGIN, MARGIN + HEAD_LINE * number, line, size=HEAD_SIZE, weight="bold", va="top"
         )
     quiet = {"size": TEXT_SIZE, "color": QUIET_INK, "va": "top"}
-    sheet.text(MARGIN, title_top, _one_line(record.title, room=room), **quiet)
+    sheet.text(MARGIN, title_top, _one_line(short_title(record), room=room), **quiet)
     for number, way in enumerate(blocks):
         start = top + block * number
         if named:
@@ -106,7 +106,7 @@ def _figure(record: DocumentRecord, ways: Sequence[Shading]) -> Any:
 
 def _one_line(title: str, *, room: float) -> str:
     """The title, cut where it would not fit."""
-    text = shown(" ".join(title.split()))
+    text = title
     while text and text_width(f"{text}…", font_size=TEXT_SIZE) > room:
         text = text[: -max(1, len(text) // 8)]
-    return text if text == shown(" ".join(title.split())) else f"{text}…"
+    return text if text == title else f"{text}…"

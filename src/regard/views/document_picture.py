@@ -24,7 +24,7 @@ from regard.views.document_shades import (
     shadings,
     times_text,
 )
-from regard.views.document_words import left_out_sentence, said_of_label
+from regard.views.document_words import cut_sentence, left_out_sentence, said_of_label, short_title
 from regard.views.figure_file import shown
 from regard.views.markup import Markup, element, joined
 from regard.views.page import page
@@ -41,7 +41,7 @@ def document_page(record: DocumentRecord) -> str:
     """The text of an HTML file that needs nothing beside it."""
     headline = element(
         "header",
-        element("p", shown(record.title), class_="kicker"),
+        element("p", short_title(record), class_="kicker"),
         element("h1", shown(record.label)),
         element("p", said_of_label(record), class_="lead"),
         class_="headline",
@@ -49,7 +49,7 @@ def document_page(record: DocumentRecord) -> str:
     both = element("div", _text(record), document_aside(record), class_="document")
     main = element("main", both)
     foot = element("footer", element("p", "Made by regard. The page fetches nothing."))
-    title = f"{shown(record.label)}: {shown(record.title)}"
+    title = f"{shown(record.label)}: {short_title(record)}"
     return page(title=title, body=[headline, main, foot], kind="document")
 
 
@@ -63,7 +63,7 @@ def _text(record: DocumentRecord) -> Markup:
         _sentence(record, record.segments[start], joined(*words[start:end]))
         for start, end in zip(starts, ends, strict=True)
     ]
-    missing = left_out_sentence(record, drawn=drawn)
+    missing = f"{left_out_sentence(record, drawn=drawn)} {cut_sentence(record)}".strip()
     return element(
         "section",
         _chooser(ways),

@@ -17,6 +17,26 @@ def said_of_label(record: DocumentRecord) -> str:
     return f"{sure}; right would be {shown(record.right)}."
 
 
+LONGEST_TITLE = 100
+
+
+def short_title(record: DocumentRecord) -> str:
+    """The title in one line, cut where it is long: the title of a text may be the text."""
+    title = shown(" ".join(record.title.split()))
+    return title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1].rstrip()}…"
+
+
+def cut_sentence(record: DocumentRecord) -> str:
+    """How much of the text the model did not read; nothing if it read all."""
+    count = record.cut_tokens
+    if not count:
+        return ""
+    share = percent_text(count / (count + len(record.tokens)))
+    last = "last token" if count == 1 else f"last {count:,} tokens"
+    were = "was" if count == 1 else "were"
+    return f"The text goes on: its {last}, {share} of it, {were} not read (task.max_length)."
+
+
 def left_out_sentence(record: DocumentRecord, *, drawn: int) -> str:
     """How many tokens come after those that are drawn, and what they weigh; nothing if none do."""
     count = len(record.tokens) - drawn
