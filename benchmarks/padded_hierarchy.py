@@ -25,7 +25,9 @@ def rectangular(tokens: Tensor, lengths: Tensor, segments: Tensor) -> tuple[Tens
     words = torch.full(shape, PAD)
     sizes = torch.zeros(shape[:2], dtype=torch.long)
     row, number = layout.row[layout.sentence], layout.number[layout.sentence]
-    words[row, number, layout.within] = tokens[layout.real]
+    starts = layout.lengths.cumsum(0) - layout.lengths
+    within = torch.arange(len(layout.sentence)) - starts[layout.sentence]
+    words[row, number, within] = tokens[layout.real]
     sizes[layout.row, layout.number] = layout.lengths
     return words, sizes, counts
 
@@ -36,7 +38,7 @@ def padded_logits(
     """What the model says, computed on the padded rectangle."""
     documents, sentences, longest = words.shape
     flat, lengths = words.view(-1, longest), sizes.view(-1)
-    read = model.dropout(model.word_reader(model.words(flat), lengths))
+    read = model.dropout(model.word_reader(model.words(flat, lengths), lengths))
     pooling = model.word_pooling[0]
     assert isinstance(pooling, SentencePooling)
     scores = torch.tanh(pooling.hidden(read)) @ pooling.score

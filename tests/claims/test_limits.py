@@ -25,6 +25,7 @@ from regard.claims.limits import (
 from regard.claims.symbol_influence import largest_change, slope, untrained
 from regard.core.claim_record import CurvePicture, Finding
 from regard.core.errors import RegardError
+from regard.tasks.held_out import HeldOut
 
 
 def found(claim: Claim, **changes: object) -> Finding:
