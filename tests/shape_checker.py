@@ -43,15 +43,18 @@ def jaxtyped_lightly(function: Any = None, *, typechecker: Any = None) -> Any:
         return jaxtyped_in_full(function, typechecker=typechecker)
     checked = _checked(function)
     # Shapes stand in quotes.
-    if not {'"', "'"} & set(text):
-        return checked
+    with_sizes = bool({'"', "'"} & set(text))
 
     @functools.wraps(function)
-    def with_sizes(*args: Any, **keywords: Any) -> Any:
+    def call(*args: Any, **keywords: Any) -> Any:
+        if jaxtyping.config.jaxtyping_disable or hasattr(call, "__no_type_check__"):
+            return function(*args, **keywords)
+        if not with_sizes:
+            return checked(*args, **keywords)
         with jaxtyped_in_full("context"):
             return checked(*args, **keywords)
 
-    return with_sizes
+    return call
 
 
 def _checked(function: FunctionType) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.claims import claims_of, limits
+from regard.claims import claims_of, limit_pupils, limits
 from regard.claims.claim import Claim
 from regard.claims.limits import (
     brackets_by_depth,
@@ -150,7 +150,9 @@ def test_a_transformer_without_lessons_is_not_said_to_have_lost_anything() -> No
     assert finding.picture.marks == ((4.0, "taught to here"),)
 
 
-def test_brackets_are_asked_by_length_and_by_depth() -> None:
+def test_brackets_are_asked_by_length_and_by_depth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limit_pupils, "BRACKET_STRINGS", 500)
+    monkeypatch.setattr(limit_pupils, "NESTED_TRIED", 4)
     by_length = found(brackets_by_length, longest=10, seeds=1, steps=1)
     assert by_length.verdict == "fails"  # what was never known is not lost
     assert isinstance(by_length.picture, CurvePicture)

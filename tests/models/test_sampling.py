@@ -54,12 +54,12 @@ def test_what_is_drawn_is_what_the_model_expects() -> None:
     logits[list(NEVER_SAID)] = -torch.inf  # padding, START and what is not known
     expected = logits.softmax(0)
     generator = torch.Generator().manual_seed(1)
-    draws = 1000
+    draws = 400
     counts = Counter(
         next(sample(net, prompt, max_tokens=1, generator=generator), END) for _ in range(draws)
     )
     for token in range(12):
-        assert counts[token] / draws == pytest.approx(expected[token].item(), abs=0.05)
+        assert counts[token] / draws == pytest.approx(expected[token].item(), abs=0.07)
 
 
 def test_the_likeliest_is_what_greedy_forward_says() -> None:

@@ -10,6 +10,7 @@ from regard.data.strings.brackets import Brackets, depth_of
 from regard.data.strings.drawing import DrawnLabels
 from regard.tasks.held_out import HeldOut
 
+BRACKET_STRINGS = 20_000
 DEPTH = 4  # to which brackets are nested in what is taught
 SOFTMAX, LINEAR, LSTM = "softmax Transformer", "linear Transformer (elu + 1)", "LSTM"
 PUPILS = (SOFTMAX, LINEAR, LSTM)
@@ -55,7 +56,7 @@ def bracket_pupil(kind: str, *, longest: int, steps: int, seed: int) -> Pupil:
     return taught(
         Lesson(
             task="brackets",
-            task_options=_settings(strings=20_000, kinds=2, depth=DEPTH),
+            task_options=_settings(strings=BRACKET_STRINGS, kinds=2, depth=DEPTH),
             stages=_stages(longest) if kind == LSTM else (longest // 2, longest),
             seed=seed,
             **_model(kind, position="rotary", hidden_dim=32, steps=steps),
