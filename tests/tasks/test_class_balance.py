@@ -54,3 +54,8 @@ def test_the_order_does_not_matter() -> None:
 def test_nothing_has_no_balance() -> None:
     with pytest.raises(RegardError, match="nothing to balance"):
         ClassBalance.of([])
+
+
+def test_labels_that_are_nearly_as_common_are_called_so() -> None:
+    said = ClassBalance.of("a" * 1001 + "b" * 1000).describe()
+    assert "all about equally common: always saying the same one is right in 50.0 %" in said

@@ -15,6 +15,7 @@ from regard.core.errors import RegardError
 
 # From this ratio on, accuracy alone says little about the rare labels.
 UNEVEN = 3.0
+EVEN = 1.05  # below it nobody would call one label rarer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +66,12 @@ class ClassBalance:
         labels = f"{len(self.counts):,} labels over {self.total:,} texts"
         if len(self.counts) == 1:
             return f"1 label over {self.total:,} texts: '{self.commonest}', nothing to tell apart."
-        if self.imbalance_ratio == 1:
+        if self.imbalance_ratio < EVEN:
             share = f"{self.commonest_share:.1f} %"
-            return f"{labels}, all equally common: always saying the same one is right in {share}."
+            equally = "equally" if self.imbalance_ratio == 1 else "about equally"
+            return (
+                f"{labels}, all {equally} common: always saying the same one is right in {share}."
+            )
         rarest_share = 100 * self.counts[self.rarest] / self.total
         advice = "; look at macro-F1 beside accuracy" if self.imbalance_ratio >= UNEVEN else ""
         return (
