@@ -94,7 +94,8 @@ def test_structured_says_how_much_its_hops_share(labelled: Path, tmp_path: Path)
 
 def test_a_study_of_classifiers(labelled: Path, tmp_path: Path) -> None:
     ran = regard(
-        "study", "hops", "--labels", labelled, "--seeds", 2, "--steps", 4, "--workers", 1,
+        "study", "hops", "--labels", labelled, "--source-column", 1, "--target-column", 0,
+        "--seeds", 2, "--steps", 4, "--workers", 1,
         "--out", tmp_path / "study", "--json",
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr

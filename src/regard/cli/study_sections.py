@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.core.errors import RegardError
@@ -22,6 +22,7 @@ def asked_study(
 ) -> dict[str, Any]:
     """The sections; `words` are plain keys such as the question. What is None was not asked for."""
     from regard.cli.run_options import all_full_paths
+    from regard.runs.column_names import renamed
     from regard.runs.spec import merged, settings_as_sections
     from regard.studies.study_files import read_study, shipped_studies
     from regard.training.options import BUDGETS
@@ -40,9 +41,11 @@ def asked_study(
         # A budget on the command line replaces the other, whatever that counts.
         changes = merged(changes, {"training": {**dict.fromkeys(BUDGETS), **given}})
     files = {key: value for key, value in task_options.items() if value not in (None, False)}
-    if files:
-        changes = merged(changes, {"task": files})
     sections = merged(sections, changes)
+    if files:
+        known = _options_of_the_task(sections)
+        named = {renamed(key, known): value for key, value in files.items()}
+        sections = merged(sections, {"task": named})
     sections = all_full_paths(sections)
     if over:
         axes = [_choices(text) for text in over]
@@ -59,6 +62,18 @@ def asked_study(
     if learning_rates is not None:
         sections["learning_rates"] = [_number(rate) for rate in learning_rates.split(",")]
     return sections | {key: value for key, value in words.items() if value is not None}
+
+
+def _options_of_the_task(sections: Mapping[str, Any]) -> set[str]:
+    """The options of the task that the study, or the recipe it is made of, names; files have its words."""
+    from regard.core.construction import known_options
+    from regard.runs.recipe_files import read_recipe
+    from regard.tasks import task_class
+
+    task = sections.get("task", {}).get("name")
+    if task is None and "recipe" in sections:
+        task = read_recipe(str(sections["recipe"])).get("task", {}).get("name")
+    return set() if task is None else set(known_options(task_class(str(task)).options_class))
 
 
 def _choices(text: str) -> tuple[str, list[Any]]:
