@@ -191,7 +191,7 @@ def log_length_scaling_keeps_certainty(*, advantage: float = 2.0, longest: int =
 
 
 @claim(
-    statement="Softmax gives every pair back by its key; a linear kernel loses some of twice its features.",
+    statement="Softmax gives every pair back; linear kernels lose some of twice as many as their features.",
     formula="pairs ≥ 2 · features of φ (the rows of the state) ⇒ recalled < 0.99",
     source="seed 002; Arora et al. 2024; Schlag et al. 2021",
     proof="numeric",

@@ -27,7 +27,10 @@ Point = tuple[float, float]
 
 def curves_chart(picture: CurvePicture) -> Markup:
     """The chart; nothing where there is no point that can be shown."""
-    field = field_of(picture, left=LEFT, right=RIGHT, top=TOP, bottom=BOTTOM)
+    marks = mark_places(picture)
+    # The names of marks stand above the curves, which would run through them.
+    below_names = TOP + LINE * name_rows(marks)
+    field = field_of(picture, left=LEFT, right=RIGHT, top=below_names, bottom=BOTTOM)
     if field is None:
         return Markup("")
     across, up = field
@@ -43,7 +46,7 @@ def curves_chart(picture: CurvePicture) -> Markup:
         ),
         element("text", picture.y_label, class_="unit", x=2, y=TOP - 14),
         element("text", picture.x_label, class_="unit", x=RIGHT, y=BOTTOM + 42, text_anchor="end"),
-        *(_mark(mark) for mark in mark_places(picture)),
+        *map(_mark, marks),
         *(
             _drawn(picture, curve, number=number, across=across, up=up)
             for number, curve in enumerate(picture.curves)
@@ -140,6 +143,11 @@ def mark_places(picture: CurvePicture) -> list[MarkPlace]:
     return found
 
 
+def name_rows(marks: Sequence[MarkPlace]) -> int:
+    """How many rows the names of these marks take."""
+    return 1 + max((mark.row for mark in marks), default=-1)
+
+
 def tone(number: int) -> str:
     """The class that colours a curve; colours come again after eight."""
     return f"tone-{number % COLOURS}"
@@ -176,7 +184,7 @@ def _mark(mark: MarkPlace) -> Markup:
             mark.name,
             class_="mark-name",
             x=mark.place - 6 if mark.to_left else mark.place + 6,
-            y=TOP + 12 + LINE * mark.row,
+            y=TOP + 9 + LINE * mark.row,
             text_anchor="end" if mark.to_left else None,
         ),
     )

@@ -9,7 +9,14 @@ from typing import Any
 
 from regard.core.claim_record import CurvePicture, MatrixPicture, Picture
 from regard.core.errors import RegardError
-from regard.views.claim_curves import COLOURS, field_of, mark_places, shown_runs, thinned
+from regard.views.claim_curves import (
+    COLOURS,
+    field_of,
+    mark_places,
+    name_rows,
+    shown_runs,
+    thinned,
+)
 from regard.views.claim_matrix import GAMMA, largest
 from regard.views.claim_matrix import shortened as short_label
 from regard.views.claim_words import number_text, tick_text
@@ -27,6 +34,7 @@ from regard.views.figure_file import (
 # Inches.
 WIDTH, CURVES_HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 7.2, 4.2, 0.9, 0.25, 0.6, 0.65
 TITLE_LETTERS, TITLE_LINE, LEGEND_LINE = 78, 0.22, 0.22
+NAME_LINE, POINTS = 0.16, 72  # the name of a mark, in inches; so many points are one
 CELL, LEAST_CELL, LABEL_SIZE = 0.58, 0.06, 8.5
 GRID = "#eaeef2"
 PALETTE = (
@@ -59,7 +67,8 @@ def _curves(picture: CurvePicture) -> Any:
         )
     across, up = found
     title = textwrap.wrap(shown(picture.title), TITLE_LETTERS)
-    top = TOP + TITLE_LINE * (len(title) - 1)
+    marks = mark_places(picture)
+    top = TOP + TITLE_LINE * (len(title) - 1) + NAME_LINE * name_rows(marks)
     below = BOTTOM + LEGEND_LINE * math.ceil(len(picture.curves) / 2)
     sheet = Sheet(width=WIDTH, height=top + CURVES_HEIGHT + below)
     axes = sheet.axes(LEFT, top, WIDTH - LEFT - RIGHT, CURVES_HEIGHT)
@@ -76,12 +85,12 @@ def _curves(picture: CurvePicture) -> Any:
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel(shown(picture.x_label))
     axes.set_ylabel(shown(picture.y_label))
-    for mark in mark_places(picture):
+    for mark in marks:
         axes.axvline(mark.x, color=QUIET_INK, lw=1, ls=":")
         axes.annotate(
             shown(mark.name),
             (mark.x, up.high),
-            xytext=(-4 if mark.to_left else 4, -10 - 11 * mark.row),
+            xytext=(-4 if mark.to_left else 4, 2 + POINTS * NAME_LINE * mark.row),
             textcoords="offset points",
             ha="right" if mark.to_left else "left",
             fontsize=8.5,
