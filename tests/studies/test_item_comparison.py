@@ -141,7 +141,7 @@ def test_one_item_claims_nothing() -> None:
     pair = compared({"dot": right_or_wrong([1]), "additive": right_or_wrong([0])})
     assert (pair.difference, pair.interval, pair.p) == (100.0, None, 1.0)
     assert pair.verdict == "cannot tell apart"
-    assert pair.in_words().endswith("they differ in 1 of them")
+    assert pair.in_words().endswith("they differ in 1 of them, too few to tell by")
 
 
 def test_identical_models_cannot_be_told_apart() -> None:

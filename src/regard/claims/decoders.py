@@ -432,7 +432,8 @@ def _study_finding(
         verdict=verdict,
         because=(
             f"Mean phone error rates (%) over {len(found.seeds)} seeds of small decoders with one budget: "
-            f"{ranked}. {pairs}."
+            f"{ranked}. {pairs}. Intervals hold for all pairs together, and are wider than Holm's order "
+            "of tests, which the verdicts go by."
         ),
         figures=means,
         picture=_rates_picture(found, decoders),

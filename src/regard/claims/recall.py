@@ -71,10 +71,12 @@ def better_of(record: StudyRecord, first: str, second: str) -> Finding:
     """
     methods = compared_pair(record, first, second, holds_for="method")
     models = compared_pair(record, first, second, holds_for="models")
-    shown = (
-        f"The difference is {methods.difference:+.1f}: over seeds {_told(methods)}, of these trained "
-        f"models on such questions {_told(models)}."
+    here = (
+        models.words
+        if models.verdict == "cannot tell apart"
+        else f"these trained models on such questions {_told(models)}"
     )
+    shown = f"The difference is {methods.difference:+.1f}: over seeds {_told(methods)}; {here}."
     scores = " and ".join(f"{record.arm(arm).mean or 0.0:.1f} %" for arm in (first, second))
     verdict: Verdict = "fails"
     if methods.verdict == "better":

@@ -69,7 +69,7 @@ class ItemPair:
             )
         told = f"the models of {self.first} and {self.second} cannot be told apart on these items"
         if self.differing_items < FEWEST_DIFFERING_ITEMS:
-            told += f": they differ in {self.differing_items} of them"
+            told += f": they differ in {self.differing_items} of them, too few to tell by"
         return told
 
 
