@@ -157,7 +157,10 @@ def test_parts_are_apart_and_described(questions: Path, tmp_path: Path) -> None:
     facts = corpus.facts()
     assert facts["train_texts"] + facts["dev_items"] + facts["test_items"] == 240
     assert facts["held_out_sources_in_train"] == {"dev": 0, "test": 0}
-    assert "; vocabulary of 100. 3 labels over 166 texts: 'person' is" in corpus.describe()
+    assert (
+        "; vocabulary of 100. 3 labels over 166 texts, all about equally common"
+        in corpus.describe()
+    )
     assert task_on(questions).corpus.facts() == facts
     changed = tmp_path / "changed.tsv"
     changed.write_text(questions.read_text().replace("place\t", "person\t", 1))

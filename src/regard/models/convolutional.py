@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
@@ -23,10 +23,11 @@ from regard.layers.size_rules import require_positive
 from regard.models.option_rules import require_shares, require_sizes
 from regard.models.padded_rows import padding_mask
 from regard.models.recurrent_text import largest_cost, largest_features
+from regard.models.text_model import TextModel
 from regard.models.word_vectors import WordVectors
 
 
-class ConvolutionalText(nn.Module):
+class ConvolutionalText(TextModel):
     """From the words of a text to scores of its classes.
 
     model_dim      features of a word; the other options of words are those of `WordVectors`, whose
@@ -68,14 +69,6 @@ class ConvolutionalText(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(filters * len(self.windows), classes)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Float[Tensor, "batch classes"]:
-        return self.classified(tokens, lengths, segments).logits
-
     def classified(
         self,
         tokens: Int[Tensor, "batch length"],
@@ -89,15 +82,6 @@ class ConvolutionalText(nn.Module):
         best = [largest_features(window(words, mask), lengths) for window in self.windows]
         logits = self.output(self.dropout(torch.cat(best, dim=-1).relu()))
         return Classified(logits, logits.new_zeros(len(logits)))
-
-    def reading(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> None:
-        """Nothing: there is no attention."""
-        del tokens, lengths, segments
 
     def cost(
         self, *, batch_size: int, length: int, places: int | None = None, sentences: int = 1

@@ -33,6 +33,7 @@ from regard.models.option_rules import require_shares, require_sizes
 from regard.models.padded_rows import require_lengths
 from regard.models.sentence_layout import SentenceLayout
 from regard.models.sentences_in_turn import pooled_in_turn
+from regard.models.text_model import TextModel
 from regard.models.word_vectors import WordVectors
 
 # context → in which directions the sentences of a document are gone through
@@ -46,7 +47,7 @@ DIRECTIONS: dict[str, tuple[Literal["onward", "back"], ...]] = {
 LAYOUT_ARITHMETIC = 14
 
 
-class HierarchicalClassifier(nn.Module):
+class HierarchicalClassifier(TextModel):
     """From the sentences of a document to scores of its classes.
 
     model_dim        features of a word
@@ -120,14 +121,6 @@ class HierarchicalClassifier(nn.Module):
         )
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(self.sentence_reader.output_dim, classes)
-
-    def forward(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Float[Tensor, "batch classes"]:
-        return self.classified(tokens, lengths, segments).logits
 
     def classified(
         self,

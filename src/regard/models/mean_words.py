@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
@@ -19,10 +19,11 @@ from regard.layers.layer_cost import cost_of
 from regard.layers.size_rules import require_positive
 from regard.models.option_rules import require_shares
 from regard.models.padded_rows import require_lengths
+from regard.models.text_model import TextModel
 from regard.models.word_vectors import WordVectors
 
 
-class MeanWords(nn.Module):
+class MeanWords(TextModel):
     """From the words of a text to scores of its classes; the options are those of `WordVectors`.
 
     `input_dropout` is that of word vectors, `dropout` that of their mean and, unless given, of both.
@@ -54,14 +55,6 @@ class MeanWords(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(model_dim, classes)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Float[Tensor, "batch classes"]:
-        return self.classified(tokens, lengths, segments).logits
-
     def classified(
         self,
         tokens: Int[Tensor, "batch length"],
@@ -75,15 +68,6 @@ class MeanWords(nn.Module):
         total = (self.words(tokens, lengths) * real[:, :, None]).sum(dim=1)
         logits = self.output(self.dropout(total / lengths[:, None]))
         return Classified(logits, logits.new_zeros(len(logits)))
-
-    def reading(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> None:
-        """Nothing: every word counts the same."""
-        del tokens, lengths, segments
 
     def cost(
         self, *, batch_size: int, length: int, places: int | None = None, sentences: int = 1

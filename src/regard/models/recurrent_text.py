@@ -26,6 +26,7 @@ from regard.layers.layer_cost import SequenceShape, cost_of
 from regard.layers.size_rules import require_positive
 from regard.models.option_rules import require_shares, require_sizes
 from regard.models.padded_rows import require_lengths
+from regard.models.text_model import TextModel
 from regard.models.word_vectors import WordVectors
 
 Take = Callable[
@@ -80,7 +81,7 @@ TAKEN: dict[str, Taken] = {
 }
 
 
-class RecurrentText(nn.Module):
+class RecurrentText(TextModel):
     """From the words of a text to scores of its classes.
 
     model_dim      features of a word; the other options of words are those of `WordVectors`, whose
@@ -121,14 +122,6 @@ class RecurrentText(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(self.recurrent.output_dim, classes)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Float[Tensor, "batch classes"]:
-        return self.classified(tokens, lengths, segments).logits
-
     def classified(
         self,
         tokens: Int[Tensor, "batch length"],
@@ -142,15 +135,6 @@ class RecurrentText(nn.Module):
         features = self.take.features(read, lengths)
         logits = self.output(self.dropout(features))
         return Classified(logits, logits.new_zeros(len(logits)))
-
-    def reading(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> None:
-        """Nothing: there is no attention."""
-        del tokens, lengths, segments
 
     def cost(
         self, *, batch_size: int, length: int, places: int | None = None, sentences: int = 1

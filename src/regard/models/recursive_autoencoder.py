@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from regard.core.cost import Cost
 from regard.core.names import look_up
-from regard.core.text_classifier import Classified, TextReading
+from regard.core.text_classifier import Classified
 from regard.layers.dropout import Dropout
 from regard.layers.size_rules import require_dropout, require_positive
 from regard.models.greedy_trees import greedy_trees
@@ -29,6 +29,7 @@ from regard.models.node_classes import CLASSIFIED_AT
 from regard.models.option_rules import require_weights
 from regard.models.padded_rows import require_lengths
 from regard.models.pair_autoencoder import PairAutoencoder, unit
+from regard.models.text_model import TextModel
 from regard.models.token_embedding import TokenEmbedding
 from regard.models.tree_batch import TreeBatch
 from regard.models.tree_costs import TreeSizes, tree_cost
@@ -43,7 +44,7 @@ class Trees(NamedTuple):
     errors: Float[Tensor, " joins"]
 
 
-class RecursiveAutoencoder(nn.Module):
+class RecursiveAutoencoder(TextModel):
     """From tokens to trees, and from those to the scores of the classes.
 
     classify_at             "root": the scores are those of the whole text's vector; "nodes": every word
@@ -85,14 +86,6 @@ class RecursiveAutoencoder(nn.Module):
         self.dropout = Dropout(dropout)
         self.class_head = nn.Linear(model_dim, classes)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Float[Tensor, "batch classes"]:
-        return self.classified(tokens, lengths, segments).logits
-
     def classified(
         self,
         tokens: Int[Tensor, "batch length"],
@@ -105,15 +98,6 @@ class RecursiveAutoencoder(nn.Module):
         joins = (lengths - 1).clamp(min=1)
         summed = trees.errors.new_zeros(len(lengths)).index_add(0, trees.batch.texts, trees.errors)
         return Classified(said.logits, said.penalty + self.reconstruction_weight * (summed / joins))
-
-    def reading(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> TextReading | None:
-        """Nothing: no token is weighed."""
-        return None
 
     def trees(self, tokens: Int[Tensor, "batch length"], lengths: Int[Tensor, " batch"]) -> Trees:
         """The tree chosen for each row, the vectors of its nodes, the errors of its joins."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
@@ -30,10 +30,11 @@ from regard.models.option_rules import (
     require_weights,
 )
 from regard.models.padded_rows import padding_mask
+from regard.models.text_model import TextModel
 from regard.models.word_vectors import WordVectors
 
 
-class StructuredClassifier(nn.Module):
+class StructuredClassifier(TextModel):
     """From the words of a text to scores of its classes.
 
     model_dim        features of a word
@@ -92,14 +93,6 @@ class StructuredClassifier(nn.Module):
         self.dropout = Dropout(dropout)
         self.feed_forward = nn.Linear(hops * width, feed_forward_dim) if feed_forward_dim else None
         self.output = nn.Linear(feed_forward_dim or hops * width, classes)
-
-    def forward(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Float[Tensor, "batch classes"]:
-        return self.classified(tokens, lengths, segments).logits
 
     def classified(
         self,
