@@ -166,6 +166,10 @@ def test_a_text_over_several_lines_that_is_too_long_says_so(tmp_path: Path) -> N
     with pytest.raises(RegardError, match=r"field limit.*; else raise task\.max_line_bytes"):
         read(path)
     assert len(read(path, max_line_bytes=2_000_000)[0].text) == len(lines)
+    with pytest.raises(
+        RegardError, match="field limit"
+    ):  # what was raised for one file is for that alone
+        read(path)
 
 
 @pytest.mark.data

@@ -20,7 +20,6 @@ ANOTHER_PRONUNCIATION = re.compile(r"\(\d+\)$")
 
 def csv_records(file: TextFile, *, bad: BadRows) -> Iterator[tuple[int, list[str]]]:
     """Records and the line each begins on. A record with a bad line in it is left out with that line."""
-    csv.field_size_limit(max(csv.field_size_limit(), file.max_line_bytes))
     unusable: set[int] = set()
 
     def physical() -> Iterator[str]:
@@ -33,7 +32,7 @@ def csv_records(file: TextFile, *, bad: BadRows) -> Iterator[tuple[int, list[str
     while True:
         begin = reader.line_num + 1
         try:
-            fields = next(reader)
+            fields = _next(reader, limit=file.max_line_bytes)
         except StopIteration:
             return
         except csv.Error as error:
@@ -52,6 +51,15 @@ def csv_records(file: TextFile, *, bad: BadRows) -> Iterator[tuple[int, list[str
             continue
         if len(fields) > 1 or "".join(fields).strip(" "):  # a blank line is no record
             yield begin, [field.replace("\r\n", "\n") for field in fields]
+
+
+def _next(reader: Iterator[list[str]], *, limit: int) -> list[str]:
+    """The next record; the limit of a field is the module's, not the reader's, and is put back."""
+    before = csv.field_size_limit(limit)
+    try:
+        return next(reader)
+    finally:
+        csv.field_size_limit(before)
 
 
 def dictionary_records(file: TextFile, *, bad: BadRows) -> Iterator[tuple[int, list[str]]]:
