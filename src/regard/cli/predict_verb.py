@@ -35,7 +35,11 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="Write there instead of to the terminal.")
     ] = None,
     score: Annotated[
-        str | None, typer.Option(metavar="PAIRS", help="Score the model on this file of pairs.")
+        str | None,
+        typer.Option(
+            metavar="PAIRS",
+            help="Score the model on this file of pairs; of a task on drawn strings, on lengths: 40-60.",
+        ),
     ] = None,
     format: Annotated[  # noqa: A002 — the word users know
         str | None,
