@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sympy  # type: ignore[import-untyped]
 
-from regard.claims import claims_of, kernels, taylor_distance
+from regard.claims import claims_of, kernel_features, kernels, taylor_distance
 from regard.claims.kernel_algebra import at_ones, dot, taylor_features, vectors
 from regard.claims.kernel_counts import (
     MemoryShape,
@@ -97,7 +97,7 @@ def test_taylor_features_by_pencil() -> None:
 
 def test_feature_counts_by_pencil(monkeypatch: pytest.MonkeyPatch) -> None:
     # 1, x, y, x², xy, (yx), y²
-    counts = kernels.feature_counts(width=2, terms=3)
+    counts = kernel_features.feature_counts(width=2, terms=3)
     assert counts == {"tensor": 7, "symmetric": 6, "made": 6, "rank": 6}
     monkeypatch.setattr(kernels, "feature_counts", lambda **_: {**counts, "made": 7})
     assert found(kernels.taylor_needs_so_many_features).verdict == "fails"

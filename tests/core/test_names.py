@@ -19,6 +19,15 @@ def test_a_far_name_only_gets_the_list() -> None:
     )
 
 
+def test_of_a_long_table_the_nearest_are_named() -> None:
+    known = [f"name-{number}" for number in range(100)]
+    message = str(unknown_name("claim", "nam-42", known))
+    assert message.startswith(
+        "Unknown claim 'nam-42'. Did you mean 'name-42'? The nearest of 100: "
+    )
+    assert message.count(", ") == 4
+
+
 def test_look_up() -> None:
     assert look_up("thing", "a", {"a": 1}) == 1
     with pytest.raises(RegardError, match="Unknown thing 'b'"):

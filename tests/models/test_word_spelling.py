@@ -57,6 +57,8 @@ def test_without_the_words_or_with_others_it_says_so() -> None:
         words(torch.tensor([[4, 5]]), torch.tensor([2]))
     with pytest.raises(RegardError, match="2 words were given to a model of 5"):
         words.spell(["a", "b"])
-    with pytest.raises(RegardError, match="spelling_table=1: it must be 0, for none, or 2 or more"):
+    with pytest.raises(
+        RegardError, match=r"model\.spelling_table=1: it must be 0, for none, or 2 or more"
+    ):
         WordVectors(vocabulary=9, model_dim=4, spelling_table=1)
     WordVectors(vocabulary=9, model_dim=4).spell(["a", "b"])  # nothing to be told

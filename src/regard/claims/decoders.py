@@ -20,6 +20,13 @@ from scipy.stats import rankdata
 
 from regard.claims.claim import claim
 from regard.claims.counted_runs import counter_of, mechanism_run
+from regard.claims.decoder_pictures import (
+    cost_picture,
+    rates_picture,
+    similarity_picture,
+    tanh_picture,
+)
+from regard.claims.decoder_wirings import changed_state, changed_weights
 from regard.claims.drawn_lines import line
 from regard.claims.some_or_all import of_all
 from regard.claims.trained_decoders import (
@@ -32,12 +39,10 @@ from regard.claims.trained_decoders import (
 )
 from regard.core.claim_record import CurvePicture, Finding, MatrixPicture, Verdict
 from regard.mechanisms import build_mechanism
-from regard.models.recurrent import RecurrentEncoderDecoder
 from regard.studies.seed_comparison import SeedComparison, SeedPair, compare_over_seeds
 
 # Changes below this are rounding in float64.
 TOLERANCE = 1e-12
-TOKENS = 12
 RESAMPLES = 500
 
 
@@ -69,38 +74,6 @@ def after_the_update_the_new_state_reads(*, wiring: str = "after", steps: int = 
     known = np.triu(np.ones_like(by_token, dtype=bool))
     at_once = bool(by_token[~known].max() <= TOLERANCE < by_token[known].min())
     return _order(at_once and of_state <= TOLERANCE, by_token, of_state, wiring)
-
-
-def changed_weights(wiring: str, *, steps: int) -> np.ndarray:
-    """Row t: by how much the weights of every step change if the token given at step t does."""
-    model = _decoder(wiring)
-    source, lengths, given = _texts(steps)
-    with torch.inference_mode():
-        weights = model.weights(source, lengths, given)["cross/0"][0, 0]
-        rows = []
-        for step in range(steps):
-            other = given.clone()
-            other[0, step] = 4 + (int(given[0, step]) - 4 + 1) % (TOKENS - 4)
-            changed = model.weights(source, lengths, other)["cross/0"][0, 0]
-            rows.append((changed - weights).abs().amax(dim=1).numpy())
-    return np.stack(rows)
-
-
-def changed_state(wiring: str, *, steps: int) -> float:
-    """By how much the last state changes if the attention reads otherwise, all else being equal."""
-    model = _decoder(wiring)
-    mechanism = model.decoder.mechanism
-    assert mechanism is not None
-    states = []
-    with torch.no_grad():
-        for _ in range(2):
-            state = model.start(*_texts(steps)[:2])
-            for token in _texts(steps)[2].unbind(1):
-                state = model.step(state, token).state
-            states.append(state.hidden)
-            for parameter in mechanism.parameters():
-                parameter.neg_()
-    return float((states[1] - states[0]).abs().max())
 
 
 @claim(
@@ -160,7 +133,7 @@ def dot_costs_least(*, d: int = 32, longest: int = 128) -> Finding:
         verdict="holds" if ordered else "fails",
         because=f"Counted at {len(lengths)} lengths, width {d}; at n = {lengths[-1]}: {told} operations.",
         figures={score: counts[-1] for score, counts in counted.items()},
-        picture=_cost_picture(lengths, counted),
+        picture=cost_picture(lengths, counted),
         counter_example="" if ordered else told,
     )
 
@@ -197,7 +170,7 @@ def additive_costs_what_general_costs(
             "functions": additive.functions,
             "functions_of_rival": other.functions,
         },
-        picture=_cost_picture(
+        picture=cost_picture(
             lengths, {score: score_operations(score, lengths, d=d) for score in ("additive", rival)}
         ),
         counter_example="" if alike else f"n = {n}, d = {d}: {told}.",
@@ -254,7 +227,7 @@ def range_finding(least: float, most: float, *, low: float, high: float) -> Find
             f"{float(y.max()):.4f}."
         ),
         figures={"least": float(y.min()), "most": float(y.max())},
-        picture=_tanh_picture(),
+        picture=tanh_picture(),
         counter_example="" if within else f"tanh({float(x[worst]):g}) = {float(y[worst]):.4f}.",
     )
 
@@ -334,7 +307,7 @@ def similarities_rank_decoders_alike(
             f"{told}. Asked for: {least} or more."
         ),
         figures={pair: rho for pair, (rho, _) in found.items()},
-        picture=_similarity_picture(decoders),
+        picture=similarity_picture(decoders),
         counter_example="" if alike else told,
     )
 
@@ -360,30 +333,6 @@ def spearman(
     spreads = (one**2).sum(axis=-1) * (other**2).sum(axis=-1)
     with np.errstate(invalid="ignore"):
         return np.asarray((one * other).sum(axis=-1) / np.sqrt(spreads))
-
-
-def _decoder(wiring: str) -> RecurrentEncoderDecoder:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = RecurrentEncoderDecoder(
-            source_vocabulary=TOKENS,
-            target_vocabulary=TOKENS,
-            embedding_dim=8,
-            hidden_dim=8,
-            wiring=wiring,
-            mechanism="general",
-        )
-        # Embeddings start small; larger ones make changes easy to see.
-        for table in (model.source_embedding, model.target_embedding):
-            torch.nn.init.normal_(table.weight)
-    return model.double().eval()
-
-
-def _texts(steps: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """A source of six tokens with its length, and the tokens given to the decoder."""
-    drawn = torch.Generator().manual_seed(1)
-    source = torch.randint(4, TOKENS, (1, 6), generator=drawn)
-    return source, torch.tensor([6]), torch.randint(4, TOKENS, (1, steps), generator=drawn)
 
 
 def _order(holds: bool, by_token: np.ndarray, of_state: float, wiring: str) -> Finding:
@@ -436,7 +385,7 @@ def _study_finding(
             "of tests, which the verdicts go by."
         ),
         figures=means,
-        picture=_rates_picture(found, decoders),
+        picture=rates_picture(found, decoders),
         boundary=boundary if verdict == "holds if" else "",
         counter_example=f"It is not shown: {pairs}." if verdict == "fails" else "",
     )
@@ -447,41 +396,6 @@ def difference(pair: SeedPair) -> str:
     interval = pair.simultaneous_interval
     around = "" if interval is None else f" [{interval.low:+.1f}, {interval.high:+.1f}]"
     return f"{pair.difference:+.1f}{around}"
-
-
-def _rates_picture(found: SeedComparison, decoders: Sequence[TrainedDecoder]) -> CurvePicture:
-    rates = error_rates(decoders)
-    return CurvePicture(
-        title="Phone error rate of every run (%)",
-        x_label="seed",
-        y_label="phone error rate",
-        curves=tuple(
-            line(
-                label=f"{arm.arm} (mean {arm.mean:.1f})",
-                x=tuple(rates[arm.arm]),
-                y=tuple(rates[arm.arm].values()),
-                points_only=True,
-            )
-            for arm in found.arms
-        ),
-    )
-
-
-def _similarity_picture(decoders: Sequence[TrainedDecoder]) -> CurvePicture:
-    ordered = sorted(decoders, key=lambda each: each.similarities["jaccard"])
-    return CurvePicture(
-        title="Decoders in the order of their Jaccard similarity",
-        x_label="decoder",
-        y_label="similarity",
-        curves=tuple(
-            line(
-                label=name,
-                x=tuple(range(len(ordered))),
-                y=tuple(each.similarities[name] for each in ordered),
-            )
-            for name in SIMILARITIES
-        ),
-    )
 
 
 def _parameters_picture() -> CurvePicture:
@@ -495,29 +409,4 @@ def _parameters_picture() -> CurvePicture:
         x_label="width",
         y_label="parameters",
         curves=tuple(line(label=name, x=widths, y=y) for name, y in by_score.items()),
-    )
-
-
-def _cost_picture(lengths: Sequence[int], counted: dict[str, list[int]]) -> CurvePicture:
-    return CurvePicture(
-        title="Operations of attention by its score",
-        x_label="length n",
-        y_label="operations",
-        x_scale="log",
-        y_scale="log",
-        curves=tuple(
-            line(label=score, x=lengths, y=tuple(float(count) for count in counts))
-            for score, counts in counted.items()
-        ),
-    )
-
-
-def _tanh_picture() -> CurvePicture:
-    x = torch.linspace(-4, 4, 81, dtype=torch.float64)
-    curves = {"tanh": torch.tanh(x), "logistic": torch.sigmoid(x)}
-    return CurvePicture(
-        title="tanh and the logistic function",
-        x_label="x",
-        y_label="value",
-        curves=tuple(line(label=name, x=x.tolist(), y=y.tolist()) for name, y in curves.items()),
     )

@@ -11,9 +11,6 @@ import statistics
 from collections.abc import Sequence
 from itertools import pairwise
 
-import numpy as np
-import torch
-
 from regard.claims.claim import claim
 from regard.claims.interleaved import median_interval
 from regard.claims.kernel_algebra import (
@@ -37,6 +34,7 @@ from regard.claims.kernel_counts import (
     products_of_both,
     seconds_by_length,
 )
+from regard.claims.kernel_features import feature_counts, feature_error
 from regard.claims.kernel_pictures import (
     approach_picture,
     crossing_picture,
@@ -61,7 +59,6 @@ from regard.claims.taylor_distance import (
 from regard.core.claim_record import Finding, MatrixPicture, Verdict
 from regard.core.errors import RegardError
 from regard.mechanisms.dot import DotAttention
-from regard.mechanisms.kernel import KernelMechanism
 from regard.mechanisms.polynomial import PolynomialAttention
 from regard.mechanisms.taylor import TaylorAttention
 
@@ -588,36 +585,6 @@ def reach_verdict(reach: float) -> Verdict:
     if reach <= 0:
         return "fails"
     return "holds" if reach >= FARTHEST else "holds if"
-
-
-def feature_error(mechanism: KernelMechanism, *, width: int, seed: int) -> float:
-    """The largest |φ(q)·φ(k) − κ(q, k)| over 1 + |κ|, for random vectors and large ones."""
-    generator = torch.Generator().manual_seed(seed)
-    q, k = torch.randn(2, 50, width, dtype=torch.float64, generator=generator)
-    q, k = torch.cat([q, 10 * q]), torch.cat([k, -10 * q])
-    kernel = mechanism.kernel
-    exact = kernel.pairwise(q, k)
-    given = kernel.query_features(q) @ kernel.key_features(k).mT
-    # What can cancel is as large as the lengths of the features, and so is its rounding.
-    size = 1 + kernel.norms(q)[:, None] * kernel.norms(k)
-    return float(((given - exact).abs() / size).max())
-
-
-def feature_counts(*, width: int, terms: int) -> dict[str, int]:
-    """By formula with every tensor power whole, and symmetric; made by regard; the rank of the kernel."""
-    kernel = TaylorAttention(key_dim=width, num_terms=terms, scale=1.0).kernel
-    symmetric = math.comb(width + terms - 1, terms - 1)
-    points = torch.randn(
-        2 * symmetric, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
-    )
-    gram = kernel.pairwise(points, points).numpy()
-    lengths = np.sqrt(np.diag(gram))
-    return {
-        "tensor": sum(width**i for i in range(terms)),
-        "symmetric": symmetric,
-        "made": int(kernel.key_features(points).shape[-1]),
-        "rank": int(np.linalg.matrix_rank(gram / np.outer(lengths, lengths), tol=1e-11)),
-    }
 
 
 def features_of_degree(power: int) -> str:

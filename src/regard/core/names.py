@@ -10,9 +10,14 @@ from regard.core.errors import RegardError
 
 Entry = TypeVar("Entry")
 
+MOST_SHOWN = 40
+SHOWN_OF_MANY = 5
+
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> RegardError:
     """The error for a name that is not in a table: what was asked, the nearest name, all names.
+
+    Of a long table the nearest few are named.
 
     >>> print(unknown_name("mechanism", "adittive", ["additive", "dot"]))
     Unknown mechanism 'adittive'. Did you mean 'additive'? Choose from: additive, dot.
@@ -20,7 +25,13 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> RegardError:
     choices = sorted(known)
     near = difflib.get_close_matches(name, choices, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    return RegardError(f"Unknown {kind} '{name}'.{hint} Choose from: {', '.join(choices)}.")
+    if len(choices) <= MOST_SHOWN:
+        return RegardError(f"Unknown {kind} '{name}'.{hint} Choose from: {', '.join(choices)}.")
+    # Nobody reads a screen full of names.
+    some = difflib.get_close_matches(name, choices, n=SHOWN_OF_MANY, cutoff=0.0)
+    return RegardError(
+        f"Unknown {kind} '{name}'.{hint} The nearest of {len(choices)}: {', '.join(some)}."
+    )
 
 
 def look_up(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:

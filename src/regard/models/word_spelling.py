@@ -50,7 +50,7 @@ class WordSpelling(nn.Module):
         super().__init__()
         require_positive("WordSpelling", vocabulary=vocabulary, model_dim=model_dim)
         if rows < 2:
-            raise RegardError(f"spelling_table={rows}: it must be 0, for none, or 2 or more.")
+            raise RegardError(f"model.spelling_table={rows}: it must be 0, for none, or 2 or more.")
         self.table = nn.Embedding(rows, model_dim, padding_idx=NO_GROUP)
         nn.init.normal_(self.table.weight, std=spread)
         with torch.no_grad():
