@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sympy  # type: ignore[import-untyped]
 
-from regard.claims import claims_of, kernel_features, kernels, taylor_distance
+from regard.claims import claims_of, kernel_costs, kernel_features, kernels, taylor_distance
 from regard.claims.kernel_algebra import at_ones, dot, taylor_features, vectors
 from regard.claims.kernel_counts import (
     MemoryShape,
@@ -48,7 +48,11 @@ def found(claim: Any, **changes: Any) -> Finding:
 
 
 def test_every_verdict_that_no_clock_decides() -> None:
-    claims = {claim.name: claim for claim in claims_of("kernels")}
+    claims = {
+        claim.name: claim
+        for topic in ("kernel features", "kernel costs")
+        for claim in claims_of(topic)
+    }
     assert set(claims) - set(VERDICTS) == {"kernel-overtakes-softmax-on-the-clock"}
     assert {name: found(claims[name]).verdict for name in VERDICTS} == VERDICTS
     for name, verdict in VERDICTS.items():
@@ -62,10 +66,10 @@ def test_every_verdict_that_no_clock_decides() -> None:
         (kernels.taylor_needs_a_power_of_features, {"terms": 1}, "holds"),
         (kernels.taylor_attention_approaches_softmax, {"norm": 9.0}, "fails"),
         (kernels.taylor_weights_are_not_negative, {"least_terms": 3, "most_terms": 3}, "holds"),
-        (kernels.kernel_attention_is_linear_in_length, {"form": "quadratic"}, "fails"),
-        (kernels.kernel_attention_is_linear_in_width, {"terms": 2}, "holds"),
+        (kernel_costs.kernel_attention_is_linear_in_length, {"form": "quadratic"}, "fails"),
+        (kernel_costs.kernel_attention_is_linear_in_width, {"terms": 2}, "holds"),
         (kernels.squared_kernel_without_the_root, {"linear_factor": 2}, "holds"),
-        (kernels.kernel_overtakes_softmax_in_operations, {"power": 3, "widest": 8}, "fails"),
+        (kernel_costs.kernel_overtakes_softmax_in_operations, {"power": 3, "widest": 8}, "fails"),
     ],
 )
 def test_other_parameters_turn_the_verdict(claim: Any, changes: Any, verdict: str) -> None:
@@ -136,8 +140,10 @@ def test_scores_at_which_series_turn_negative() -> None:
 def test_products_of_a_call_by_pencil(monkeypatch: pytest.MonkeyPatch) -> None:
     # N = 3, D = 2, M = 5: 6 features, and 2 · 2 · 3 · 6 · 5 products; softmax 2 · 9 · (2 + 5).
     assert products_of_both(length=3, width=2, value_width=5) == (360, 126)
-    monkeypatch.setattr(kernels, "products_of_both", lambda *, length, **_: (length**2, length))
-    assert found(kernels.quadratic_kernel_takes_its_products).verdict == "fails"
+    monkeypatch.setattr(
+        kernel_costs, "products_of_both", lambda *, length, **_: (length**2, length)
+    )
+    assert found(kernel_costs.quadratic_kernel_takes_its_products).verdict == "fails"
 
 
 def made_up_seconds(lengths: list[int], factor: float) -> dict[str, list[list[float]]]:
@@ -157,8 +163,8 @@ def test_the_clock_decides_by_where_times_cross(
     def seconds(*, lengths: list[int], **_: Any) -> dict[str, list[list[float]]]:
         return made_up_seconds(lengths, times_d_squared * 8**2)
 
-    monkeypatch.setattr(kernels, "seconds_by_length", seconds)
-    finding = found(kernels.kernel_overtakes_softmax_on_the_clock, width=8, rounds=3)
+    monkeypatch.setattr(kernel_costs, "seconds_by_length", seconds)
+    finding = found(kernel_costs.kernel_overtakes_softmax_on_the_clock, width=8, rounds=3)
     assert finding.verdict == verdict
     if verdict != "fails":
         assert finding.figures["ratio"] == pytest.approx(times_d_squared, rel=0.05)
@@ -171,8 +177,8 @@ def test_rounds_that_disagree_do_not_refute(monkeypatch: pytest.MonkeyPatch) -> 
         slow = [[64.0 * n, 1e6 * n, 1e6 * n] for n in lengths]
         return {"dot": [[float(n * n)] * 3 for n in lengths], "polynomial": slow}
 
-    monkeypatch.setattr(kernels, "seconds_by_length", seconds)
-    finding = found(kernels.kernel_overtakes_softmax_on_the_clock, width=8, rounds=3)
+    monkeypatch.setattr(kernel_costs, "seconds_by_length", seconds)
+    finding = found(kernel_costs.kernel_overtakes_softmax_on_the_clock, width=8, rounds=3)
     assert finding.verdict == "holds if"
     assert finding.figures["crossed"] == 1
     assert "in 2 rounds not up to N = 512" in finding.boundary
@@ -212,9 +218,9 @@ def test_memory_of_a_tensor_of_pairs_and_values_would_be_seen(
     def shares(*, with_values: bool, **_: int) -> dict[str, float]:
         return {"one": 1.2, "other": 1.5} if with_values else {"one": 1.2, "other": 15.0}
 
-    monkeypatch.setattr(kernels, "memory_shares", shares)
-    assert found(kernels.softmax_memory_is_quadratic_in_length).verdict == "fails"
-    assert found(kernels.softmax_memory_is_quadratic_times_width).verdict == "holds"
+    monkeypatch.setattr(kernel_costs, "memory_shares", shares)
+    assert found(kernel_costs.softmax_memory_is_quadratic_in_length).verdict == "fails"
+    assert found(kernel_costs.softmax_memory_is_quadratic_times_width).verdict == "holds"
 
 
 @pytest.mark.parametrize(("error", "verdict"), [(3.0, "fails"), (1.0, "holds")])
@@ -256,13 +262,15 @@ def test_the_reasons_follow_the_verdict() -> None:
 
 
 def test_counts_that_do_not_cross_are_no_figures() -> None:
-    finding = found(kernels.kernel_overtakes_softmax_in_operations, power=3, widest=8)
+    finding = found(kernel_costs.kernel_overtakes_softmax_in_operations, power=3, widest=8)
     assert finding.figures == {}
     assert "none up to 32 (D = 4)" in finding.counter_example
     assert "about D³/6 features" in finding.because
 
 
 def test_about_means_within_the_factor_and_no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "counted_crossing_of", lambda *, width, **_: int(0.47 * width**2))
-    assert found(kernels.kernel_overtakes_softmax_in_operations, near=2.0).verdict == "fails"
-    assert found(kernels.kernel_overtakes_softmax_in_operations, near=2.5).verdict == "holds"
+    monkeypatch.setattr(
+        kernel_costs, "counted_crossing_of", lambda *, width, **_: int(0.47 * width**2)
+    )
+    assert found(kernel_costs.kernel_overtakes_softmax_in_operations, near=2.0).verdict == "fails"
+    assert found(kernel_costs.kernel_overtakes_softmax_in_operations, near=2.5).verdict == "holds"

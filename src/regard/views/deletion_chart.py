@@ -11,8 +11,9 @@ from regard.core.deletion_record import DeletionRecord, Estimate, OrderRecord
 from regard.views.chart_scale import Scale, tick_text
 from regard.views.chart_ticks import tick_across, tick_down
 from regard.views.cost_chart import spread
-from regard.views.deletion_text import NAMES, deletion_sentence, estimate_text, percent_text
+from regard.views.deletion_text import NAMES, deletion_sentence, estimate_text
 from regard.views.markup import Markup, element, joined
+from regard.views.numbers import percent_text
 
 WIDTH, HEIGHT = 460.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 48.0, 350.0, 34.0, 250.0

@@ -12,7 +12,6 @@ from regard.views.deletion_text import (
     NAMES,
     deletion_sentence,
     deletion_verdict,
-    percent_text,
 )
 from regard.views.document_layout import wrapped_lines
 from regard.views.figure_file import (
@@ -22,6 +21,7 @@ from regard.views.figure_file import (
     require_figure_suffix,
     write_figure,
 )
+from regard.views.numbers import percent_text
 
 # Inches.
 WIDTH, CHART_HEIGHT, LEFT, RIGHT, BOTTOM, MARGIN = 6.4, 2.6, 0.7, 1.25, 0.6, 0.2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from regard.core.deletion_record import DeletionRecord, Estimate
 from regard.views.cost_text import aligned
+from regard.views.numbers import percent_text
 
 # The share that is told of.
 TOLD = 0.1
@@ -128,16 +129,6 @@ def estimate_text(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return _two(estimate.mean)
     return f"{_two(estimate.mean)} ({_two(estimate.low)} to {_two(estimate.high)})"
-
-
-def percent_text(share: float) -> str:
-    """A share in percent, without idle decimals.
-
-    >>> [percent_text(share) for share in (0.1, 0.005, 0.123, 1.0)]
-    ['10 %', '0.5 %', '12 %', '100 %']
-    """
-    percent = 100 * share
-    return f"{percent:.0f} %" if percent >= 1 or percent == 0 else f"{percent:.1g} %"
 
 
 def _two(number: float) -> str:

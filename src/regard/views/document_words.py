@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from regard.core.document_record import DocumentRecord
-from regard.views.deletion_text import percent_text
 from regard.views.figure_file import shown
+from regard.views.numbers import percent_text
 
 
 def said_of_label(record: DocumentRecord) -> str:

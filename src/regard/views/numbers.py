@@ -100,3 +100,13 @@ def duration_text(seconds: float) -> str:
         return seconds_text(seconds)
     minutes = seconds / 60
     return f"{minutes:.1f} min" if minutes < 60 else f"{three_digits(minutes / 60)} h"
+
+
+def percent_text(share: float) -> str:
+    """A share in percent, without idle decimals.
+
+    >>> [percent_text(share) for share in (0.1, 0.005, 0.123, 1.0)]
+    ['10 %', '0.5 %', '12 %', '100 %']
+    """
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent >= 1 or percent == 0 else f"{percent:.1g} %"
