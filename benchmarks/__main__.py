@@ -3,7 +3,7 @@
 Those that read corpora find them through REGARD_DATA, and are left out, with the reason, where it
 names no folder or a rival is not installed.
 
-Freed memory is kept (regard.core.allocator), for our code and its rivals alike; `--give-back` measures
+Freed memory is kept (regard.core.malloc), for our code and its rivals alike; `--give-back` measures
 with the allocator as it comes.
 """
 
@@ -23,9 +23,9 @@ from benchmarks.recursive_autoencoder import recursive_autoencoder
 from benchmarks.study_execution import study_execution
 from benchmarks.study_statistics import study_statistics
 from benchmarks.training import training
-from regard.core.allocator import keep_freed_memory
 from regard.core.errors import RegardError
-from regard.core.names import look_up
+from regard.core.malloc import keep_freed_memory
+from regard.core.registry import look_up
 
 GIVE_BACK = "--give-back"
 

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from regard.data.batching import token_batches
 from regard.data.token_store import TokenStore
-from regard.models.transformer import Transformer
+from regard.models.seq2seq.transformer import Transformer
 
 KEPT = Path(__file__).parents[1] / "build" / "decoding_benchmark.safetensors"
 STEPS = 600

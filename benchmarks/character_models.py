@@ -21,15 +21,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.training import optimizer_of, update
-from regard.core.pair_batch import PairBatch
-from regard.core.special_tokens import END, START
-from regard.data.batch_tensors import pair_batch
+from regard.core.batches import END, START, PairBatch
+from regard.data.batching import pair_batch
 from regard.models.decoder_only import DecoderOnly
-from regard.models.decoding import decode
-from regard.tasks.lm import LanguageModelling
-from regard.tasks.lm_options import LmOptions
-from regard.training.optimizer_step import Stepper
+from regard.models.generation.search import decode
+from regard.tasks.language_model.corpus import LmOptions
+from regard.tasks.language_model.task import LanguageModelling
 from regard.training.options import TrainingOptions
+from regard.training.step import Stepper
 
 WIDTH, LAYERS, HEADS = 256, 4, 4
 LENGTH = 128

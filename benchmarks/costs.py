@@ -20,17 +20,18 @@ from torch.nn import functional as F
 
 from benchmarks.measuring import Finding
 from regard.core.cost import AttentionShape
-from regard.costs.attention_workloads import attention_workload, build_for
 from regard.costs.calibration import Calibration, calibrate
-from regard.costs.crossover import crossover
-from regard.costs.layer_workloads import LAYERS, layer_workload, self_attention_workload
-from regard.costs.measurement import measured_seconds
-from regard.costs.peak_in_child import peaks_in_child
-from regard.costs.prediction import predict
-from regard.costs.pricing import price_at
-from regard.costs.trace import trace
-from regard.costs.workload import MODES, Mode, Run, Workload
-from regard.layers.layer_cost import SequenceShape
+from regard.costs.measure import measured_seconds, peaks_in_child
+from regard.costs.predict import crossover, predict, price_at
+from regard.costs.trace import MODES, Mode, Run, Workload, trace
+from regard.costs.workloads import (
+    LAYERS,
+    attention_workload,
+    build_for,
+    layer_workload,
+    self_attention_workload,
+)
+from regard.layers.cost import SequenceShape
 from regard.mechanisms import MECHANISMS
 from regard.models import build_model
 

@@ -29,11 +29,10 @@ from torch import Tensor, nn
 from benchmarks.brief_training import train_briefly
 from benchmarks.measuring import Finding, median_seconds
 from benchmarks.multi30k import VOCABULARY, encoded, multi30k, rows_of
-from regard.core.pair_batch import PairBatch
-from regard.core.special_tokens import END, PAD, SPECIAL_TOKENS, START, UNKNOWN
-from regard.data.batch_tensors import pair_batch
-from regard.models.decoding import decode
-from regard.models.transformer import Transformer
+from regard.core.batches import END, PAD, SPECIAL_TOKENS, START, UNKNOWN, PairBatch
+from regard.data.batching import pair_batch
+from regard.models.generation.search import decode
+from regard.models.seq2seq.transformer import Transformer
 
 SENTENCES = 64
 WIDTH, HEADS, LAYERS, HIDDEN = 256, 4, 3, 1024

@@ -22,13 +22,12 @@ from torch import Tensor
 from benchmarks.measuring import Call, Finding, median_seconds
 from benchmarks.padded_hierarchy import padded_logits, rectangular
 from regard.core.errors import RegardError
-from regard.data.bad_rows import BadRows
-from regard.data.labelled_rows import LabelledSource
-from regard.data.vocabulary import build_vocabulary
-from regard.models.hierarchical import HierarchicalClassifier
-from regard.tasks.classify_options import ClassifyOptions
-from regard.tasks.classify_rows import text_rows
-from regard.tasks.text_vocabularies import TextVocabularies
+from regard.data.readers.labelled import LabelledSource
+from regard.data.readers.text_file import BadRows
+from regard.data.tokenizers.vocabulary import build_vocabulary
+from regard.models.classifiers.hierarchical import HierarchicalClassifier
+from regard.tasks.classification.corpus import ClassifyOptions, text_rows
+from regard.tasks.text_task import TextVocabularies
 
 REVIEWS, ROWS, BATCHES = 640, 32, 4
 REPEATS = 3

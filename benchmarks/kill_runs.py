@@ -27,11 +27,11 @@ from typing import Any, Protocol
 
 import torch
 
-from regard.core.whole_file import TEMPORARY_PREFIX
+from regard.core.atomic_write import TEMPORARY_PREFIX
 from regard.training.checkpoint import read_checkpoint
 from regard.training.loop import CHECKPOINT, METRICS, MODEL
 
-TOY = [sys.executable, "-m", "tests.training.toy", "{folder}", "--seed", "{seed}"]
+TOY = [sys.executable, "-m", "tests.factories.toy_training", "{folder}", "--seed", "{seed}"]
 ORDER = "order.txt"  # the order of batches, which only the toy tells
 EVALUATING = "evaluating"
 ROOT = Path(__file__).parents[1]

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.core.errors import RegardError
-from regard.data.bad_rows import BadRows
-from regard.data.pair_rows import PairRow, PairSource
+from regard.data.readers.formats import PairRow
+from regard.data.readers.pairs import PairSource
+from regard.data.readers.text_file import BadRows
 from regard.data.token_store import TokenStore
-from regard.data.vocabulary import Vocabulary, build_vocabulary
+from regard.data.tokenizers.vocabulary import Vocabulary, build_vocabulary
 
 VOCABULARY = 8000
 

@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.core.text_classifier import Classified
-from regard.models.greedy_trees import equal_up_to
-from regard.models.recursive_autoencoder import RecursiveAutoencoder
+from regard.core.protocols import Classified
+from regard.models.autoencoders.recursive import RecursiveAutoencoder
+from regard.models.autoencoders.trees import equal_up_to
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.core.batches import PAD
 from regard.core.masks import Padding
-from regard.core.special_tokens import PAD
 from regard.layers.sentence_pooling import SentencePooling
-from regard.models.hierarchical import HierarchicalClassifier
-from regard.models.sentence_layout import SentenceLayout
+from regard.models.classifiers.hierarchical import HierarchicalClassifier, SentenceLayout
 
 
 def rectangular(tokens: Tensor, lengths: Tensor, segments: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -21,13 +21,11 @@ from benchmarks.measuring import Finding
 from regard.core.errors import RegardError
 from regard.costs.calibration import Calibration, calibrate
 from regard.runs.build import build_spec_model, build_task
-from regard.runs.planning import plan_run
-from regard.runs.recipe_files import read_recipe
-from regard.runs.spec import RunSpec, merged
-from regard.tasks.run_task import RunTask
+from regard.runs.plan import plan_run
+from regard.runs.spec import RunSpec, merged, read_recipe
+from regard.tasks.task import RunTask
+from regard.training.callbacks import Evaluation, Outcome, Start, StepTaken
 from regard.training.loop import train
-from regard.training.outcome import Outcome
-from regard.training.watchers import Evaluation, Start, StepTaken
 
 THREADS = 2
 STEPS = 60

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from benchmarks.measuring import Call, Finding, median_seconds
 from benchmarks.node_by_node import classified
-from regard.core.special_tokens import PAD, SPECIAL_TOKENS
-from regard.core.text_classifier import Classified
-from regard.models.recursive_autoencoder import RecursiveAutoencoder
+from regard.core.batches import PAD, SPECIAL_TOKENS
+from regard.core.protocols import Classified
+from regard.models.autoencoders.recursive import RecursiveAutoencoder
 
 VOCABULARY, CLASSES, MODEL_DIM = 8000, 2, 64
 PLACES, COMPARED_ROWS = 2048, 16

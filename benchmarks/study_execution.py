@@ -27,15 +27,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.runs.toy_words import toy_sections, write_words
+from tests.factories.toy_language import toy_sections, write_words
 
 from benchmarks.measuring import Finding
-from regard.core.study_record import StudyRecord
-from regard.runs.run_folder import RunFolder
-from regard.studies.executor import Failed, Finished, Job
-from regard.studies.processes import Processes
+from regard.core.records.study import StudyRecord
+from regard.runs.folder import RunFolder
+from regard.studies.execution.jobs import Failed, Finished, Job
+from regard.studies.execution.local import Processes
+from regard.studies.spec import StudySpec
 from regard.studies.study import run_study
-from regard.studies.study_spec import StudySpec
 
 BUSY, LOST = 85.0, 0.5
 MECHANISMS = ("dot", "scaled_dot", "general", "additive")

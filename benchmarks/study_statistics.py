@@ -20,11 +20,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measuring import Finding
-from regard.studies.detectable import detectable_difference, detectable_in_errors, spread_factor
-from regard.studies.item_comparison import compare_on_items
-from regard.studies.paired_t import pair_tests
-from regard.studies.verdicts import LEVEL
-from regard.tasks.summed_scores import percentage
+from regard.studies.statistics.bootstrap import compare_on_items
+from regard.studies.statistics.paired import (
+    LEVEL,
+    detectable_difference,
+    detectable_in_errors,
+    pair_tests,
+    spread_factor,
+)
+from regard.tasks.metrics.metric import percentage
 
 STUDIES = 10_000
 COVERAGE_STUDIES = 1_000

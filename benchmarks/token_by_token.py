@@ -17,10 +17,10 @@ from torch import Tensor
 
 from benchmarks.character_models import CHARACTERS, LAYERS, WIDTH
 from benchmarks.measuring import Finding
-from regard.core.special_tokens import END, SPECIAL_TOKENS, START
+from regard.core.batches import END, SPECIAL_TOKENS, START
 from regard.mechanisms import MECHANISMS
 from regard.models.decoder_only import DecoderOnly
-from regard.models.uncached import Uncached
+from regard.models.generation.search import Uncached
 
 TOKENS = 1000
 COMPARED = 100

@@ -19,8 +19,7 @@ from torch.nn import functional as F
 from benchmarks.decoding import marian, our_model
 from benchmarks.measuring import Finding
 from benchmarks.multi30k import multi30k
-from regard.core.pair_batch import PairBatch
-from regard.core.special_tokens import PAD
+from regard.core.batches import PAD, PairBatch
 from regard.data.batching import fixed_batches, token_batches
 from regard.data.token_store import TokenStore
 

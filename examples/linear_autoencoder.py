@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
-from regard.models.linear_autoencoder import LinearAutoencoder
-from regard.views.singular_values import draw_singular_values
+from regard.models.autoencoders.linear import LinearAutoencoder
+from regard.views.charts.autoencoders import draw_singular_values
 
 COMPONENTS = 6
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
-from regard.mechanisms.scored import ScoredMechanism
+from regard.mechanisms.scores.softmax import ScoredMechanism
 
 
 class CosineAttention(ScoredMechanism):

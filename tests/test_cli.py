@@ -10,13 +10,13 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from tests.command_line import exit_code
+from tests.factories.command_line import exit_code
 
 import regard
-from regard.cli import survey_verb
+from regard.cli import overview as survey_verb
 from regard.cli.main import VERBS, Verb, main
 from regard.core.errors import RegardError
-from regard.core.records import CheckRecord, MechanismRecord, Survey
+from regard.core.records.overview import CheckRecord, MechanismRecord, Survey
 from regard.mechanisms import MECHANISMS
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from shape_checker import check
 from torch import Tensor
 
-from regard.core.names import look_up
+from regard.core.registry import look_up
 
 
 @jaxtyping.jaxtyped(typechecker=check)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from regard.claims import architectures as topic
-from regard.claims.claim import Claim
-from regard.core.claim_record import Finding
+from regard.claims.engine import Claim
 from regard.core.errors import RegardError
-from regard.runs.planning import PROCESS_BYTES
+from regard.core.records.claim import Finding
+from regard.runs.plan import PROCESS_BYTES
 
 
 def found(claim: Claim, **changes: object) -> Finding:

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.claims import autoencoders as topic
-from regard.claims import claims_of
-from regard.core.claim_record import Finding
-from regard.models.autoencoder_loss import closed_form
+from regard.claims import autoencoders as topic, claims_of
+from regard.core.records.claim import Finding
+from regard.models.autoencoders.linear import closed_form
 
 VERDICTS = {
     "encoder-is-the-decoder-transposed": "holds",

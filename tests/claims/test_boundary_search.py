@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regard.claims.boundary_search import last_that_holds
+from regard.claims.engine import last_that_holds
 
 
 def test_the_boundary_between_two_ends() -> None:

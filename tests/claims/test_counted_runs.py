@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from regard.claims.counted_runs import counter_of, layer_run, mechanism_run
+from regard.claims.engine import counter_of, layer_run, mechanism_run
 
 
 def test_a_linear_layer_of_three_tokens() -> None:

@@ -8,10 +8,10 @@ import torch
 from scipy.stats import spearmanr
 
 from regard.claims import decoders as topic
-from regard.claims.claim import Claim
-from regard.claims.trained_decoders import ARMS, SIMILARITIES, TrainedDecoder
-from regard.core.claim_record import Finding
+from regard.claims.engine import Claim
+from regard.claims.experiments.decoders import ARMS, SIMILARITIES, TrainedDecoder
 from regard.core.errors import RegardError
+from regard.core.records.claim import Finding
 
 BEFORE = topic.before_the_update_the_last_state_reads
 AFTER = topic.after_the_update_the_new_state_reads

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regard.claims import hierarchy as topic
-from regard.claims.claim import Claim
+from regard.claims.engine import Claim
 from regard.core.errors import RegardError
 
 ISOLATED = topic.sentences_are_read_in_isolation

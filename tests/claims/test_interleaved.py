@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from regard.claims.interleaved import interleaved_seconds, median_interval, one_thread, quotient
+from regard.claims.engine import interleaved_seconds, median_interval, one_thread, quotient
 
 
 def test_of_fifteen_values_the_fourth_from_either_end_encloses_the_median() -> None:

@@ -10,12 +10,16 @@ import torch
 from torch import Tensor
 
 from regard.claims import layer_costs as topic
-from regard.claims.claim import Claim
-from regard.claims.interleaved import MedianInterval
-from regard.claims.layer_counts import Count, boundary, layers_until_all_meet, window_reach
-from regard.claims.recurrent_path import steps_until_read
-from regard.core.claim_record import ClaimRecord, Finding
-from regard.core.state import Step
+from regard.claims.engine import Claim, MedianInterval
+from regard.claims.experiments.layer_costs import (
+    Count,
+    boundary,
+    layers_until_all_meet,
+    steps_until_read,
+    window_reach,
+)
+from regard.core.mechanism import Step
+from regard.core.records.claim import ClaimRecord, Finding
 from regard.layers.recurrent import Recurrent
 
 

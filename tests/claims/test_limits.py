@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from regard.claims import claims_of, limit_pupils, limits
-from regard.claims.claim import Claim
+from regard.claims import claims_of, limits
+from regard.claims.engine import Claim
+from regard.claims.experiments import limits as limit_pupils
+from regard.claims.experiments.limits import largest_change, slope, untrained
 from regard.claims.limits import (
     brackets_by_depth,
     brackets_by_length,
@@ -22,10 +24,9 @@ from regard.claims.limits import (
     recurrent_layer_keeps_parity,
     transformer_loses_parity,
 )
-from regard.claims.symbol_influence import largest_change, slope, untrained
-from regard.core.claim_record import CurvePicture, Finding
 from regard.core.errors import RegardError
-from regard.tasks.held_out import HeldOut
+from regard.core.records.claim import CurvePicture, Finding
+from regard.data.splits import HeldOut
 
 
 def found(claim: Claim, **changes: object) -> Finding:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-import sympy  # type: ignore[import-untyped]
+import sympy
 import torch
 from torch import Tensor
 
 from regard.claims import claims_of, positions
-from regard.claims.claim import Claim
+from regard.claims.engine import Claim
 from regard.claims.positions import (
     OMEGA,
     SEEN,
@@ -28,9 +28,9 @@ from regard.claims.positions import (
     shifting_is_one_linear_map,
     solved_rest,
 )
-from regard.core.claim_record import MatrixPicture
 from regard.core.errors import RegardError
-from regard.layers.sinusoidal import SinusoidalPositions
+from regard.core.records.claim import MatrixPicture
+from regard.layers.positions import SinusoidalPositions
 from regard.mechanisms import MECHANISMS, build_mechanism
 
 

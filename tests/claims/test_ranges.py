@@ -10,9 +10,9 @@ import math
 import pytest
 
 from regard.claims import TOPICS, claims_of
-from regard.claims.claim import MOST, Claim
-from regard.core.claim_record import VERDICTS
+from regard.claims.engine import MOST, Claim
 from regard.core.errors import RegardError
+from regard.core.records.claim import VERDICTS
 
 CLAIMS = [claim for topic in TOPICS if topic != "limits" for claim in claims_of(topic)]
 # One takes a step of a large model, whatever its settings.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.made_up_claims import CLAIMS, LINES, squares_are_even, squares_are_learned
+from tests.factories.claims import CLAIMS, LINES, squares_are_even, squares_are_learned
 
-from regard.claims.claim import Claim, claim
-from regard.claims.running import run_changed, run_claims
-from regard.core.claim_record import ClaimRecord, Finding
+from regard.claims.engine import Claim, claim, run_changed, run_claims
 from regard.core.errors import LackingError, RegardError
+from regard.core.records.claim import ClaimRecord, Finding
 
 
 def stopping(error: Exception, cause: Exception | None = None) -> Claim:
@@ -74,8 +73,8 @@ def test_what_is_lacking_is_waited_for_also_if_a_study_says_it() -> None:
     ("error", "told"),
     [
         (RegardError("There is no boundary."), "There is no boundary."),
-        (ZeroDivisionError(), "ZeroDivisionError (test_running.py, line 17)"),
-        (RuntimeError("one\n  two"), "RuntimeError: one two (test_running.py, line 17)"),
+        (ZeroDivisionError(), "ZeroDivisionError (test_running.py, line 16)"),
+        (RuntimeError("one\n  two"), "RuntimeError: one two (test_running.py, line 16)"),
     ],
 )
 def test_a_mistake_of_ours_is_not_hidden_and_keeps_nobody_else_from_running(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regard.claims.some_or_all import of_all
+from regard.claims.engine import of_all
 
 
 @pytest.mark.parametrize(

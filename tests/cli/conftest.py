@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.runs.toy_words import trained_folder, write_words
+from tests.factories.toy_language import trained_folder, write_words
 
-from regard.runs.run_folder import RunFolder
+from regard.runs.folder import RunFolder
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.made_up_calibration import made_up_calibration
+from tests.factories.calibration import made_up_calibration
 
-from regard.cli.calibrated import calibrated
+from regard.cli.cost import calibrated
 from regard.costs import calibration as calibrations
 
 
@@ -21,7 +21,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return made_up_calibration()
 
     monkeypatch.setattr(calibrations, "calibrate", measure)
-    monkeypatch.setattr("regard.core.allocator.keep_freed_memory", lambda: True)
+    monkeypatch.setattr("regard.core.malloc.keep_freed_memory", lambda: True)
     return times
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.command_line import regard
+from tests.factories.command_line import regard
 
 LONGEST = 12
 WORDS = ("fine", "lovely", "great", "poor", "dull", "awful")

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.command_line import regard
+from tests.factories.command_line import regard
 
 GOOD, BAD = ("fine", "lovely", "great"), ("poor", "dull", "awful")
 
@@ -55,10 +55,15 @@ def hierarchical(labelled: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
         *("model.model_dim=16", "model.hidden_dim=8", "model.dropout=0.1"),
         "model.spelling_table=200",  # spellings are in no weights file: prediction reads them anew
     )
-    ran = trained("classify-documents", labelled, folder, *sizes)
+    learns = (
+        *("model.word_dropout=0", "training.learning_rate=0.03", "training.keep=last"),
+        "task.test_share=0.2",
+    )
+    ran = trained("classify-documents", labelled, folder, *sizes, *learns, steps=50)
     assert ran.returncode == 0, ran.stderr
     record = json.loads(ran.stdout)
-    assert record["scores"]["test"]["accuracy"] >= 90
+    # ten seeds: 82.5 to 100; untrained: 35 or 65
+    assert record["scores"]["test"]["accuracy"] >= 70
     assert set(record["details"]["test"]) == {"confusion", "calibration", "deletion"}
     assert record["data"]["label_balance"]["counts"].keys() == {"good", "bad"}
     return folder

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.command_line import exit_code
+from tests.factories.command_line import exit_code
 
 SMALL = ["--threads", "1", "--steps", "2", "--set", "training.evaluate_every=2"]
 NARROW = [

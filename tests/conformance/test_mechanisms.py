@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from regard.conformance.subjects import find_subjects
+from regard.conformance.subject import find_subjects
 from regard.conformance.suite import check_subject
 from regard.mechanisms import MECHANISMS
 

@@ -13,7 +13,7 @@ from tests.conformance.broken.sound import Plain
 
 import regard.conformance
 from regard.conformance import CHECKS, Report, check_mechanism
-from regard.conformance.verdict import CheckFailed, close, finite
+from regard.conformance.case import CheckFailed, close, finite
 from regard.core.errors import RegardError
 from regard.core.mechanism import Mechanism
 

@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.made_up_calibration import SECONDS, made_up_calibration
+from tests.factories.calibration import SECONDS, made_up_calibration
 
 from regard.core.cost import AttentionShape
 from regard.core.errors import RegardError
-from regard.costs.attention_workloads import attention_workload
 from regard.costs.calibration import (
     FORMAT,
     Calibration,
@@ -18,9 +17,10 @@ from regard.costs.calibration import (
     keep,
     kept_calibration,
 )
-from regard.costs.operator_subjects import GRIDS
-from regard.costs.prediction import predict
+from regard.costs.operator_benchmarks import GRIDS
+from regard.costs.predict import predict
 from regard.costs.trace import trace
+from regard.costs.workloads import attention_workload
 
 
 @pytest.fixture(autouse=True)

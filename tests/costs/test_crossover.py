@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regard.costs.crossover import LENGTHS, crossover
+from regard.costs.predict import LENGTHS, crossover
 
 
 def test_a_line_passes_a_parabola_where_they_meet() -> None:

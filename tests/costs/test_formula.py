@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from regard.core.errors import RegardError
-from regard.costs.contenders import Setting, mechanism_contender
+from regard.costs.compare import Setting, mechanism_contender
 from regard.costs.formula import Polynomial, closed_form, interpolated
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.made_up_calibration import made_up_calibration
+from tests.factories.calibration import made_up_calibration
 
 from regard.core.cost import AttentionShape
-from regard.costs import pricing
-from regard.costs.attention_workloads import attention_workload
-from regard.costs.pricing import PriceByLength, extended_time, parabola, price, price_at
-from regard.costs.workload import Workload
+from regard.costs import predict as pricing
+from regard.costs.predict import PriceByLength, extended_time, parabola, price, price_at
+from regard.costs.trace import Workload
+from regard.costs.workloads import attention_workload
 
 
 def retention(length: int) -> Workload:

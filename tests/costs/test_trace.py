@@ -7,10 +7,8 @@ import torch
 from torch import nn
 
 from regard.core.cost import AttentionShape
-from regard.costs.attention_workloads import attention_workload
-from regard.costs.module_workload import module_workload, traced_module
-from regard.costs.trace import trace
-from regard.costs.workload import MODES, Mode
+from regard.costs.trace import MODES, Mode, trace
+from regard.costs.workloads import attention_workload, module_workload, traced_module
 
 SHAPE = AttentionShape(
     num_heads=2, query_length=48, key_length=48, key_dim=8, value_dim=8, causal=True

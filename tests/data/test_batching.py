@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from regard.core.batches import END, PAD, START
 from regard.core.errors import RegardError
-from regard.core.special_tokens import END, PAD, START
 from regard.data.batching import Batches, evaluation_batches, fixed_batches, token_batches
 from regard.data.token_store import TokenStore
 

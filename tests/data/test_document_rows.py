@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from regard.data.document_rows import DocumentRows, EncodedDocument
-from regard.data.masked_tokens import NOTHING
+from regard.data.noising import NOTHING
+from regard.data.text_dataset import DocumentRows, EncodedDocument
 
 DOCUMENTS = [
     EncodedDocument([5, 6, 7, 8, 9], [0, 0, 1, 1, 1]),

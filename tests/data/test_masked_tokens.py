@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from regard.core.errors import RegardError
-from regard.data.masked_tokens import NOTHING, masked_rows
+from regard.data.noising import NOTHING, masked_rows
 
 MASK, VOCABULARY = 4, 50
 

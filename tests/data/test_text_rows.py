@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
+from regard.core.batches import END, PAD, START
 from regard.core.errors import RegardError
-from regard.core.special_tokens import END, PAD, START
-from regard.data.text_chunks import FOLLOWS, IS_FOREIGN, TextChunks, halves, pieces
-from regard.data.text_rows import TextRows
+from regard.data.text_dataset import FOLLOWS, IS_FOREIGN, TextChunks, TextRows, halves, pieces
 
 STOP = 9
 

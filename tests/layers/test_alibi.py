@@ -7,7 +7,7 @@ import torch
 
 from regard.core.errors import RegardError
 from regard.layers.alibi import Alibi, head_slopes
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.cost import SequenceShape
 
 
 def test_slopes_of_the_paper() -> None:

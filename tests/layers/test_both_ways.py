@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.declared_costs import require_declared
+from tests.factories.declared_costs import require_declared
 from torch import Tensor
 
 from regard.core.masks import Padding
-from regard.layers.both_ways import BothWays
-from regard.layers.layer_cost import SequenceShape
-from regard.layers.recurrent import CELLS, Recurrent
+from regard.layers.cost import SequenceShape
+from regard.layers.recurrent import CELLS, BothWays, Recurrent
 
 LENGTHS = torch.tensor([7, 1, 4])
 

@@ -10,18 +10,14 @@ import torch
 
 from regard.core.errors import RegardError
 from regard.core.masks import Causal, Padding
-from regard.core.state import Step
-from regard.layers.context_pooling import ContextPooling
+from regard.core.mechanism import Step
+from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.convolution import Convolution
-from regard.layers.decoder_block import DecoderBlock
-from regard.layers.encoder_block import EncoderBlock
 from regard.layers.feed_forward import FeedForward
-from regard.layers.learned import LearnedPositions
 from regard.layers.multi_head import MultiHead
-from regard.layers.positions import POSITIONS, build_position
+from regard.layers.pooling import ContextPooling, StructuredPooling
+from regard.layers.positions import POSITIONS, LearnedPositions, SinusoidalPositions, build_position
 from regard.layers.recurrent import Recurrent
-from regard.layers.sinusoidal import SinusoidalPositions
-from regard.layers.structured_pooling import StructuredPooling
 
 pytestmark = pytest.mark.usefixtures("as_users_call")
 

@@ -10,7 +10,7 @@ import torch
 from regard.core.errors import RegardError
 from regard.core.masks import Causal, Padding
 from regard.layers.convolution import Convolution
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.cost import SequenceShape
 
 
 @pytest.mark.parametrize(

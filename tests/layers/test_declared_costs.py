@@ -8,28 +8,22 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from tests.declared_costs import NUM_SHAPES, require_declared
+from tests.factories.declared_costs import NUM_SHAPES, require_declared
 from torch import Tensor, nn
 
 from regard.core.masks import NO_MASK, Causal, Mask
-from regard.layers.activations import ACTIVATIONS
 from regard.layers.alibi import Alibi
-from regard.layers.context_pooling import ContextPooling
+from regard.layers.blocks import DecoderBlock, EncoderBlock, Residual
 from regard.layers.convolution import Convolution
-from regard.layers.decoder_block import DecoderBlock
-from regard.layers.encoder_block import EncoderBlock
-from regard.layers.feed_forward import FeedForward
-from regard.layers.layer_cost import SequenceShape
-from regard.layers.learned import LearnedPositions
+from regard.layers.cost import SequenceShape
+from regard.layers.feed_forward import ACTIVATIONS, FeedForward
 from regard.layers.multi_head import MultiHead
-from regard.layers.no_positions import NoPositions
+from regard.layers.pooling import ContextPooling, StructuredPooling
+from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from regard.layers.recurrent import CELLS, Recurrent
-from regard.layers.residual import Residual
 from regard.layers.rotary import Rotary
-from regard.layers.sinusoidal import SinusoidalPositions
-from regard.layers.structured_pooling import StructuredPooling
 from regard.mechanisms import MECHANISMS
-from regard.mechanisms.fitting import fitting_mechanisms
+from regard.mechanisms.compatibility import fitting_mechanisms
 
 MAX_LENGTH = 160
 MECHANISM_SHAPES = 5

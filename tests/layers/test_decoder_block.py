@@ -10,9 +10,9 @@ from torch import nn
 
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Causal, Mask, Padding
-from regard.layers.decoder_block import DecoderBlock
+from regard.layers.blocks import DecoderBlock
+from regard.layers.cost import SequenceShape
 from regard.layers.feed_forward import FeedForward
-from regard.layers.layer_cost import SequenceShape
 from regard.layers.multi_head import MultiHead
 
 BATCH, LENGTH, CONTEXT, MODEL_DIM, HEADS, HIDDEN = 2, 11, 7, 30, 3, 37

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from regard.core.errors import RegardError
-from regard.layers.activations import ACTIVATIONS
-from regard.layers.feed_forward import FeedForward
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.cost import SequenceShape
+from regard.layers.feed_forward import ACTIVATIONS, FeedForward
 
 
 def test_by_hand() -> None:

@@ -6,13 +6,13 @@ import pytest
 
 from regard.core.masks import NO_MASK, Causal
 from regard.mechanisms import MECHANISMS, build_mechanism
-from regard.mechanisms.fitting import (
+from regard.mechanisms.compatibility import (
     fitting_mechanisms,
     known_as,
     require_call_fit,
     require_fit,
 )
-from regard.mechanisms.scaled_dot import ScaledDotAttention
+from regard.mechanisms.scores.dot_product import ScaledDotAttention
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

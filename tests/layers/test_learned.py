@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from regard.core.errors import RegardError
-from regard.layers.layer_cost import SequenceShape
-from regard.layers.learned import LearnedPositions
+from regard.layers.cost import SequenceShape
+from regard.layers.positions import LearnedPositions
 
 
 def test_each_position_has_its_row() -> None:

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.masks import NO_MASK, Causal, Mask
+from regard.layers.blocks import EncoderBlock
 from regard.layers.convolution import Convolution
-from regard.layers.encoder_block import EncoderBlock
+from regard.layers.cost import SequenceShape
 from regard.layers.feed_forward import FeedForward
-from regard.layers.layer_cost import SequenceShape
 from regard.layers.multi_head import MultiHead
 from regard.layers.recurrent import CELLS, Recurrent
 

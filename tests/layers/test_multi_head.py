@@ -13,12 +13,12 @@ from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Allowed, Causal, Mask, Padding, Window
 from regard.core.mechanism import Role
 from regard.layers.alibi import Alibi
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.cost import SequenceShape
 from regard.layers.multi_head import MultiHead
 from regard.layers.projections import SelfProjection
 from regard.layers.rotary import Rotary
 from regard.mechanisms import MECHANISMS, build_mechanism
-from regard.mechanisms.scaled_dot import ScaledDotAttention
+from regard.mechanisms.scores.dot_product import ScaledDotAttention
 
 BATCH, LENGTH, CONTEXT = 2, 11, 7
 HEADS, HEAD_DIM, MODEL_DIM = 3, 10, 30

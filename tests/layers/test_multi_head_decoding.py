@@ -11,9 +11,9 @@ from torch import Tensor
 
 from regard.core.counter import Counter
 from regard.core.masks import Causal, Padding
-from regard.core.state import State, state_size
+from regard.core.mechanism import State, state_size
 from regard.layers.alibi import Alibi
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.cost import SequenceShape
 from regard.layers.multi_head import MultiHead
 from regard.layers.rotary import Rotary
 from regard.mechanisms import MECHANISMS

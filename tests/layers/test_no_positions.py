@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import torch
 
-from regard.layers.layer_cost import SequenceShape
-from regard.layers.no_positions import NoPositions
+from regard.layers.cost import SequenceShape
+from regard.layers.positions import NoPositions
 
 
 def test_tokens_pass_as_they_are(check_cost: Callable[..., None]) -> None:

@@ -10,20 +10,16 @@ from torch import nn
 
 from regard.core.errors import RegardError
 from regard.layers.alibi import Alibi
-from regard.layers.context_pooling import ContextPooling
+from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.convolution import Convolution
-from regard.layers.decoder_block import DecoderBlock
-from regard.layers.encoder_block import EncoderBlock
+from regard.layers.cost import SequenceShape
 from regard.layers.feed_forward import FeedForward
-from regard.layers.layer_cost import SequenceShape
-from regard.layers.learned import LearnedPositions
 from regard.layers.multi_head import MultiHead
-from regard.layers.no_positions import NoPositions
+from regard.layers.pooling import ContextPooling, StructuredPooling
+from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from regard.layers.recurrent import Recurrent
 from regard.layers.rotary import Rotary
-from regard.layers.sinusoidal import SinusoidalPositions
-from regard.layers.structured_pooling import StructuredPooling
-from regard.mechanisms.scaled_dot import ScaledDotAttention
+from regard.mechanisms.scores.dot_product import ScaledDotAttention
 
 pytestmark = pytest.mark.usefixtures("as_users_call")
 

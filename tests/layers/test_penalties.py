@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from regard.layers.penalties import frobenius_penalty, pairwise_kl_penalty
+from regard.layers.pooling import frobenius_penalty, pairwise_kl_penalty
 
 
 def test_frobenius_by_hand() -> None:

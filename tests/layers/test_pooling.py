@@ -11,9 +11,8 @@ from torch import Tensor
 
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Causal, Padding
-from regard.layers.context_pooling import ContextPooling
-from regard.layers.layer_cost import SequenceShape
-from regard.layers.structured_pooling import StructuredPooling
+from regard.layers.cost import SequenceShape
+from regard.layers.pooling import ContextPooling, StructuredPooling
 
 Pooling = StructuredPooling | ContextPooling
 LAYERS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from regard.layers.reading import Reading
+from regard.layers.blocks import Reading
 
 CPU = torch.device("cpu")
 

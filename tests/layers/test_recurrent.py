@@ -10,7 +10,7 @@ import torch
 from regard.core.counter import Counter
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Causal, Padding
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.cost import SequenceShape
 from regard.layers.recurrent import CELLS, Recurrent
 
 cells = pytest.mark.parametrize("cell", CELLS)

@@ -9,7 +9,7 @@ import torch
 
 from regard.core.counter import Counter
 from regard.core.errors import RegardError
-from regard.layers.layer_cost import SequenceShape
+from regard.layers.cost import SequenceShape
 from regard.layers.rotary import Rotary
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.declared_costs import require_declared
+from hypothesis import given, strategies as st
+from tests.factories.declared_costs import require_declared
 from torch import Tensor
 
 from regard.core.errors import RegardError
-from regard.layers.context_pooling import ContextPooling
-from regard.layers.layer_cost import SequenceShape
-from regard.layers.segment_softmax import softmax_within, sums_within
-from regard.layers.sentence_pooling import SentencePooling
+from regard.layers.cost import SequenceShape
+from regard.layers.pooling import ContextPooling
+from regard.layers.sentence_pooling import SentencePooling, softmax_within, sums_within
 
 SENTENCE = torch.tensor([0, 0, 1, 1, 1, 2])
 

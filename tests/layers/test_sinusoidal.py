@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from regard.core.errors import RegardError
-from regard.layers.layer_cost import SequenceShape
-from regard.layers.sinusoidal import SinusoidalPositions
+from regard.layers.cost import SequenceShape
+from regard.layers.positions import SinusoidalPositions
 
 
 def test_pairs_of_sine_and_cosine_by_hand() -> None:

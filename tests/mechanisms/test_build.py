@@ -9,7 +9,7 @@ from regard.core.errors import RegardError
 from regard.core.masks import Causal, Window
 from regard.core.mechanism import Mechanism
 from regard.mechanisms import MECHANISMS, build_mechanism, mechanism_class
-from regard.mechanisms.taylor import TaylorAttention
+from regard.mechanisms.kernels.power_series import TaylorAttention
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

@@ -10,15 +10,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.core.masks import NO_MASK, Allowed, Causal, Mask, Padding, Window
-from regard.mechanisms.dot import DotAttention
-from regard.mechanisms.elu import EluAttention
-from regard.mechanisms.kernel import KernelMechanism
-from regard.mechanisms.monomials import monomial_features, num_monomials
-from regard.mechanisms.polynomial import PolynomialAttention
-from regard.mechanisms.random_features import RandomFeatureAttention
-from regard.mechanisms.scaled_dot import ScaledDotAttention
-from regard.mechanisms.taylor import TaylorAttention
-from regard.mechanisms.window import WindowAttention
+from regard.mechanisms.kernels.elu import EluAttention
+from regard.mechanisms.kernels.linear_attention import KernelMechanism
+from regard.mechanisms.kernels.monomials import monomial_features, num_monomials
+from regard.mechanisms.kernels.power_series import PolynomialAttention, TaylorAttention
+from regard.mechanisms.kernels.random_features import RandomFeatureAttention
+from regard.mechanisms.scores.dot_product import DotAttention, ScaledDotAttention, WindowAttention
 
 BATCH, HEADS, WIDTH = 2, 3, 5
 LENGTHS = torch.tensor([131, 97])

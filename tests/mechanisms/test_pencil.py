@@ -8,22 +8,24 @@ import torch
 from torch import Tensor
 
 from regard.core.masks import Causal
-from regard.mechanisms.additive import AdditiveAttention
-from regard.mechanisms.delta import DeltaAttention
-from regard.mechanisms.dot import DotAttention
-from regard.mechanisms.elu import EluAttention
-from regard.mechanisms.gated import GatedAttention
-from regard.mechanisms.general import GeneralAttention
-from regard.mechanisms.location import LocationAttention
-from regard.mechanisms.polynomial import PolynomialAttention
-from regard.mechanisms.retention import RetentionAttention
-from regard.mechanisms.scaled_dot import ScaledDotAttention
-from regard.mechanisms.synthesizer_dense import DenseSynthesizer
-from regard.mechanisms.synthesizer_factorised import FactorisedSynthesizer
-from regard.mechanisms.synthesizer_random import RandomSynthesizer
-from regard.mechanisms.taylor import TaylorAttention
-from regard.mechanisms.taylor_window import TaylorWindowAttention
-from regard.mechanisms.window import WindowAttention
+from regard.mechanisms.kernels.elu import EluAttention
+from regard.mechanisms.kernels.power_series import PolynomialAttention, TaylorAttention
+from regard.mechanisms.kernels.taylor_window import TaylorWindowAttention
+from regard.mechanisms.recurrences.decay import GatedAttention, RetentionAttention
+from regard.mechanisms.recurrences.delta import DeltaAttention
+from regard.mechanisms.scores.additive import AdditiveAttention
+from regard.mechanisms.scores.dot_product import (
+    DotAttention,
+    GeneralAttention,
+    ScaledDotAttention,
+    WindowAttention,
+)
+from regard.mechanisms.scores.synthesizer import (
+    DenseSynthesizer,
+    FactorisedSynthesizer,
+    LocationAttention,
+    RandomSynthesizer,
+)
 
 LOG_3 = math.log(3.0)
 

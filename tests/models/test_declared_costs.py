@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from tests.declared_costs import NUM_SHAPES, require_declared
+from tests.factories.declared_costs import NUM_SHAPES, require_declared
 from torch import Tensor
 
 from regard.models import MODELS
 from regard.models.decoder_only import DecoderOnly
-from regard.models.recurrent import RecurrentEncoderDecoder
-from regard.models.recurrent_choices import SCORES
-from regard.models.transformer import Transformer, TransformerState
+from regard.models.seq2seq.recurrent import SCORES, RecurrentEncoderDecoder
+from regard.models.seq2seq.transformer import Transformer, TransformerState
 
 LONGEST_SOURCE = 40
 

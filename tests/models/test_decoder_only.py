@@ -8,16 +8,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.core.batches import END, PAD, START
 from regard.core.counter import Counter
 from regard.core.errors import RegardError
-from regard.core.sequence_model import SequenceModel
-from regard.core.special_tokens import END, PAD, START
-from regard.core.state import State
+from regard.core.mechanism import State
+from regard.core.protocols import SequenceModel
 from regard.layers.positions import POSITIONS
-from regard.mechanisms.fitting import fitting_mechanisms
-from regard.models.decoder_only import DecoderOnly
-from regard.models.decoding import decode
-from regard.models.joined_sequence import JoinedSequence
+from regard.mechanisms.compatibility import fitting_mechanisms
+from regard.models.decoder_only import DecoderOnly, JoinedSequence
+from regard.models.generation.search import decode
 
 VOCABULARY, MODEL_DIM, HEADS = 13, 24, 3
 SOURCE_LENGTHS = torch.tensor([7, 1, 4])

@@ -9,7 +9,7 @@ import pytest
 
 from regard.core.errors import RegardError
 from regard.models import MODELS, build_model, model_class
-from regard.models.recurrent import RecurrentEncoderDecoder
+from regard.models.seq2seq.recurrent import RecurrentEncoderDecoder
 
 
 def test_listing_does_not_import_torch() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.declared_costs import require_declared
+from tests.factories.declared_costs import require_declared
 from torch import Tensor
 
-from regard.core.text_classifier import TextClassifier
-from regard.data.vocabulary import FIRST_TOKEN
+from regard.core.protocols import TextClassifier
+from regard.data.tokenizers.vocabulary import FIRST_TOKEN
 from regard.models import MODELS, build_model
 
 VOCABULARY, CLASSES = 31, 3

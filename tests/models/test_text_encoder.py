@@ -12,14 +12,14 @@ from torch import Tensor
 
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK
-from regard.layers.encoder_block import EncoderBlock
+from regard.layers.blocks import EncoderBlock
 from regard.layers.positions import POSITIONS
 from regard.mechanisms import MECHANISMS
-from regard.mechanisms.fitting import fitting_mechanisms
-from regard.models.padded_rows import padding_mask
+from regard.mechanisms.compatibility import fitting_mechanisms
+from regard.models.embeddings import TokenEmbedding
 from regard.models.text_encoder import TextEncoder
-from regard.models.token_embedding import TokenEmbedding
-from regard.training.weights import load_model_tensors, model_tensors
+from regard.models.validation import padding_mask
+from regard.training.checkpoint import load_model_tensors, model_tensors
 
 VOCABULARY, CLASSES, MODEL_DIM, HEADS, LENGTH = 13, 5, 24, 3, 7
 LENGTHS = torch.tensor([7, 2, 5])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.declared_costs import NUM_SHAPES, require_declared
+from tests.factories.declared_costs import NUM_SHAPES, require_declared
 from torch import Tensor
 
 from regard.models.text_encoder import TextEncoder

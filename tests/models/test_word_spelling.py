@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from regard.core.batches import UNKNOWN
 from regard.core.errors import RegardError
-from regard.core.special_tokens import UNKNOWN
-from regard.models.word_spelling import MOST, WordSpelling, letter_groups
-from regard.models.word_vectors import WordVectors
+from regard.models.embeddings import MOST, WordSpelling, WordVectors, letter_groups
 
 WORDS = ["film", "films", "filming", "a", "Films"]
 FIRST = UNKNOWN + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.models.word_vectors import MULTIPLIER, PRIME, WordVectors
+from regard.models.embeddings import MULTIPLIER, PRIME, WordVectors
 
 TOKENS = torch.tensor([[5, 8, 6, 7, 9], [4, 7, 7, 0, 0]])
 LENGTHS = torch.tensor([5, 3])

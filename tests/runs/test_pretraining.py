@@ -10,16 +10,15 @@ import pytest
 import torch
 
 from regard.core.errors import RegardError
-from regard.data.bad_rows import BadRows
+from regard.data.readers.text_file import BadRows
 from regard.runs.build import build_task
-from regard.runs.run_folder import RunFolder
+from regard.runs.folder import RunFolder
+from regard.runs.load import load
 from regard.runs.spec import RunSpec, merged, settings_as_sections
-from regard.runs.train_run import begin_run, resume_run
-from regard.runs.trained import load
-from regard.tasks.lm_corpus import mixed_pairs
-from regard.training.outcome import Outcome
-from regard.training.watchers import Evaluation, Start, StepTaken
-from regard.training.weights import unpack
+from regard.runs.train import begin_run, resume_run
+from regard.tasks.language_model.corpus import mixed_pairs
+from regard.training.callbacks import Evaluation, Outcome, Start, StepTaken
+from regard.training.checkpoint import unpack
 
 PLACES = ("Rome", "Oslo", "Lima", "Bern")
 NAMES = [

@@ -9,8 +9,7 @@ import pytest
 
 from regard.core.errors import RegardError
 from regard.models import build_model
-from regard.runs.recipe_files import RECIPES, read_recipe, shipped_recipes
-from regard.runs.spec import RunSpec, merged
+from regard.runs.spec import RECIPES, RunSpec, merged, read_recipe, shipped_recipes
 from regard.tasks import TASKS
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.runs.untrained_runs import untrained_run
+from tests.factories.untrained_runs import untrained_run
 from torch import Tensor
 
+from regard.core.batches import END, START
 from regard.core.masks import Padding
-from regard.core.special_tokens import END, START
 
 SOURCE = torch.tensor([[4, 5, 6, END], [7, 4, END, 0]])
 LENGTHS = torch.tensor([4, 3])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runs.toy_words import tiny_sections
+from tests.factories.toy_language import tiny_sections
 
 from regard.core.errors import RegardError
 from regard.runs.spec import RunSpec, merged, require_sections, settings_as_sections

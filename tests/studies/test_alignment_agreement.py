@@ -10,22 +10,17 @@ from typing import Any
 
 import pytest
 import torch
-from tests.runs.toy_words import PHONES, spoken
-from tests.runs.untrained_runs import untrained_run
+from tests.factories.toy_language import PHONES, spoken
+from tests.factories.untrained_runs import untrained_run
 from torch import Tensor
 
+from regard.core.batches import END, PAD, START
 from regard.core.errors import RegardError
-from regard.core.special_tokens import END, PAD, START
-from regard.data.letter_sounds import LetterSounds
-from regard.runs.predictions import Predictions
-from regard.runs.trained import TrainedRun
-from regard.studies import alignment_agreement as module
-from regard.studies.alignment_agreement import (
-    attention_agreement,
-    diagonal_share,
-    known_words,
-    uniform_share,
-)
+from regard.data.datasets.cmudict import LetterSounds
+from regard.runs.folder import Predictions
+from regard.runs.load import TrainedRun
+from regard.studies import attention as module
+from regard.studies.attention import attention_agreement, diagonal_share, known_words, uniform_share
 
 IPA = {"a": "ə", "b": "b", "c": "k", "d": "d", "e": "ɛ", "f": "f"}
 

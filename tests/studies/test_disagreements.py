@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 
 from regard.core.errors import RegardError
-from regard.runs.predictions import Predictions
-from regard.studies.disagreements import disagreements
-from regard.tasks.pronounce import Pronounce
-from regard.tasks.translate import Translate
+from regard.runs.folder import Predictions
+from regard.studies.summary import disagreements
+from regard.tasks.seq2seq.pronounce import Pronounce
+from regard.tasks.seq2seq.translate import Translate
 
 ARMS = ("dot", "additive", "general")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from regard.runs.predictions import Predictions
-from regard.studies.gather import _on_items
-from regard.tasks.classify import Classify
+from regard.runs.folder import Predictions
+from regard.studies.study import _on_items
+from regard.tasks.classification.task import Classify
 
 ANSWERS = ["a", "a", "b", "b"]
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.command_line import exit_code
+from tests.factories.command_line import exit_code
 
 STUDY = """
 question = "Does reading help?"

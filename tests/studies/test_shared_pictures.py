@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
-from tests.runs.untrained_runs import untrained_run
+from tests.factories.untrained_runs import untrained_run
 
-from regard.core.alignment_record import AlignmentRecord
-from regard.runs.trained import TrainedRun
-from regard.studies.shared_pictures import middling, shared_pictures, small
+from regard.core.records.attention import AlignmentRecord
+from regard.runs.load import TrainedRun
+from regard.studies.attention import middling, shared_pictures, small
 
 WORDS = [*("a" * length for length in (1, 2, 2)), "cat", "dog", "cats", "dogs", "b" * 20, "c" * 30]
 

@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.runs.toy_words import write_words
+from tests.factories.toy_language import write_words
 
 from regard.core.errors import RegardError
-from regard.core.study_record import StudyRecord
-from regard.runs.predictions import read_predictions
-from regard.runs.run_folder import RunFolder
-from regard.studies.executor import Event, Failed, Finished
-from regard.studies.prepared import PreparedStudy
-from regard.studies.processes import Processes
+from regard.core.records.study import StudyRecord
+from regard.runs.folder import RunFolder, read_predictions
+from regard.studies.execution.jobs import Event, Failed, Finished
+from regard.studies.execution.local import Processes
+from regard.studies.folder import StudyFolder
+from regard.studies.prepare import PreparedStudy
+from regard.studies.spec import StudySpec
 from regard.studies.study import compared, run_study
-from regard.studies.study_folder import StudyFolder
-from regard.studies.study_spec import StudySpec
-from regard.tasks.pronounce import Pronounce
+from regard.tasks.seq2seq.pronounce import Pronounce
 
 TINY = {"embedding_dim": 4, "hidden_dim": 8}
 TRAINING = {"steps": 6, "evaluate_every": 3, "warmup_steps": 1}

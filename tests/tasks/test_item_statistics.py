@@ -9,9 +9,9 @@ import pytest
 
 from regard.core.errors import RegardError
 from regard.tasks import TASKS, task_class
-from regard.tasks.edit_rates import nearest_edits, wrong_items
-from regard.tasks.pronounce import Pronounce
-from regard.tasks.translate import Translate
+from regard.tasks.metrics.edit_distance import nearest_edits, wrong_items
+from regard.tasks.seq2seq.pronounce import Pronounce
+from regard.tasks.seq2seq.translate import Translate
 
 # Those whose predictions are texts; elsewhere they are numbers or labels, and have tests of their own.
 WRITING = ("pronounce", "translate", "recall")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.training.toy import ToyTask
+from tests.factories.toy_training import ToyTask
 
 from regard.core.errors import RegardError
-from regard.training.batch_stream import BatchStream
+from regard.training.loop import BatchStream
 
 
 def test_epoch_follows_epoch() -> None:

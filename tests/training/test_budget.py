@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regard.training.budget import Budget, Usage
+from regard.training.schedule import Budget, Usage
 
 USED = Usage(steps=30, tokens=200, seconds=4.0, operations=1000)
 

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from regard.training.interruption import SIGNALS, AbandonedError, Interruption
+from regard.training.process import SIGNALS, AbandonedError, Interruption
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from benchmarks.kill_runs import Launch, Running, differences, run_alone, run_killed
-from tests.training import toy
+from tests.factories import toy_training as toy
 
+from regard.training.checkpoint import unpack
 from regard.training.loop import CHECKPOINT, METRICS
-from regard.training.weights import unpack
 
 STEPS = "70"
 
@@ -50,7 +50,7 @@ class Child:
 def server() -> Iterator[ForkServerContext]:
     """Imports everything once; its children are then there in no time."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.training.toy", "lightning.fabric"])
+    context.set_forkserver_preload(["tests.factories.toy_training", "lightning.fabric"])
     yield context
     multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.toy import ToyBatch, ToyModel, ToyTask
+from tests.factories.toy_training import ToyBatch, ToyModel, ToyTask
 from torch import nn
 
 from regard.core.errors import RegardError
-from regard.core.task import Loss
+from regard.core.protocols import Loss
+from regard.training.callbacks import Outcome
+from regard.training.checkpoint import load_weights, weights_step
 from regard.training.loop import CHECKPOINT, METRICS, MODEL, TIMING, train
 from regard.training.options import TrainingOptions
-from regard.training.outcome import Outcome
-from regard.training.weights import load_weights, weights_step
 
 
 def toy_options(**options: Any) -> TrainingOptions:
@@ -57,7 +57,7 @@ class Scored(ToyTask):
 
 def test_it_learns(tmp_path: Path) -> None:
     outcome = run(tmp_path, steps=300, evaluate_every=150)
-    assert outcome.best["right"] == 1.0
+    assert outcome.best["right"] > 0.8  # ten seeds: 1.0; untrained: 0 to 0.18
     assert outcome.stopped == "budget"
     assert outcome.parameters == sum(one.numel() for one in ToyModel().parameters())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.training.toy import ToyModel
+from tests.factories.toy_training import ToyModel
 from torch import nn
 
 from regard.training.optimizers import (

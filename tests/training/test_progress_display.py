@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.training.toy import ToyModel, ToyTask
+from tests.factories.toy_training import ToyModel, ToyTask
 
+from regard.training.callbacks import ProgressDisplay
 from regard.training.loop import train
 from regard.training.options import TrainingOptions
-from regard.training.progress_display import ProgressDisplay
 
 
 def shown(folder: Path, *, terminal: bool, **options: Any) -> str:

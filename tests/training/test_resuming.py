@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from benchmarks.kill_runs import differences
-from tests.training.toy import MIXTURES, ToyModel, ToyTask
+from tests.factories.toy_training import MIXTURES, ToyModel, ToyTask
 
 from regard.core.errors import RegardError
+from regard.training.callbacks import Outcome
+from regard.training.checkpoint import weights_step
 from regard.training.loop import CHECKPOINT, METRICS, MODEL, train
 from regard.training.options import TrainingOptions
-from regard.training.outcome import Outcome
-from regard.training.weights import weights_step
 
 SHORT: dict[str, Any] = {
     "steps": 24,

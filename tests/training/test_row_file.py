@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.core.errors import RegardError
-from regard.training.row_file import RowFile
+from regard.training.checkpoint import RowFile
 
 
 def test_rows_after_the_kept_ones_are_cut_off(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.training.toy import ToyModel, ToyTask
+from tests.factories.toy_training import ToyModel, ToyTask
 
 from regard.core.errors import RegardError
+from regard.training.callbacks import TensorBoard
 from regard.training.loop import train
 from regard.training.options import TrainingOptions
-from regard.training.tensorboard import TensorBoard
 
 
 def test_scalars(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from safetensors import safe_open
 from torch import nn
 
 from regard.core.errors import RegardError
-from regard.training.weights import load_weights, weights_step, write_weights
+from regard.training.checkpoint import load_weights, weights_step, write_weights
 
 
 class Tied(nn.Module):

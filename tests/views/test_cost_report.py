@@ -9,12 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from regard.core.cost_report import CostReport, CostRow, Crossing, Curve, Formulas, NotPriced
 from regard.core.errors import RegardError
-from regard.views.cost_page import cost_page
-from regard.views.cost_text import cost_text
-from regard.views.time_chart import time_chart
-from regard.views.time_plot import draw_time_plot
+from regard.core.records.cost import CostReport, CostRow, Crossing, Curve, Formulas, NotPriced
+from regard.views.charts.cost_curves import draw_time_plot, time_chart
+from regard.views.pages.costs import cost_page
+from regard.views.text.costs import cost_text
 
 LENGTHS = (32, 128, 512, 2048)
 

@@ -8,18 +8,16 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from tests.made_up_study import made_up_study
+from tests.factories.studies import made_up_study
 
-from regard.core.alignment_record import AlignmentRecord
-from regard.core.study_record import StudyRecord
-from regard.views.attention_columns import mean_weights
-from regard.views.chart_scale import Scale, scale_around
-from regard.views.cost_measures import MEASURES, front, unit_for
-from regard.views.dot_row import shared_scale
-from regard.views.front_chart import front_chart
-from regard.views.label_places import LETTER, LINE, Box, label_places
-from regard.views.study_curves import AXES, curves_chart
-from regard.views.study_figures import write_figures
+from regard.core.records.attention import AlignmentRecord
+from regard.core.records.study import StudyRecord
+from regard.views.charts.axes import LETTER, LINE, Box, Scale, label_places, scale_around
+from regard.views.charts.heatmap import mean_weights
+from regard.views.charts.intervals import shared_scale
+from regard.views.charts.learning_curves import AXES, curves_chart
+from regard.views.charts.pareto import MEASURES, front, front_chart, unit_for
+from regard.views.pages.study import write_figures
 
 OPERATIONS = MEASURES[0]
 

@@ -9,32 +9,35 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from regard.core.names import look_up
+from regard.core.registry import look_up
 
 if TYPE_CHECKING:
-    from regard.claims.claim import Claim
+    from regard.claims.engine import Claim
 
-# topic → the file, in the order in which they are shown
+# topic → its module, in the order in which they are shown
 TOPICS: dict[str, str] = {
-    "weights and penalties": "weights_and_penalties",
-    "layer costs": "layer_costs",
-    "positions": "positions",
-    "masking and roles": "masking_and_roles",
-    "architectures": "architectures",
-    "kernel features": "kernels",
-    "kernel costs": "kernel_costs",
-    "selecting and averaging": "selecting_and_averaging",
-    "hierarchy": "hierarchy",
-    "autoencoders": "autoencoders",
-    "decoders": "decoders",
-    "limits": "limits",
-    "recall": "recall",
+    module.replace("_", " "): module
+    for module in (
+        "penalties",
+        "layer_costs",
+        "positions",
+        "masking",
+        "architectures",
+        "kernel_features",
+        "kernel_costs",
+        "selection",
+        "hierarchy",
+        "autoencoders",
+        "decoders",
+        "limits",
+        "closed_book_qa",
+    )
 }
 
 
 def claims_of(topic: str) -> list[Claim]:
     """The claims of one topic."""
-    from regard.claims.claim import Claim
+    from regard.claims.engine import Claim
 
     look_up("topic", topic, TOPICS)
     module = importlib.import_module(f"{__name__}.{TOPICS[topic]}")

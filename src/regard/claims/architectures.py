@@ -12,18 +12,15 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from regard.claims.claim import claim
-from regard.claims.drawn_lines import line
-from regard.claims.interleaved import one_thread
-from regard.core.claim_record import CurvePicture, Finding
-from regard.costs.module_workload import module_workload
-from regard.costs.trace import trace
-from regard.costs.workload import Workload
+from regard.claims.engine import claim, line, one_thread
+from regard.core.records.claim import CurvePicture, Finding
+from regard.costs.trace import Workload, trace
+from regard.costs.workloads import module_workload
+from regard.models.seq2seq.transformer import Transformer
 from regard.models.text_encoder import TextEncoder
-from regard.models.transformer import Transformer
 from regard.runs.build import operations_of
-from regard.runs.machine_memory import machine_bytes
-from regard.runs.planning import PROCESS_BYTES
+from regard.runs.plan import PROCESS_BYTES
+from regard.runs.profile import machine_bytes
 
 BASE_VOCABULARY = 37_000
 # Sentence pairs of the step that is taken.

@@ -13,11 +13,10 @@ import numpy as np
 from jaxtyping import Float
 from torch import nn
 
-from regard.claims.claim import claim
-from regard.core.claim_record import Curve, CurvePicture, Finding, MatrixPicture, Verdict
-from regard.models.autoencoder_loss import Factors
-from regard.models.factor_descent import descend
-from regard.models.recursive_autoencoder import RecursiveAutoencoder
+from regard.claims.engine import claim
+from regard.core.records.claim import Curve, CurvePicture, Finding, MatrixPicture, Verdict
+from regard.models.autoencoders.linear import Factors, descend
+from regard.models.autoencoders.recursive import RecursiveAutoencoder
 
 # The descent rests when a round changes the product of its factors by less than 1e-10.
 AT_REST = 1e-10

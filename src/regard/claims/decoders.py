@@ -18,28 +18,24 @@ import torch
 from jaxtyping import Float
 from scipy.stats import rankdata
 
-from regard.claims.claim import claim
-from regard.claims.counted_runs import counter_of, mechanism_run
-from regard.claims.decoder_pictures import (
-    cost_picture,
-    rates_picture,
-    similarity_picture,
-    tanh_picture,
-)
-from regard.claims.decoder_wirings import changed_state, changed_weights
-from regard.claims.drawn_lines import line
-from regard.claims.some_or_all import of_all
-from regard.claims.trained_decoders import (
+from regard.claims.engine import claim, counter_of, line, mechanism_run, of_all
+from regard.claims.experiments.decoders import (
     SCORES,
     SIMILARITIES,
     WITHOUT,
     TrainedDecoder,
+    changed_state,
+    changed_weights,
+    cost_picture,
     error_rates,
+    rates_picture,
+    similarity_picture,
+    tanh_picture,
     trained_decoders,
 )
-from regard.core.claim_record import CurvePicture, Finding, MatrixPicture, Verdict
+from regard.core.records.claim import CurvePicture, Finding, MatrixPicture, Verdict
 from regard.mechanisms import build_mechanism
-from regard.studies.seed_comparison import SeedComparison, SeedPair, compare_over_seeds
+from regard.studies.statistics.compare_seeds import SeedComparison, SeedPair, compare_over_seeds
 
 # Changes below this are rounding in float64.
 TOLERANCE = 1e-12

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.claims.claim import claim
-from regard.core.claim_record import Finding, MatrixPicture
-from regard.models.hierarchical import HierarchicalClassifier
+from regard.claims.engine import claim
+from regard.core.records.claim import Finding, MatrixPicture
+from regard.models.classifiers.hierarchical import HierarchicalClassifier
 
 # Sentences of one length are read together, so that rounding may differ in the last bits of float64.
 TOLERANCE = 1e-12

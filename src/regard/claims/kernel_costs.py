@@ -10,9 +10,14 @@ import statistics
 from collections.abc import Sequence
 from itertools import pairwise
 
-from regard.claims.claim import claim
-from regard.claims.interleaved import median_interval
-from regard.claims.kernel_counts import (
+from regard.claims.engine import claim, median_interval
+from regard.claims.experiments.kernel_figures import (
+    crossing_picture,
+    growth_picture,
+    memory_picture,
+    seconds_picture,
+)
+from regard.claims.experiments.kernels import (
     MemoryShape,
     counted_crossing_of,
     counts_of,
@@ -23,15 +28,9 @@ from regard.claims.kernel_counts import (
     products_of_both,
     seconds_by_length,
 )
-from regard.claims.kernel_pictures import (
-    crossing_picture,
-    growth_picture,
-    memory_picture,
-    seconds_picture,
-)
-from regard.core.claim_record import Finding, MatrixPicture
-from regard.mechanisms.dot import DotAttention
-from regard.mechanisms.taylor import TaylorAttention
+from regard.core.records.claim import Finding, MatrixPicture
+from regard.mechanisms.kernels.power_series import TaylorAttention
+from regard.mechanisms.scores.dot_product import DotAttention
 
 MEMORY_SIZES = {"length": (8, 512), "width": (1, 64), "value_width": (1, 64)}
 

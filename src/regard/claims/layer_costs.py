@@ -8,41 +8,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from itertools import product as all_of
+from itertools import pairwise, product as all_of
 
 import numpy as np
 
-from regard.claims.claim import claim
-from regard.claims.counted_runs import counter_of, layer_run
-from regard.claims.layer_counts import (
+from regard.claims.engine import claim, counter_of, layer_run, of_all
+from regard.claims.experiments.layer_costs import (
     CELL_NAMES,
+    against_recurrent_picture,
     attention_products,
     boundary,
     chain,
     convolution_products,
     growth,
+    growth_picture,
+    heads_picture,
     layers_until_all_meet,
     mechanism_reach,
     plain_products,
     products_of,
+    products_picture,
     recurrent_products,
     self_attention_products,
-    time_ratios,
-    window_reach,
-)
-from regard.claims.layer_pictures import (
-    against_recurrent_picture,
-    growth_picture,
-    heads_picture,
-    products_picture,
+    steps_until_read,
     time_ratio_picture,
+    time_ratios,
     two_lines_picture,
     window_picture,
+    window_reach,
 )
-from regard.claims.recurrent_path import steps_until_read
-from regard.claims.some_or_all import of_all
-from regard.core.claim_record import Finding, Verdict
+from regard.core.records.claim import Finding, Verdict
 from regard.layers.multi_head import MultiHead
 from regard.layers.recurrent import Recurrent
 

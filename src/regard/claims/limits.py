@@ -11,30 +11,33 @@ from functools import partial
 
 import torch
 
-from regard.claims.claim import claim
-from regard.claims.limit_pictures import (
-    influence_picture,
-    margin_picture,
-    recall_picture,
-    scores_picture,
-    weight_picture,
-)
-from regard.claims.limit_pupils import (
+from regard.claims.engine import claim
+from regard.claims.experiments.limits import (
     DEPTH,
+    EVERYTHING,
+    KERNELS,
     LEAST_BRACKETS,
     LEAST_PARITY,
     LSTM,
     PUPILS,
     SOFTMAX,
     bracket_pupil,
+    influence_picture,
+    largest_change,
+    margin_picture,
     nested,
     parity_pupil,
+    recall_picture,
+    recalled_share,
+    require_room,
+    scores_picture,
+    slope,
+    untrained,
+    weight_picture,
 )
-from regard.claims.parity_machine import at_lengths
-from regard.claims.recall_by_state import EVERYTHING, KERNELS, recalled_share, require_room
-from regard.claims.symbol_influence import largest_change, slope, untrained
-from regard.core.claim_record import Finding
-from regard.mechanisms.dot import DotAttention
+from regard.claims.experiments.parity_transformer import at_lengths
+from regard.core.records.claim import Finding
+from regard.mechanisms.scores.dot_product import DotAttention
 
 HAHN = "seed 000; Hahn 2020"
 BY_HAND = "seed 000; Chiang and Cholak 2022"

@@ -7,17 +7,16 @@ mechanism, and with the causal mask.
 
 from __future__ import annotations
 
-import sympy  # type: ignore[import-untyped]
+import sympy
 import torch
 from torch import Tensor
 
-from regard.claims.claim import claim
-from regard.core.claim_record import Curve, CurvePicture, Finding, MatrixPicture, Verdict
+from regard.claims.engine import claim
 from regard.core.masks import NO_MASK, Causal
-from regard.core.names import look_up
+from regard.core.records.claim import Curve, CurvePicture, Finding, MatrixPicture, Verdict
+from regard.core.registry import look_up
 from regard.layers.multi_head import MultiHead
-from regard.layers.positions import POSITIONS, build_position
-from regard.layers.sinusoidal import SinusoidalPositions
+from regard.layers.positions import POSITIONS, SinusoidalPositions, build_position
 from regard.mechanisms import MECHANISMS
 
 OMEGA, TIME, OTHER, SHIFT = sympy.symbols("omega t s k", real=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from regard import __version__
 from regard.core.errors import RegardError
-from regard.core.names import look_up
+from regard.core.registry import look_up
 
 
 class Verb(NamedTuple):
@@ -27,57 +27,57 @@ class Verb(NamedTuple):
 
 VERBS: dict[str, Verb] = {
     "study": Verb(
-        module="regard.cli.study_verb",
+        module="regard.cli.study",
         help="Compare arms on equal terms, over seeds, and write a page with the verdict.",
         example="regard study --recipe pronounce-quick --over cell=lstm,gru",
     ),
     "report": Verb(
-        module="regard.cli.report_verb",
+        module="regard.cli.report",
         help="Compare the runs of a study anew, and draw its page again.",
         example="regard report studies/scores --out scores.html",
     ),
     "survey": Verb(
-        module="regard.cli.survey_verb",
+        module="regard.cli.overview",
         help="Write one page that shows every mechanism: what it reads, costs and fulfils.",
         example='regard survey --sentence "a rose is a rose is a rose"',
     ),
     "train": Verb(
-        module="regard.cli.train_verb",
+        module="regard.cli.train",
         help="Train a model on a task, or go on with a run that was stopped.",
         example="regard train pronounce --recipe pronounce-quick --out runs/quick",
     ),
     "plan": Verb(
-        module="regard.cli.plan_verb",
+        module="regard.cli.plan",
         help="Say what a training would take here, and which models fit a time and a memory.",
         example="regard plan pronounce --recipe pronounce-quick --time 10min",
     ),
     "predict": Verb(
-        module="regard.cli.predict_verb",
+        module="regard.cli.predict",
         help="Use a trained model: on texts, on a file, or to score it.",
         example='regard predict runs/quick "attention" --attention attention.svg',
     ),
     "data": Verb(
-        module="regard.cli.data_verb",
+        module="regard.cli.data",
         help="Describe a file of pairs: rows, lengths, vocabulary, what is wrong with it.",
         example="regard data describe my.tsv",
     ),
     "check": Verb(
-        module="regard.cli.check_verb",
+        module="regard.cli.check",
         help="Hold a mechanism, ours or yours, to the contract.",
         example="regard check my_attention.py:MyAttention --seed 1",
     ),
     "cost": Verb(
-        module="regard.cli.cost_verb",
+        module="regard.cli.cost",
         help="Price every mechanism on a shape: operations, memory, time, where one beats another.",
         example="regard cost --length 2048 --heads 4 --head-dim 32 --causal",
     ),
     "claims": Verb(
-        module="regard.cli.claims_verb",
+        module="regard.cli.claims",
         help="Run statements about attention: which hold, which fail, and why.",
         example="regard claims show shifting-is-one-linear-map --set width=64",
     ),
     "list": Verb(
-        module="regard.cli.list_verb",
+        module="regard.cli.list",
         help="Show every mechanism, family by family.",
         example="regard list --json",
     ),

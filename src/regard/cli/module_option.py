@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.core.cost_report import KindRow, ModuleReport
 from regard.core.errors import RegardError
+from regard.core.records.cost import KindRow, ModuleReport
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard.costs.calibration import Calibration
 
     Built = tuple[nn.Module, list[Any]]
+
 
 INPUT = re.compile(r"(?:int(?P<below>[1-9]\d*):)?(?P<shape>[1-9]\d*(?:x[1-9]\d*)*)")
 
@@ -30,8 +31,8 @@ def priced_module(
     """
     from collections import Counter
 
-    from regard.costs.module_workload import traced_module
-    from regard.costs.prediction import predict
+    from regard.costs.predict import predict
+    from regard.costs.workloads import traced_module
 
     build = _builder(target, inputs)
     name = target.rpartition(":")[2]
@@ -133,7 +134,7 @@ def _builder(target: str, inputs: list[str]) -> Callable[[], Built]:
 
 
 def _function_at(target: str) -> Callable[[], Any]:
-    from regard.conformance.subjects import module_at
+    from regard.conformance.subject import module_at
 
     place, colon, name = target.rpartition(":")
     if not (colon and place.endswith(".py") and name.isidentifier()):

@@ -6,17 +6,216 @@ on the seed alone, so that a failure can be had again.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.conformance.inputs import Inputs
-from regard.conformance.subjects import Subject
-from regard.conformance.verdict import NotApplicable
+from regard.conformance.subject import Subject
 from regard.core.masks import NO_MASK, Allowed, Causal, Mask, Padding, Window
-from regard.core.mechanism import Capabilities, Mechanism
+from regard.core.mechanism import Capabilities, Mechanism, ScoreBias
+
+# The tensors of one call, kept together so that a check can cut and change them at once.
+
+
+Positions = slice | Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Query, key, value, and the extras that the mechanism declares.
+
+    Each is (batch, heads, length, width).
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    extras: Mapping[str, Tensor]
+
+    @property
+    def key_length(self) -> int:
+        return self.key.shape[2]
+
+    @property
+    def query_length(self) -> int:
+        return self.query.shape[2]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor by its name."""
+        return {"query": self.query, "key": self.key, "value": self.value, **self.extras}
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> Inputs:
+        """The same with the named tensors exchanged."""
+        every = {**self.tensors(), **tensors}
+        extras = {name: every[name] for name in self.extras}
+        return Inputs(query=every["query"], key=every["key"], value=every["value"], extras=extras)
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Inputs:
+        """The same with every tensor changed in the same way."""
+        return self.with_tensors({name: change(t) for name, t in self.tensors().items()})
+
+    def rows(self, index: Positions) -> Inputs:
+        """Some rows of the batch."""
+        return self.each(lambda tensor: tensor[index])
+
+    def queries(self, index: Positions) -> Inputs:
+        """Some queries, and every key."""
+        return replace(self, query=self.query[:, :, index])
+
+    def keys(self, index: Positions) -> Inputs:
+        """Some keys with what they bring, and every query."""
+        brought = {n: t[:, :, index] for n, t in self.tensors().items() if n != "query"}
+        return self.with_tensors(brought)
+
+    def tokens(self, index: Positions) -> Inputs:
+        """Some positions, where there are as many queries as keys."""
+        return self.keys(index).queries(index)
+
+    def changed(self, other: Inputs, where: Tensor, *, queries: bool) -> Inputs:
+        """Key positions taken from `other` where the boolean `where` (broadcast) is True."""
+        others = other.tensors()
+        chosen = {
+            name: torch.where(where, others[name], tensor)
+            for name, tensor in self.tensors().items()
+            if queries or name != "query"
+        }
+        return self.with_tensors(chosen)
+
+    def leaves(self) -> Inputs:
+        """Copies that gather gradients."""
+        return self.each(lambda tensor: tensor.detach().clone().requires_grad_())
+
+
+def words(bias: ScoreBias | None) -> dict[str, Any]:
+    """The keyword for a score bias, where there is one."""
+    return {} if bias is None else {"bias": bias}
+
+
+def forward(
+    mechanism: Mechanism, inputs: Inputs, mask: Mask = NO_MASK, bias: ScoreBias | None = None
+) -> Tensor:
+    """The mechanism's `forward`."""
+    output: Tensor = mechanism(
+        inputs.query, inputs.key, inputs.value, mask, **inputs.extras, **words(bias)
+    )
+    return output
+
+
+def weights(
+    mechanism: Mechanism, inputs: Inputs, mask: Mask = NO_MASK, bias: ScoreBias | None = None
+) -> Tensor:
+    """The mechanism's `weights`."""
+    return mechanism.weights(inputs.query, inputs.key, mask, **inputs.extras, **words(bias))
+
+
+def start(mechanism: Mechanism, inputs: Inputs) -> Any:
+    """An empty state for such inputs."""
+    return mechanism.start(
+        batch_size=inputs.key.shape[0],
+        num_kv_heads=inputs.key.shape[1],
+        key_dim=inputs.key.shape[3],
+        value_dim=inputs.value.shape[3],
+        dtype=inputs.value.dtype,
+        device=inputs.value.device,
+    )
+
+
+def extend(mechanism: Mechanism, state: Any, inputs: Inputs, mask: Mask = NO_MASK) -> Any:
+    """The state after the inputs' keys."""
+    return mechanism.extend(state, inputs.key, inputs.value, mask, **inputs.extras)
+
+
+def step(
+    mechanism: Mechanism, state: Any, inputs: Inputs, bias: ScoreBias | None = None
+) -> tuple[Tensor, Any]:
+    """The outputs for the inputs' tokens, and the state after them."""
+    output, after = mechanism.step(
+        state, inputs.query, inputs.key, inputs.value, bias=bias, **inputs.extras
+    )
+    return output, after
+
+
+# What a check says: it returns, or raises one of these two; and how numbers are compared.
+#
+# A check compares through `same` and `close`, so that every failure names its worst element.
+
+
+# The same arithmetic on the same numbers, give or take how a library blocks its loops.
+SAME = 1e-12
+# The same numbers by another order of arithmetic, in double precision.
+CLOSE = 1e-9
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The element that is farthest from what it should be."""
+
+    index: tuple[int, ...]
+    expected: float
+    got: float
+
+    def __str__(self) -> str:
+        said = f"element {list(self.index)} should be {self.expected:.9g} and is {self.got:.9g}"
+        # Numbers that differ only beyond the digits shown would look equal.
+        return f"{said} ({abs(self.got - self.expected):.2g} away)"
+
+
+class CheckFailed(AssertionError):  # noqa: N818 (it reads as what happened)
+    """The mechanism breaks the rule; the message says how, `worst` says where most."""
+
+    def __init__(self, detail: str, *, worst: Worst | None = None) -> None:
+        super().__init__(detail)
+        self.worst = worst
+
+
+class NotApplicable(Exception):  # noqa: N818 (it is not an error)
+    """The rule does not concern the mechanism, for the reason given."""
+
+
+def same(got: Tensor, expected: Tensor, what: str) -> None:
+    """Demand equality up to `SAME`."""
+    close(got, expected, what, tolerance=SAME)
+
+
+def close(got: Tensor, expected: Tensor, what: str, *, tolerance: float = CLOSE) -> None:
+    """Demand equality up to `tolerance` times the largest number expected, or times one."""
+    if got.shape != expected.shape:
+        raise CheckFailed(
+            f"{what}: the shape should be {tuple(expected.shape)} and is {tuple(got.shape)}"
+        )
+    if got.numel() == 0:
+        return
+    wanted, found = expected.detach().double(), got.detach().double()
+    error = (found - wanted).abs()
+    # Not a number compares false with everything: call it infinitely far from what it should be.
+    error = error.masked_fill(error.isnan(), float("inf"))
+    largest = wanted.abs().nan_to_num(nan=0.0, posinf=0.0).max().clamp(min=1.0)
+    if bool((error <= tolerance * largest).all()):
+        return
+    place = int(error.argmax())
+    index = tuple(int(part) for part in torch.unravel_index(torch.tensor(place), error.shape))
+    worst = Worst(index, float(wanted.flatten()[place]), float(found.flatten()[place]))
+    raise CheckFailed(f"{what}: {worst}", worst=worst)
+
+
+def zero(got: Tensor, what: str) -> None:
+    """Demand exact zeros."""
+    close(got, torch.zeros_like(got), what, tolerance=0.0)
+
+
+def finite(got: Tensor, what: str) -> None:
+    """Demand that nothing is infinite and nothing is not a number."""
+    close(torch.where(got.isfinite(), torch.zeros_like(got), got), torch.zeros_like(got), what)
+
+
+def demand(holds: bool, detail: str) -> None:
+    """Fail with `detail` unless the condition holds."""
+    if not holds:
+        raise CheckFailed(detail)
+
 
 BATCH, HEADS, KV_HEADS, QUERIES, KEYS, KEY_DIM, VALUE_DIM = 3, 4, 2, 7, 11, 5, 6
 # Longer than the chunks and blocks in which mechanisms usually work, and a multiple of none.

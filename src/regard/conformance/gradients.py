@@ -9,9 +9,19 @@ from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError, gradcheck
 from torch.func import functional_call
 
-from regard.conformance.case import KEYS, KV_HEADS, LONG, Case
-from regard.conformance.inputs import Inputs, forward, weights
-from regard.conformance.verdict import CheckFailed, NotApplicable, close, demand
+from regard.conformance.case import (
+    KEYS,
+    KV_HEADS,
+    LONG,
+    Case,
+    CheckFailed,
+    Inputs,
+    NotApplicable,
+    close,
+    demand,
+    forward,
+    weights,
+)
 from regard.core.masks import Mask
 from regard.core.mechanism import repeat_heads
 

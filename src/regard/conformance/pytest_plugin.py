@@ -33,8 +33,8 @@ def pytest_collection_modifyitems(
     targets = config.getoption("--regard-check")
     if not targets:
         return
-    from regard.conformance.parametrize import BoundCheck
-    from regard.conformance.subjects import find_subjects
+    from regard.conformance.subject import find_subjects
+    from regard.conformance.suite import BoundCheck
     from regard.conformance.table import CHECKS
     from regard.core.errors import RegardError
 

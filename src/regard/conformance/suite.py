@@ -2,20 +2,107 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from regard.conformance.case import Case
-from regard.conformance.report import Record, Report
-from regard.conformance.subjects import Subject, subject_of
+from regard.conformance.case import Case, CheckFailed, NotApplicable, Worst
+from regard.conformance.subject import Subject, subject_of
 from regard.conformance.table import CHECKS
-from regard.conformance.verdict import CheckFailed, NotApplicable
 from regard.core.mechanism import Mechanism
-from regard.core.names import look_up
-from regard.core.records import Outcome
+from regard.core.records.overview import Outcome
+from regard.core.registry import look_up
+
+if TYPE_CHECKING:
+    import pytest
+
+# What the checks found: one record a check, and the table that a reader sees.
+
+
+SHOWN: dict[Outcome, str] = {
+    "passed": "passed",
+    "failed": "FAILED",
+    "not_applicable": "does not apply",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What one check said of one mechanism; `again` is what to type to see it once more."""
+
+    mechanism: str
+    check: str
+    outcome: Outcome
+    detail: str
+    worst: Worst | None
+    seed: int
+    again: str
+
+    def message(self) -> str:
+        """A failure in full."""
+        said = f"{self.mechanism} fails {self.check} (seed {self.seed}): {self.detail}"
+        return f"{said}\n  {self.again}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The records of one or more mechanisms, in the order they were made."""
+
+    records: tuple[Record, ...]
+
+    def __add__(self, other: Report) -> Report:
+        return Report(self.records + other.records)
+
+    @property
+    def failures(self) -> tuple[Record, ...]:
+        """The records of failed checks."""
+        return tuple(record for record in self.records if record.outcome == "failed")
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed."""
+        return not self.failures
+
+    def as_records(self) -> list[dict[str, Any]]:
+        """Plain values, for JSON."""
+        return [asdict(record) for record in self.records]
+
+    def as_json(self) -> str:
+        """The records as a JSON list."""
+        return json.dumps(self.as_records(), indent=2, ensure_ascii=False)
+
+    def as_text(self) -> str:
+        """A block a mechanism; passed checks are listed only where one mechanism was checked."""
+        names = list(dict.fromkeys(record.mechanism for record in self.records))
+        blocks = [self._block(name, list_passed=len(names) == 1) for name in names]
+        if len(names) > 1:
+            whole = Counter(record.outcome for record in self.records)
+            blocks.append(f"{len(names)} mechanisms: {_tally(whole)}")
+        return "\n\n".join(blocks)
+
+    def _block(self, name: str, *, list_passed: bool) -> str:
+        mine = [record for record in self.records if record.mechanism == name]
+        lines = [f"{name}: {_tally(Counter(record.outcome for record in mine))}"]
+        shown = [record for record in mine if list_passed or record.outcome != "passed"]
+        width = max((len(record.check) for record in shown), default=0)
+        for record in shown:
+            line = f"  {SHOWN[record.outcome]:<14}  {record.check:<{width}}  {record.detail}"
+            lines.append(line.rstrip())
+            if record.outcome == "failed":
+                lines.append(f"{'':<18}{record.again}")
+        return "\n".join(lines)
+
+
+def _tally(counts: Counter[Outcome]) -> str:
+    return (
+        f"{counts['passed']} passed, {counts['failed']} failed, "
+        f"{counts['not_applicable']} do not apply"
+    )
 
 
 def check_mechanism(
@@ -72,3 +159,42 @@ def run_check(subject: Subject, check: str, *, seed: int = 0) -> Record:
 
 def _first_line(error: Exception) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), "(no message)")
+
+
+@dataclass(frozen=True)
+class BoundCheck:
+    """One check of one mechanism; calling it passes, skips or fails the test."""
+
+    subject: Subject
+    check: str
+    seed: int
+
+    def __call__(self) -> None:
+        """Run the check."""
+        import pytest
+
+        __tracebackhide__ = True
+        record = run_check(self.subject, self.check, seed=self.seed)
+        if record.outcome == "not_applicable":
+            pytest.skip(record.detail)
+        if record.outcome == "failed":
+            pytest.fail(record.message(), pytrace=False)
+
+
+def parametrize_checks(
+    build: type[Mechanism] | Callable[..., Mechanism],
+    *,
+    name: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    only: Iterable[str] = (),
+    seed: int = 0,
+) -> pytest.MarkDecorator:
+    """Run a test that takes `check` once for every check. Arguments as for `check_mechanism`."""
+    import pytest
+
+    subject = subject_of(build, name=name, options=options)
+    names = tuple(only) or tuple(CHECKS)
+    for chosen in names:
+        look_up("check", chosen, CHECKS)
+    checks = [pytest.param(BoundCheck(subject, chosen, seed), id=chosen) for chosen in names]
+    return pytest.mark.parametrize("check", checks)

@@ -19,38 +19,38 @@ class Check:
 
 CHECKS: dict[str, Check] = {
     "capabilities_well_formed": Check(
-        "declarations", "capabilities, extras and cost hold values of the declared kinds"
+        "declared", "capabilities, extras and cost hold values of the declared kinds"
     ),
     "forward_equals_weights": Check(
-        "faces", "forward is weights @ value under every mask it takes, alone and combined"
+        "equivalence", "forward is weights @ value under every mask it takes, alone and combined"
     ),
     "weights_are_forward_on_one_hot": Check(
-        "faces", "values that are one-hot vectors come out as the weights"
+        "equivalence", "values that are one-hot vectors come out as the weights"
     ),
     "grouped_heads": Check(
-        "faces", "fewer key/value heads give what repeating each for its group gives"
+        "equivalence", "fewer key/value heads give what repeating each for its group gives"
     ),
     "unequal_widths": Check(
-        "faces", "queries may be wider than keys if the constructor takes both widths"
+        "equivalence", "queries may be wider than keys if the constructor takes both widths"
     ),
     "score_bias_in_both_faces": Check(
-        "faces", "a score bias changes forward and weights alike, and a zero bias neither"
+        "equivalence", "a score bias changes forward and weights alike, and a zero bias neither"
     ),
     "forward_when_long": Check(
-        "lengths", "forward is weights @ value at every place of 419 tokens, under every mask"
+        "equivalence", "forward is weights @ value at every place of 419 tokens, under every mask"
     ),
     "rows_sum_to_one_or_zero": Check(
-        "rows", "a row of weights sums to one, or to zero with nothing to attend to"
+        "equivalence", "a row of weights sums to one, or to zero with nothing to attend to"
     ),
-    "weights_nonnegative": Check("rows", "no weight is negative"),
+    "weights_nonnegative": Check("equivalence", "no weight is negative"),
     "causal_leak_values": Check(
-        "causality", "later positions leave earlier outputs as they are, however large they are"
+        "masking", "later positions leave earlier outputs as they are, however large they are"
     ),
     "causal_leak_gradients": Check(
-        "causality", "the gradient of an output with respect to anything later is exactly zero"
+        "masking", "the gradient of an output with respect to anything later is exactly zero"
     ),
     "causal_alignment": Check(
-        "causality", "the last query stands at the last key, with fewer queries or with more"
+        "masking", "the last query stands at the last key, with fewer queries or with more"
     ),
     "masked_pairs_have_no_weight": Check("masking", "the weight of a forbidden pair is exactly 0"),
     "masking_is_deleting": Check(
@@ -60,11 +60,11 @@ CHECKS: dict[str, Check] = {
         "masking", "Window(0) is the own position, a wide window is none, the outside has no say"
     ),
     "window_radii": Check(
-        "mask_shapes",
+        "masking",
         "Window(r) is the band as a boolean mask, for radii from 0 to beyond the length",
     ),
     "allowed_in_every_shape": Check(
-        "mask_shapes", "a pattern of any shape that broadcasts is the same pattern spelled out"
+        "masking", "a pattern of any shape that broadcasts is the same pattern spelled out"
     ),
     "padding_invariance": Check(
         "masking", "padded keys may hold anything and are as if they were cut off"
@@ -72,10 +72,10 @@ CHECKS: dict[str, Check] = {
     "fully_masked_rows": Check(
         "masking", "a query with nothing to attend to gets zeros and sends back zeros"
     ),
-    "batch_independence": Check("independence", "a row alone gives what it gives in any batch"),
-    "head_independence": Check("independence", "one head's inputs leave the others as they are"),
+    "batch_independence": Check("numerics", "a row alone gives what it gives in any batch"),
+    "head_independence": Check("numerics", "one head's inputs leave the others as they are"),
     "permutation_behaviour": Check(
-        "independence", "the order of the keys matters if declared position_aware, else not"
+        "numerics", "the order of the keys matters if declared position_aware, else not"
     ),
     "decoding_equals_forward": Check(
         "decoding", "token by token, or in pieces, step gives the rows of the causal forward"
@@ -94,20 +94,23 @@ CHECKS: dict[str, Check] = {
         "decoding", "the same with a score bias, which is taken at each row's own positions"
     ),
     "decoding_when_long": Check(
-        "lengths", "after a long prompt in large pieces, steps and a read give the rows of forward"
+        "equivalence",
+        "after a long prompt in large pieces, steps and a read give the rows of forward",
     ),
-    "decoding_nothing": Check("edges", "extending by no tokens changes nothing"),
-    "reading_nothing": Check("states", "an empty state reads as zeros"),
-    "state_form": Check("states", "a state is a named tuple of batch-first tensors with position"),
-    "state_position": Check("states", "position counts the real tokens of each row"),
+    "decoding_nothing": Check("masking", "extending by no tokens changes nothing"),
+    "reading_nothing": Check("decoding", "an empty state reads as zeros"),
+    "state_form": Check(
+        "decoding", "a state is a named tuple of batch-first tensors with position"
+    ),
+    "state_position": Check("decoding", "position counts the real tokens of each row"),
     "state_select": Check(
-        "states", "after select(index) decoding continues on the reordered, repeated rows"
+        "decoding", "after select(index) decoding continues on the reordered, repeated rows"
     ),
     "state_not_mutated": Check(
-        "states", "extend and read leave a state as it was, so that it can be branched from"
+        "decoding", "extend and read leave a state as it was, so that it can be branched from"
     ),
-    "chunk_size_independence": Check("forms", "the attribute chunk_size changes no number"),
-    "form_independence": Check("forms", "the attribute form changes no number"),
+    "chunk_size_independence": Check("equivalence", "the attribute chunk_size changes no number"),
+    "form_independence": Check("equivalence", "the attribute form changes no number"),
     "gradient_check": Check(
         "gradients", "gradients of every input and parameter are those of finite differences"
     ),
@@ -118,60 +121,70 @@ CHECKS: dict[str, Check] = {
         "gradients", "a row of a batch of five sends back what it sends back alone"
     ),
     "every_parameter_learns": Check("gradients", "every parameter receives a nonzero gradient"),
-    "lengths_zero_and_one": Check("edges", "no keys, no queries, one of each"),
-    "memory_layout": Check("tensors", "transposed, strided and expanded inputs give the same"),
-    "inputs_not_mutated": Check("tensors", "no face writes into what it was given"),
-    "dtype_preserved": Check("tensors", "the output has the number type of the input"),
+    "lengths_zero_and_one": Check("masking", "no keys, no queries, one of each"),
+    "memory_layout": Check("numerics", "transposed, strided and expanded inputs give the same"),
+    "inputs_not_mutated": Check("numerics", "no face writes into what it was given"),
+    "dtype_preserved": Check("numerics", "the output has the number type of the input"),
     "finite_at_large_scores": Check(
-        "robustness", "outputs and gradients stay finite in float32 with inputs 100 times too large"
+        "numerics", "outputs and gradients stay finite in float32 with inputs 100 times too large"
     ),
     "faces_agree_at_large_scores": Check(
-        "robustness",
+        "numerics",
         "with scores up to ±60 all faces agree in float32 to three digits, rows sum to one",
     ),
-    "float32_matches_float64": Check("robustness", "float32 gives float64's output to four digits"),
+    "float32_matches_float64": Check("numerics", "float32 gives float64's output to four digits"),
     "deterministic_in_eval": Check(
-        "robustness", "the same call gives the same bits, in training mode too"
+        "numerics", "the same call gives the same bits, in training mode too"
     ),
     "extras_at_their_extremes": Check(
-        "extremes", "with saturated extras all faces agree, and float32 stays finite"
+        "numerics", "with saturated extras all faces agree, and float32 stays finite"
     ),
     "zero_and_repeated_inputs": Check(
-        "extremes",
+        "numerics",
         "with queries or keys of zero, and repeated keys, all faces agree and are finite",
     ),
-    "declared_products": Check("costs", "declared products are exactly those counted"),
-    "declared_functions": Check("costs", "declared function evaluations are exactly those counted"),
+    "declared_products": Check("declared_cost", "declared products are exactly those counted"),
+    "declared_functions": Check(
+        "declared_cost", "declared function evaluations are exactly those counted"
+    ),
     "declared_arithmetic": Check(
-        "costs", "declared products, functions and arithmetic are within 2 % of all operations"
+        "declared_cost",
+        "declared products, functions and arithmetic are within 2 % of all operations",
     ),
     "declared_backward": Check(
-        "costs", "declared products of the backward pass are exactly those counted"
+        "declared_cost", "declared products of the backward pass are exactly those counted"
     ),
     "declared_step": Check(
-        "costs", "declared products of decoding one token are exactly those counted"
+        "declared_cost", "declared products of decoding one token are exactly those counted"
     ),
-    "declared_memory": Check("costs", "declared memory is within a factor of two of the peak"),
-    "declared_parameters": Check("costs", "declared parameters are exactly those there are"),
-    "declared_state": Check("costs", "declared state is exactly what the decoding state holds"),
+    "declared_memory": Check(
+        "declared_cost", "declared memory is within a factor of two of the peak"
+    ),
+    "declared_parameters": Check(
+        "declared_cost", "declared parameters are exactly those there are"
+    ),
+    "declared_state": Check(
+        "declared_cost", "declared state is exactly what the decoding state holds"
+    ),
     "declared_sequential_steps": Check(
-        "steps", "sequential steps grow with the length if the chain of dependent operators does"
+        "declared_cost",
+        "sequential steps grow with the length if the chain of dependent operators does",
     ),
     "declared_longest_path": Check(
-        "steps", "the longest path is what walking along the nonzero weights takes"
+        "declared_cost", "the longest path is what walking along the nonzero weights takes"
     ),
     "state_dict_round_trip": Check(
-        "saving", "saved and loaded into another instance it gives the same output"
+        "declared", "saved and loaded into another instance it gives the same output"
     ),
-    "refuses_foreign_masks": Check("refusals", "a kind of mask that is not declared is refused"),
+    "refuses_foreign_masks": Check("declared", "a kind of mask that is not declared is refused"),
     "refuses_missing_causal": Check(
-        "refusals", "a mechanism that requires a causal mask refuses to work without"
+        "declared", "a mechanism that requires a causal mask refuses to work without"
     ),
     "refuses_overlong": Check(
-        "refusals", "more keys than max_length are refused, naming both numbers"
+        "declared", "more keys than max_length are refused, naming both numbers"
     ),
     "refuses_uneven_heads": Check(
-        "refusals", "key/value heads that do not divide the query heads are refused"
+        "declared", "key/value heads that do not divide the query heads are refused"
     ),
-    "refuses_unknown_keyword": Check("refusals", "a keyword that is not declared is refused"),
+    "refuses_unknown_keyword": Check("declared", "a keyword that is not declared is refused"),
 }

@@ -13,14 +13,34 @@ import hashlib
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Int32, Int64
 
+from regard.core.batches import SPECIAL_TOKENS, UNKNOWN
 from regard.core.errors import RegardError
-from regard.core.special_tokens import SPECIAL_TOKENS, UNKNOWN
-from regard.data.flat_rows import flat_places
+
+# Rows of different lengths laid end to end in one flat array: where each place lies.
+
+
+class FlatPlaces(NamedTuple):
+    """Every place's row and how far into its row it is; `offsets[i]` is where row i begins."""
+
+    row: Int64[np.ndarray, " places"]
+    within: Int64[np.ndarray, " places"]
+    offsets: Int64[np.ndarray, " rows_and_one"]
+
+
+def flat_places(lengths: Int64[np.ndarray, " rows"]) -> FlatPlaces:
+    """The places of rows of these lengths.
+
+    >>> flat_places(np.array([2, 0, 1])).within.tolist()
+    [0, 1, 0]
+    """
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    return FlatPlaces(row, np.arange(offsets[-1]) - offsets[row], offsets)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.layers.layer_cost import SequenceShape, require_shape
-from regard.layers.size_rules import require_positive
+from regard.layers.cost import SequenceShape, require_shape
+from regard.layers.validation import require_positive
 
 
 class Alibi(nn.Module):

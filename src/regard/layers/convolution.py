@@ -15,10 +15,8 @@ from torch import Tensor, nn
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
-from regard.layers.layer_cost import SequenceShape, require_shape
-from regard.layers.padding import refuse_all_but_padding
-from regard.layers.sequence_input import require_sequence
-from regard.layers.size_rules import require_positive
+from regard.layers.cost import SequenceShape, require_shape
+from regard.layers.validation import refuse_all_but_padding, require_positive, require_sequence
 
 
 class Convolution(nn.Module):

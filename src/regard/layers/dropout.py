@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.layers.size_rules import require_dropout
+from regard.layers.validation import require_dropout
 
 LEVELS = 256
 BYTES_OF_A_DRAW = 8

@@ -5,16 +5,41 @@ W₂ activation(W₁ x + b₁) + b₂     (Vaswani et al. 2017, eq. 2)
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.core.names import look_up
-from regard.layers.activations import ACTIVATIONS
+from regard.core.registry import look_up
+from regard.layers.cost import SequenceShape, cost_of, require_shape
 from regard.layers.dropout import Dropout
-from regard.layers.layer_cost import SequenceShape, cost_of, require_shape
-from regard.layers.sequence_input import require_sequence
-from regard.layers.size_rules import require_dropout, require_positive
+from regard.layers.validation import require_dropout, require_positive, require_sequence
+
+# Activations by name, with what they cost: function evaluations and arithmetic an entry.
+
+
+class Activation(NamedTuple):
+    """A function of every entry, how many transcendental functions it evaluates, and what else."""
+
+    function: Callable[[Tensor], Tensor]
+    evaluations: int
+    arithmetic: int = 0
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": Activation(F.relu, 0, arithmetic=1),
+    "gelu": Activation(F.gelu, 1),
+    # With tanh in place of the error function, as GPT-2 was trained.
+    "gelu_tanh": Activation(partial(F.gelu, approximate="tanh"), 1),
+    "silu": Activation(F.silu, 1),
+    "tanh": Activation(torch.tanh, 1),
+    "sigmoid": Activation(torch.sigmoid, 1),
+}
 
 
 class FeedForward(nn.Module):

@@ -9,6 +9,7 @@ the mechanism declares as `extras` is computed here from the context.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,27 +19,152 @@ from torch import Tensor, nn
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
-from regard.core.mechanism import Mechanism, Role, ScoreBias
-from regard.core.state import State, Step
+from regard.core.mechanism import Mechanism, Role, ScoreBias, State, Step
+from regard.core.registry import look_up
+from regard.layers.alibi import Alibi
+from regard.layers.cost import SequenceShape, cost_of, per_position, read_products, require_shape
 from regard.layers.dropout import Dropout
-from regard.layers.extra_projections import ExtraProjections
-from regard.layers.given_mechanism import given_mechanism
-from regard.layers.given_position import given_position
-from regard.layers.head_sizes import HeadSizes, given_role
-from regard.layers.layer_cost import (
-    SequenceShape,
-    cost_of,
-    per_position,
-    read_products,
-    require_shape,
+from regard.layers.positions import POSITIONS, build_position, token_positions
+from regard.layers.projections import (
+    ExtraProjections,
+    Heads,
+    HeadSizes,
+    build_projection,
+    given_role,
+    reset,
 )
-from regard.layers.position_fit import require_position_fit
-from regard.layers.projections import Heads, build_projection, reset
 from regard.layers.rotary import Rotary
-from regard.layers.sequence_input import require_mask, require_sequence, require_state
-from regard.layers.size_rules import require_dropout, require_positive
-from regard.layers.token_positions import token_positions
-from regard.mechanisms.fitting import require_call_fit, require_fit
+from regard.layers.validation import (
+    require_dropout,
+    require_mask,
+    require_positive,
+    require_sequence,
+    require_state,
+)
+from regard.mechanisms import build_mechanism
+from regard.mechanisms.compatibility import require_call_fit, require_fit
+
+# The mechanism of a layer: already built, or named and then built for the layer's heads.
+
+
+def given_mechanism(
+    mechanism: object,
+    *,
+    options: dict[str, Any],
+    sizes: HeadSizes,
+    max_length: int | None,
+) -> Mechanism:
+    """The mechanism itself, or the one of this name with these options."""
+    if isinstance(mechanism, str):
+        return build_mechanism(
+            mechanism,
+            query_dim=sizes.head_dim,
+            key_dim=sizes.head_dim,
+            num_heads=sizes.num_heads,
+            max_length=max_length,
+            **options,
+        )
+    if not isinstance(mechanism, Mechanism):
+        raise RegardError(_no_mechanism(mechanism))
+    if options:
+        raise RegardError(
+            f"MultiHead has mechanism_options={options} for a {mechanism.name} that is already "
+            "built. Give the options to the mechanism, or give it by name."
+        )
+    # Parameters for one head are shared by all.
+    built_for = getattr(mechanism, "num_heads", None)
+    if isinstance(built_for, int) and built_for not in (1, sizes.num_heads):
+        raise RegardError(
+            f"MultiHead has num_heads={sizes.num_heads} and a {mechanism.name} built for "
+            f"num_heads={built_for}: they must be equal, or the mechanism's 1. "
+            f"Build it with num_heads={sizes.num_heads}, or give it by name."
+        )
+    return mechanism
+
+
+def _no_mechanism(given: object) -> str:
+    rule = "give a name of `regard list` or a built Mechanism"
+    if isinstance(given, type):
+        way_out = f": build it, e.g. {given.__name__}(…)" if issubclass(given, Mechanism) else ""
+        return f"mechanism is a class; {rule}; you gave the class {given.__name__}{way_out}."
+    return f"mechanism is {given!r}, of type {type(given).__name__}; {rule}."
+
+
+# The positions of an attention layer: already built, or named and then built for its heads.
+
+
+NONE = "none"
+# Classes, and these kinds of object, have a method `values` that has nothing to do with scores.
+NO_SCORE_BIAS = (type, Mapping, Tensor)
+
+
+def given_position(position: object, *, sizes: HeadSizes) -> Rotary | ScoreBias | None:
+    """The positions themselves, or those of this name; "none" is None."""
+    name = position if isinstance(position, str) else _name_of(position)
+    if position is None or name == NONE:
+        return None
+    if name is not None and look_up("position", name, POSITIONS).acts_on == "tokens":
+        raise RegardError(
+            f"MultiHead has position '{name}', which is added to the tokens: it is given to the "
+            "model, before its first block. A MultiHead takes those that act on heads or scores: "
+            f"{', '.join(_inside_attention())}."
+        )
+    if isinstance(position, str):
+        position = build_position(
+            position,
+            model_dim=sizes.model_dim,
+            head_dim=sizes.head_dim,
+            num_heads=sizes.num_heads,
+        )
+    if isinstance(position, Rotary):
+        return position
+    if isinstance(position, ScoreBias) and not isinstance(position, NO_SCORE_BIAS):
+        return position
+    what = (
+        f"the class {position.__name__} as position: build it, e.g. {position.__name__}(…)"
+        if isinstance(position, type)
+        else f"a position of type {type(position).__name__}"
+    )
+    raise RegardError(
+        f"MultiHead has {what}; it must be one of the names "
+        f"{', '.join(_inside_attention())}, a built Rotary or a score bias such as Alibi, or None."
+    )
+
+
+def _name_of(position: object) -> str | None:
+    """The name in the table of positions already built; None if they are not of the table."""
+    kind = type(position).__name__
+    return next((name for name, entry in POSITIONS.items() if entry.class_name == kind), None)
+
+
+def _inside_attention() -> list[str]:
+    return [name for name, entry in POSITIONS.items() if entry.acts_on != "tokens"]
+
+
+# Whether positions that act inside the attention fit the attention they are given to.
+
+
+def require_position_fit(
+    position: Rotary | ScoreBias, *, role: Role, num_heads: int, head_dim: int
+) -> None:
+    """Refuse positions across two sequences, and positions of other sizes than the heads'."""
+    if role == "cross":
+        raise RegardError(
+            f"MultiHead has role 'cross' and a position ({type(position).__name__}): positions of "
+            "two different sequences have no distance. Leave position out, or add sinusoidal or "
+            "learned positions to the tokens of both."
+        )
+    if isinstance(position, Rotary) and position.head_dim != head_dim:
+        raise RegardError(
+            f"MultiHead has heads of width {head_dim} and Rotary positions of "
+            f"head_dim={position.head_dim}: they must be equal. Build Rotary(head_dim={head_dim})."
+        )
+    if isinstance(position, Alibi) and len(position.slopes) != num_heads:
+        raise RegardError(
+            f"MultiHead has num_heads={num_heads} and Alibi positions of "
+            f"num_heads={len(position.slopes)}: they must be equal. "
+            f"Build Alibi(num_heads={num_heads})."
+        )
 
 
 class MultiHead(nn.Module):

@@ -7,17 +7,103 @@ of x with one, and keys and values of the context with another.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self, cast, get_args
 
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.core.mechanism import Role
-from regard.layers.head_sizes import HeadSizes
-from regard.layers.layer_cost import cost_of, per_position
+from regard.core.errors import RegardError
+from regard.core.mechanism import Extra, Role
+from regard.layers.cost import cost_of, per_position
+from regard.layers.validation import require_positive
+
+# The widths of multi-head attention, what is left out filled in.
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadSizes:
+    """How a layer's features are dealt out to heads."""
+
+    model_dim: int
+    context_dim: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    value_dim: int
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        role: Role,
+        model_dim: int,
+        context_dim: int | None,
+        num_heads: int,
+        num_kv_heads: int | None,
+        head_dim: int | None,
+        value_dim: int | None,
+    ) -> Self:
+        """Sizes that fit one another; None stands for the common choice."""
+        require_positive("MultiHead", model_dim=model_dim, num_heads=num_heads)
+        if head_dim is None and model_dim % num_heads:
+            raise RegardError(
+                f"MultiHead has model_dim={model_dim} and num_heads={num_heads}: the heads must "
+                "divide the width. Choose a divisor, or give head_dim."
+            )
+        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        require_positive("MultiHead", num_kv_heads=num_kv_heads)
+        if num_heads % num_kv_heads:
+            raise RegardError(
+                f"MultiHead has num_heads={num_heads} and num_kv_heads={num_kv_heads}: key/value "
+                "heads must divide query heads. Choose a divisor."
+            )
+        context_dim = model_dim if context_dim is None else context_dim
+        require_positive("MultiHead", context_dim=context_dim)
+        if role == "self" and context_dim != model_dim:
+            raise RegardError(
+                f"MultiHead has context_dim={context_dim} and role 'self', where the context is x "
+                f"itself (model_dim={model_dim}). Leave context_dim out, or choose role 'cross'."
+            )
+        head_dim = model_dim // num_heads if head_dim is None else head_dim
+        value_dim = head_dim if value_dim is None else value_dim
+        require_positive("MultiHead", head_dim=head_dim, value_dim=value_dim)
+        return cls(
+            model_dim=model_dim,
+            context_dim=context_dim,
+            num_heads=num_heads,
+            num_kv_heads=num_kv_heads,
+            head_dim=head_dim,
+            value_dim=value_dim,
+        )
+
+    @property
+    def query_width(self) -> int:
+        """The queries of all heads."""
+        return self.num_heads * self.head_dim
+
+    @property
+    def key_width(self) -> int:
+        """The keys of all key/value heads."""
+        return self.num_kv_heads * self.head_dim
+
+    @property
+    def value_width(self) -> int:
+        """The values of all key/value heads."""
+        return self.num_kv_heads * self.value_dim
+
+
+def given_role(role: str) -> Role:
+    """The role of this name."""
+    for known in get_args(Role):
+        if role == known:
+            return cast(Role, known)
+    raise RegardError(
+        f"MultiHead has role={role!r}; it must be 'self', where x reads itself, or 'cross', where "
+        "x reads another sequence."
+    )
 
 
 class KeyValue(NamedTuple):
@@ -165,3 +251,47 @@ def reset(linear: nn.Linear, widths: tuple[int, ...]) -> None:
         nn.init.xavier_uniform_(part)
     if linear.bias is not None:
         nn.init.zeros_(linear.bias)
+
+
+# What a mechanism wants to know of each key beyond key and value: a decay, a write strength.
+#
+# Each declared `Extra` is squash(linear(context)), one number or one vector as wide as a key, for
+# every key/value head.
+
+
+class ExtraProjections(nn.Module):
+    """A linear layer for each declared extra; its output goes to the mechanism under its name."""
+
+    def __init__(
+        self, *, extras: tuple[Extra, ...], context_dim: int, num_kv_heads: int, key_dim: int
+    ) -> None:
+        super().__init__()
+        self.extras = extras
+        self.widths = {extra.name: key_dim if extra.width == "key_dim" else 1 for extra in extras}
+        self.linears = nn.ModuleDict(
+            {
+                extra.name: nn.Linear(context_dim, num_kv_heads * self.widths[extra.name])
+                for extra in extras
+            }
+        )
+
+    def forward(
+        self, context: Float[Tensor, "batch key_length context_dim"]
+    ) -> dict[str, Float[Tensor, "batch kv_heads key_length _"]]:
+        return {
+            extra.name: extra.squash(
+                split_heads(self.linears[extra.name](context), self.widths[extra.name])
+            )
+            for extra in self.extras
+        }
+
+    def cost(self, *, rows: int) -> Cost:
+        """What they take, beside the other projections; a squash is one function an entry."""
+        parts = (
+            cost_of(linear, rows=rows)
+            for linear in self.linears.values()
+            if isinstance(linear, nn.Linear)
+        )
+        linears = sum(parts, start=Cost())
+        entries = linears.memory
+        return replace(linears, functions=entries, memory=2 * entries, sequential_steps=0)

@@ -15,8 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.layers.angles import angle_arithmetic, angles, require_pairs
-from regard.layers.layer_cost import SequenceShape, require_shape
+from regard.layers.cost import SequenceShape, require_shape
+from regard.layers.positions import angle_arithmetic, angles, require_pairs
 
 
 class Rotation(NamedTuple):

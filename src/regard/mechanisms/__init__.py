@@ -9,9 +9,8 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regard.core.construction import construct
 from regard.core.errors import RegardError
-from regard.core.names import unknown_name
+from regard.core.registry import construct, unknown_name
 
 if TYPE_CHECKING:
     from regard.core.mechanism import Mechanism
@@ -34,54 +33,70 @@ class Entry:
 
 
 MECHANISMS: dict[str, Entry] = {
-    "dot": Entry("dot", "DotAttention", "score", "softmax of q·k", "Luong et al. 2015"),
+    "dot": Entry(
+        "scores.dot_product", "DotAttention", "score", "softmax of q·k", "Luong et al. 2015"
+    ),
     "scaled_dot": Entry(
-        "scaled_dot", "ScaledDotAttention", "score", "softmax of q·k/√d", "Vaswani et al. 2017"
+        "scores.dot_product",
+        "ScaledDotAttention",
+        "score",
+        "softmax of q·k/√d",
+        "Vaswani et al. 2017",
     ),
     "general": Entry(
-        "general", "GeneralAttention", "score", "softmax of qᵀWk (bilinear)", "Luong et al. 2015"
+        "scores.dot_product",
+        "GeneralAttention",
+        "score",
+        "softmax of qᵀWk (bilinear)",
+        "Luong et al. 2015",
     ),
     "additive": Entry(
-        "additive",
+        "scores.additive",
         "AdditiveAttention",
         "score",
         "softmax of vᵀtanh(W_q q + W_k k)",
         "Bahdanau et al. 2015",
     ),
     "location": Entry(
-        "location", "LocationAttention", "score", "softmax of Wq, keys unseen", "Luong et al. 2015"
+        "scores.synthesizer",
+        "LocationAttention",
+        "score",
+        "softmax of Wq, keys unseen",
+        "Luong et al. 2015",
     ),
     "window": Entry(
-        "window",
+        "scores.dot_product",
         "WindowAttention",
         "score",
         "scaled dot over keys at most r away, linear cost",
         "Beltagy et al. 2020",
     ),
     "synthesizer_dense": Entry(
-        "synthesizer_dense",
+        "scores.synthesizer",
         "DenseSynthesizer",
         "synthesizer",
         "weights from a two-layer network on the query",
         "Tay et al. 2021",
     ),
     "synthesizer_random": Entry(
-        "synthesizer_random",
+        "scores.synthesizer",
         "RandomSynthesizer",
         "synthesizer",
         "learned weights for every pair of positions",
         "Tay et al. 2021",
     ),
     "synthesizer_factorised": Entry(
-        "synthesizer_factorised",
+        "scores.synthesizer",
         "FactorisedSynthesizer",
         "synthesizer",
         "position weights as a product of two thin matrices",
         "Tay et al. 2021",
     ),
-    "elu": Entry("elu", "EluAttention", "kernel", "φ(x) = elu(x) + 1", "Katharopoulos et al. 2020"),
+    "elu": Entry(
+        "kernels.elu", "EluAttention", "kernel", "φ(x) = elu(x) + 1", "Katharopoulos et al. 2020"
+    ),
     "taylor": Entry(
-        "taylor",
+        "kernels.power_series",
         "TaylorAttention",
         "kernel",
         "exp(q·k) to K terms of its Taylor series",
@@ -89,7 +104,7 @@ MECHANISMS: dict[str, Entry] = {
         head_dim=16,
     ),
     "polynomial": Entry(
-        "polynomial",
+        "kernels.power_series",
         "PolynomialAttention",
         "kernel",
         "(q·k + c)^p",
@@ -97,35 +112,35 @@ MECHANISMS: dict[str, Entry] = {
         head_dim=16,
     ),
     "random_features": Entry(
-        "random_features",
+        "kernels.random_features",
         "RandomFeatureAttention",
         "kernel",
         "positive random features of exp(q·k)",
         "Choromanski et al. 2021",
     ),
     "retention": Entry(
-        "retention",
+        "recurrences.decay",
         "RetentionAttention",
         "recurrence",
         "linear attention with a fixed decay a head",
         "Sun et al. 2023",
     ),
     "gated": Entry(
-        "gated",
+        "recurrences.decay",
         "GatedAttention",
         "recurrence",
         "linear attention with a learned decay a key channel",
         "Yang et al. 2024a (GLA)",
     ),
     "delta": Entry(
-        "delta",
+        "recurrences.delta",
         "DeltaAttention",
         "recurrence",
         "linear attention that overwrites instead of adding",
         "Schlag et al. 2021; Yang et al. 2024b",
     ),
     "taylor_window": Entry(
-        "taylor_window",
+        "kernels.taylor_window",
         "TaylorWindowAttention",
         "hybrid",
         "exact softmax near, Taylor series far, one denominator",

@@ -9,8 +9,7 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from regard.core.construction import construct
-from regard.core.names import look_up
+from regard.core.registry import construct, look_up
 
 if TYPE_CHECKING:
     from torch import nn
@@ -45,7 +44,7 @@ SIZES = {
 
 MODELS: dict[str, Entry] = {
     "transformer": Entry(
-        "transformer",
+        "seq2seq.transformer",
         "Transformer",
         "attention blocks all the way, any mechanism in each place",
         "Vaswani et al. 2017",
@@ -57,7 +56,7 @@ MODELS: dict[str, Entry] = {
         "Radford et al. 2018",
     ),
     "recurrent": Entry(
-        "recurrent",
+        "seq2seq.recurrent",
         "RecurrentEncoderDecoder",
         "LSTM or GRU on both sides, attention before or after the update, or none",
         "Bahdanau et al. 2015; Luong et al. 2015",
@@ -70,42 +69,42 @@ MODELS: dict[str, Entry] = {
         reads="texts",
     ),
     "structured": Entry(
-        "structured",
+        "classifiers.structured",
         "StructuredClassifier",
         "a text read both ways, then by several hops, which a penalty keeps apart",
         "Lin et al. 2017",
         reads="texts",
     ),
     "hierarchical": Entry(
-        "hierarchical",
+        "classifiers.hierarchical",
         "HierarchicalClassifier",
         "words to sentences to a document; a sentence may know the others",
         "Yang et al. 2016; Remy et al. 2019",
         reads="texts",
     ),
     "mean_words": Entry(
-        "mean_words",
+        "classifiers.baselines",
         "MeanWords",
         "the mean of word vectors: what is reached without order or attention",
         "Joulin et al. 2017",
         reads="texts",
     ),
     "recurrent_text": Entry(
-        "recurrent_text",
+        "classifiers.baselines",
         "RecurrentText",
         "a text read both ways, its last or largest features classified",
         "Conneau et al. 2017",
         reads="texts",
     ),
     "recursive_autoencoder": Entry(
-        "recursive_autoencoder",
+        "autoencoders.recursive",
         "RecursiveAutoencoder",
         "joins neighbouring words into a tree of its own choosing, and classifies by its vectors",
         "Socher et al. 2011",
         reads="texts",
     ),
     "convolutional": Entry(
-        "convolutional",
+        "classifiers.baselines",
         "ConvolutionalText",
         "windows of several widths over the words, the largest answer of each",
         "Kim 2014",

@@ -13,21 +13,71 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
-from regard.core.text_classifier import Classified, TextReading
+from regard.core.protocols import Classified, TextReading
+from regard.core.registry import look_up
+from regard.layers.blocks import EncoderBlock
+from regard.layers.cost import SequenceShape, cost_of, norm_cost
 from regard.layers.dropout import Dropout
-from regard.layers.encoder_block import EncoderBlock
-from regard.layers.layer_cost import SequenceShape, cost_of, norm_cost
-from regard.layers.size_rules import require_dropout, require_positive
-from regard.models.block_stack import build_stack
-from regard.models.masked_token_head import MaskedTokenHead
-from regard.models.padded_rows import padding_mask
-from regard.models.segment_embedding import SegmentEmbedding
-from regard.models.token_embedding import TokenEmbedding
+from regard.layers.feed_forward import ACTIVATIONS
+from regard.layers.validation import require_dropout, require_positive
+from regard.models.embeddings import SegmentEmbedding, TokenEmbedding
+from regard.models.stack import build_stack
+from regard.models.validation import padding_mask
+
+# The head that says which token was masked: a small layer, then the token table.
+#
+# logits = norm(activation(W hidden + b)) · Eᵀ + c     (Devlin et al. 2019, section 3.1)
+#
+# E is the table the tokens were embedded with, so a token to be said is one to be read.
+
+
+class MaskedTokenHead(nn.Module):
+    """From hidden features to scores of every token of the embedding it is given."""
+
+    def __init__(
+        self,
+        *,
+        embedding: TokenEmbedding,
+        activation: str = "gelu",
+        norm_epsilon: float = 1e-12,
+    ) -> None:
+        super().__init__()
+        self.activation = look_up("activation", activation, ACTIVATIONS)
+        self.embedding = embedding
+        vocabulary, model_dim = embedding.table.weight.shape
+        self.linear = nn.Linear(model_dim, model_dim)
+        self.norm = nn.LayerNorm(model_dim, eps=norm_epsilon)
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+
+    def forward(
+        self, hidden: Float[Tensor, "*places model_dim"]
+    ) -> Float[Tensor, "*places vocabulary"]:
+        features = self.norm(self.activation.function(self.linear(hidden)))
+        return F.linear(features, self.embedding.table.weight, self.bias)
+
+    def cost(self, *, places: int) -> Cost:
+        """What `forward` takes for so many places; the table's parameters are the embedding's."""
+        vocabulary, model_dim = self.embedding.table.weight.shape
+        numbers = places * model_dim
+        activated = Cost(
+            functions=numbers * self.activation.evaluations,
+            arithmetic=numbers * self.activation.arithmetic,
+            memory=numbers,
+        )
+        return (
+            cost_of(self.linear, rows=places)
+            + activated
+            + norm_cost(rows=places, model_dim=model_dim)
+            + self.embedding.logits_cost(rows=places)
+            + Cost(arithmetic=places * vocabulary, parameters=vocabulary)
+        )
 
 
 class TextEncoder(nn.Module):

@@ -12,13 +12,13 @@ from torch import nn
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
-from regard.core.sequence_model import Decode
+from regard.core.protocols import Decode
 from regard.models import MODELS, build_model, model_class
-from regard.models.decoding import decode
-from regard.models.word_vectors import WordVectors
+from regard.models.embeddings import WordVectors
+from regard.models.generation.search import decode
 from regard.runs.spec import RunSpec
 from regard.tasks import task_class
-from regard.tasks.run_task import RunTask, Vocabularies
+from regard.tasks.task import RunTask, Vocabularies
 
 # Beside products, whose number is declared, a backward pass does about twice what the forward pass does.
 BACKWARD_TIMES = 2

@@ -13,17 +13,77 @@ checked against the signature of what it is for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Self, get_args, get_type_hints
+
+from pydantic import ConfigDict, ValidationError, create_model
 
 from regard.core.errors import RegardError
-from regard.core.names import look_up, unknown_name
-from regard.core.setting_value import setting_value
+from regard.core.registry import ShippedFiles, known_options, look_up, setting_value, unknown_name
 from regard.models import MODELS, model_class
-from regard.runs.typed_options import typed_options
 from regard.tasks import TASKS, task_class
 from regard.training.options import TrainingOptions
+
+# Options checked against a signature: the signature of what they are for is their schema.
+
+
+def typed_options(
+    kind: Callable[..., object],
+    options: Mapping[str, Any],
+    *,
+    section: str,
+    given_elsewhere: tuple[str, ...] = (),
+    beside: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """The options, each turned into the type that `kind` asks for.
+
+    An option that `kind` does not have is refused, and the known ones are listed; those of
+    `given_elsewhere` are not the user's to give, and those of `beside` are known in the section and taken
+    out of it already. `section` is what errors call the place: "model".
+    """
+    known = [name for name in known_options(kind) if name not in given_elsewhere]
+    for name in options:
+        if name not in known:
+            choices = [f"{section}.{key}" for key in (*beside, *known)]
+            raise unknown_name("option", f"{section}.{name}", choices)
+    function = kind.__init__ if inspect.isclass(kind) else kind
+    hints = get_type_hints(function)
+    fields: dict[str, Any] = {name: (hints.get(name, Any), ...) for name in options}
+    for name, value in options.items():
+        hint = hints.get(name, Any)
+        # A number is asked for, and pydantic would take true for 1.
+        if isinstance(value, bool) and not {bool, Any} & {hint, *get_args(hint)}:
+            raise RegardError(f"{section}.{name}={value}: it must not be true or false.")
+    options = {name: _nothing(value, hints.get(name, Any)) for name, value in options.items()}
+    schema = create_model(
+        "Options",
+        __config__=ConfigDict(
+            extra="forbid", protected_namespaces=(), arbitrary_types_allowed=True
+        ),
+        **fields,
+    )
+    try:
+        checked = schema(**options)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = str(fault["loc"][0])
+        # pydantic's messages read "Input should be a valid integer, …".
+        rule = fault["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+        raise RegardError(f"{section}.{name}={options[name]!r}: it must be {rule}.") from error
+    return {name: getattr(checked, name) for name in options}
+
+
+def _nothing(value: Any, hint: Any) -> Any:
+    """None for the word "none", which neither TOML nor a command line can else say.
+
+    Where a text is allowed, "none" may be a choice like any other, and stays.
+    """
+    kinds = get_args(hint)
+    return None if value == "none" and type(None) in kinds and str not in kinds else value
+
 
 SECTIONS = ("task", "model", "training", "pretraining")
 OF_PRETRAINING = ("task", "training")
@@ -236,3 +296,29 @@ def settings_as_sections(settings: Iterable[str]) -> Sections:
                 )
         inner[key] = setting_value(text)
     return sections
+
+
+# Recipes: TOML files with the sections of a spec, shipped in the folder `recipes`, or the user's
+# own.
+
+
+RECIPES = ShippedFiles("recipe", Path(__file__).parent / "recipes")
+shipped_recipes = RECIPES.paths
+read_recipe = RECIPES.read
+
+
+# Columns as the command line calls them, and as a task does: a label is the target of a text.
+
+
+OF_LABELLED_TEXTS = {"source_column": "text_column", "target_column": "label_column"}
+
+
+def renamed(option: str, known: Container[str]) -> str:
+    """The task's own word for an option.
+
+    >>> renamed("source_column", {"text_column", "label_column"})
+    'text_column'
+    >>> renamed("source_column", {"source_column"})
+    'source_column'
+    """
+    return option if option in known else OF_LABELLED_TEXTS.get(option, option)

@@ -9,18 +9,302 @@ arms only add runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from regard.core.study_record import StudyRecord
-from regard.core.whole_file import write_whole
-from regard.studies.executor import Event, Executor
-from regard.studies.gather import gather
-from regard.studies.prepared import PreparedStudy, prepare_study
-from regard.studies.processes import Processes
-from regard.studies.study_folder import StudyFolder
-from regard.studies.study_spec import StudySpec
+import numpy as np
+
+from regard.core.atomic_write import write_whole
+from regard.core.records.study import (
+    ArmRecord,
+    CurvePoint,
+    PairVerdict,
+    StudyRecord,
+    StudyRunRecord,
+)
+from regard.runs.folder import Predictions, evaluations, read_predictions
+from regard.runs.load import load
+from regard.studies.attention import Agreements, agreements, shared_pictures
+from regard.studies.execution.jobs import Event, Executor
+from regard.studies.execution.local import Processes
+from regard.studies.folder import StudyFolder
+from regard.studies.prepare import PreparedStudy, prepare_study
+from regard.studies.run_selection import (
+    KnownRun,
+    best_rates,
+    by_arm_and_seed,
+    common_seeds,
+    known_runs,
+)
+from regard.studies.spec import StudySpec
+from regard.studies.statistics.bootstrap import ItemComparison, compare_on_items
+from regard.studies.statistics.compare_seeds import SeedComparison, SeedPair, compare_over_seeds
+from regard.studies.summary import (
+    budget_words,
+    disagreements,
+    headline,
+    repeating_facts,
+    tries_words,
+)
+from regard.tasks import task_class
+from regard.tasks.task import RunTask
+
+# Comparisons as the records that a page shows.
+
+
+def seed_verdicts(comparison: SeedComparison) -> list[PairVerdict]:
+    """Every pair of methods; where no claim may be made there is no interval that would read as one."""
+    return [
+        PairVerdict(
+            holds_for="method",
+            first=pair.first,
+            second=pair.second,
+            difference=pair.difference,
+            low=pair.interval.low if pair.interval and _claims(pair) else None,
+            high=pair.interval.high if pair.interval and _claims(pair) else None,
+            adjusted_p=pair.holm_p,
+            detectable=pair.detectable if _claims(pair) else None,
+            verdict=pair.verdict,
+            words=pair.in_words(),
+        )
+        for pair in comparison.pairs
+    ]
+
+
+def _claims(pair: SeedPair) -> bool:
+    return pair.verdict != "these runs only"
+
+
+def item_verdicts(comparison: ItemComparison) -> list[PairVerdict]:
+    """Every pair of sets of models."""
+    return [
+        PairVerdict(
+            holds_for="models",
+            first=pair.first,
+            second=pair.second,
+            difference=pair.difference,
+            low=pair.interval.low if pair.interval else None,
+            high=pair.interval.high if pair.interval else None,
+            adjusted_p=pair.holm_p,
+            detectable=None,
+            verdict=pair.verdict,
+            words=pair.in_words(),
+        )
+        for pair in comparison.pairs
+    ]
+
+
+# From the runs of a study to its record: everything that its page shows.
+
+
+Chosen = Mapping[str, Mapping[int, KnownRun]]
+
+
+def gather(
+    prepared: PreparedStudy,
+    folder: StudyFolder,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+) -> StudyRecord:
+    """Read every run and compare them."""
+    study = prepared.study
+    spec = study.spec_of(study.arms[0], seed=study.seeds[0])
+    task = task_class(spec.task)
+    metric = spec.task_options.metric or next(iter(task.metrics))
+    lower_is_better = task.metrics[metric]
+    tell("reading the runs")
+    runs = known_runs(prepared, folder)
+    part = _part(runs)
+    rates = best_rates(runs, metric=metric, lower_is_better=lower_is_better)
+    chosen = by_arm_and_seed(runs, rates)
+    seeds = common_seeds(chosen)
+    tell("comparing the arms")
+    over_seeds = compare_over_seeds(
+        {
+            arm: {seed: of_arm[seed].score(part, metric) for seed in seeds}
+            for arm, of_arm in chosen.items()
+        },
+        lower_is_better=lower_is_better,
+    )
+    compared = [arm.arm for arm in over_seeds.arms]
+    predictions = {
+        arm: [read_predictions(chosen[arm][seed].folder, part) for seed in seeds]
+        for arm in compared
+    }
+    on_items = _on_items(predictions, task, metric, lower_is_better=lower_is_better)
+    tell("looking at what the arms attend to")
+    agreed = agreements(
+        {arm: [of_arm[seed] for seed in seeds] for arm, of_arm in chosen.items()}, folder, part=part
+    )
+    first = {arm: chosen[arm][seeds[0]] for arm in compared}
+    first_written = {arm: of_arm[0] for arm, of_arm in predictions.items()}
+    some = next(iter(first_written.values()), None)
+    return StudyRecord(
+        name=prepared.name,
+        question=study.question or f"Which of {len(study.arms)} arms does best on {spec.task}?",
+        headline=(
+            *headline(over_seeds, on_items, metric=metric, part=part),
+            *_unfinished(runs),
+        ),
+        task=spec.task,
+        part=part,
+        items=len(some) if some else 0,
+        metric=metric,
+        lower_is_better=lower_is_better,
+        seeds=seeds,
+        budget=budget_words([study.spec_of(arm, seed=seeds[0]) for arm in study.arms]),
+        tries=tries_words(study),
+        matched=prepared.matched,
+        arms=tuple(
+            _arm(prepared, name, of_arm, seeds, over_seeds, agreed, part=part, rate=rates[name])
+            for name, of_arm in chosen.items()
+        ),
+        runs=tuple(_run(known, metric, part, counts=_counts(known, chosen)) for known in runs),
+        verdicts=(
+            *seed_verdicts(over_seeds),
+            *(item_verdicts(on_items) if on_items is not None else ()),
+        ),
+        disagreements=disagreements(first_written, task=task, metric=metric),
+        pictures=shared_pictures(
+            {arm: load(known.folder.path) for arm, known in first.items()},
+            some.sources if some else (),
+        ),
+        agreement_source=agreed.source,
+        facts=repeating_facts(prepared, runs, seeds),
+    )
+
+
+def _part(runs: Sequence[KnownRun]) -> str:
+    """The test part, unless the data has none."""
+    finished = [known for known in runs if known.state == "finished"]
+    has_test = all("test" in known.record["scores"] for known in finished)
+    return "test" if finished and has_test else "dev"
+
+
+def _on_items(
+    predictions: Mapping[str, Sequence[Predictions]],
+    task: type[RunTask],
+    metric: str,
+    *,
+    lower_is_better: bool,
+) -> ItemComparison | None:
+    """Statistics are added up over the seeds: the answer is about these models together."""
+    if metric not in task.summed or not predictions:
+        return None
+    every = [one for of_arm in predictions.values() for one in of_arm]
+    # Of all runs at once: which columns there are may depend on what was predicted.
+    together = task.item_statistics(
+        metric,
+        [text for one in every for text in one.predicted],
+        [choices for one in every for choices in one.answers],
+    )
+    of_runs = iter(np.split(together, len(every)))
+    statistics = {
+        arm: np.sum([next(of_runs) for _ in of_arm], axis=0) for arm, of_arm in predictions.items()
+    }
+    score = task.summed_metric(metric).score
+    return compare_on_items(statistics, score=score, lower_is_better=lower_is_better)
+
+
+def _arm(
+    prepared: PreparedStudy,
+    name: str,
+    runs: Mapping[int, KnownRun],
+    seeds: Sequence[int],
+    over_seeds: SeedComparison,
+    agreed: Agreements,
+    *,
+    part: str,
+    rate: float | None,
+) -> ArmRecord:
+    found = next((arm for arm in over_seeds.arms if arm.arm == name), None)
+    finished = [runs[seed] for seed in seeds if runs[seed].state == "finished"]
+    outcomes = [known.record["outcome"] for known in finished]
+    names = finished[0].record["scores"][part] if finished else {}
+    interval = found.interval if found else None
+    agreement = agreed.arms.get(name)
+    size = prepared.sizes[name]
+    return ArmRecord(
+        name=name,
+        settings=prepared.study.arm(name).changes,
+        is_baseline=name == prepared.study.baseline,
+        mean=found.mean if found else None,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+        scores={
+            one: mean
+            for one in names
+            if (mean := _mean([known.score(part, one) for known in finished])) is not None
+        },
+        parameters=size.parameters,
+        operations=_mean([float(outcome["operations"]) for outcome in outcomes]),
+        seconds=_mean([float(outcome["seconds"]) for outcome in outcomes]),
+        peak_bytes=size.peak_bytes,
+        learning_rate=rate,
+        agreement=agreement.mean if agreement else None,
+        agreement_low=agreement.low if agreement else None,
+        agreement_high=agreement.high if agreement else None,
+        trouble="; ".join(
+            f"seed {seed} {runs[seed].state}: {runs[seed].reason}"
+            for seed in runs
+            if runs[seed].state != "finished"
+        ),
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    """The mean of values that are all numbers; None if one is not, or there are none."""
+    return float(np.mean(values)) if values and np.isfinite(values).all() else None
+
+
+def _unfinished(runs: Sequence[KnownRun]) -> list[str]:
+    missing = sum(known.state == "missing" for known in runs)
+    if not missing:
+        return []
+    return [f"The study is not finished: {missing} of {len(runs)} runs are missing."]
+
+
+def _counts(known: KnownRun, chosen: Chosen) -> bool:
+    return chosen[known.run.arm].get(known.run.seed) is known
+
+
+def _run(known: KnownRun, metric: str, part: str, *, counts: bool) -> StudyRunRecord:
+    outcome: dict[str, Any] = known.record.get("outcome", {})
+    scores: dict[str, dict[str, float]] = known.record.get("scores", {})
+    curve = evaluations(known.folder) if known.state == "finished" else []
+    return StudyRunRecord(
+        arm=known.run.arm,
+        seed=known.run.seed,
+        learning_rate=known.run.learning_rate,
+        key=known.run.key,
+        state=known.state,
+        counts=counts,
+        reason=known.reason,
+        scores=_finite(scores.get(part, {})),
+        dev_scores=_finite(scores.get("dev", {})),
+        steps=int(outcome.get("steps", 0)),
+        seconds=float(outcome.get("seconds", 0.0)),
+        curve=tuple(
+            CurvePoint(
+                step=point.step,
+                tokens=point.tokens,
+                operations=float(point.operations),
+                seconds=point.seconds,
+                score=score,
+            )
+            for point in curve
+            if (score := point.scores.get(metric)) is not None and math.isfinite(score)
+        ),
+    )
+
+
+def _finite(scores: Mapping[str, float | None]) -> dict[str, float]:
+    return {
+        name: score for name, score in scores.items() if score is not None and math.isfinite(score)
+    }
 
 
 def run_study(

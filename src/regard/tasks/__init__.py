@@ -8,10 +8,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from regard.core.names import look_up
+from regard.core.registry import look_up
 
 if TYPE_CHECKING:
-    from regard.tasks.run_task import RunTask
+    from regard.tasks.task import RunTask
 
 
 class Entry(NamedTuple):
@@ -24,32 +24,36 @@ class Entry(NamedTuple):
 
 
 TASKS: dict[str, Entry] = {
-    "pronounce": Entry("pronounce", "Pronounce", "letters of a word to its phones"),
+    "pronounce": Entry("seq2seq.pronounce", "Pronounce", "letters of a word to its phones"),
     "translate": Entry(
-        "translate", "Translate", "a sentence to a sentence, from any file of pairs"
+        "seq2seq.translate", "Translate", "a sentence to a sentence, from any file of pairs"
     ),
-    "lm": Entry("lm", "LanguageModelling", "a text goes on: next tokens, or hidden spans"),
-    "recall": Entry("recall", "Recall", "a question to its answer, out of what was read before"),
+    "lm": Entry(
+        "language_model.task", "LanguageModelling", "a text goes on: next tokens, or hidden spans"
+    ),
+    "recall": Entry(
+        "seq2seq.closed_book_qa", "Recall", "a question to its answer, out of what was read before"
+    ),
     "encoder": Entry(
-        "encoder",
+        "masked_lm",
         "Encoder",
         "masked tokens of a text, and whether two parts belong together",
         "texts",
     ),
-    "classify": Entry("classify", "Classify", "a text to its label", "texts"),
+    "classify": Entry("classification.task", "Classify", "a text to its label", "texts"),
     # Drawn strings, which need no file.
-    "copy": Entry("copying", "Copy", "drawn letters to themselves"),
-    "reverse": Entry("copying", "Reverse", "drawn letters to themselves backwards"),
+    "copy": Entry("synthetic", "Copy", "drawn letters to themselves"),
+    "reverse": Entry("synthetic", "Reverse", "drawn letters to themselves backwards"),
     "associate": Entry(
-        "associate", "AssociateTask", "drawn pairs, then a key: which value it had", "texts"
+        "synthetic", "AssociateTask", "drawn pairs, then a key: which value it had", "texts"
     ),
-    "parity": Entry("parity", "ParityTask", "drawn bits: even or odd", "texts"),
+    "parity": Entry("synthetic", "ParityTask", "drawn bits: even or odd", "texts"),
     "even_as": Entry(
-        "even_as", "EvenAsTask", "drawn letters: an even number of a's, nothing else", "texts"
+        "synthetic", "EvenAsTask", "drawn letters: an even number of a's, nothing else", "texts"
     ),
-    "brackets": Entry("brackets", "BracketsTask", "drawn brackets: nested right or not", "texts"),
+    "brackets": Entry("synthetic", "BracketsTask", "drawn brackets: nested right or not", "texts"),
     "listops": Entry(
-        "listops", "ListOpsTask", "drawn nested lists of digits: their value", "texts"
+        "synthetic", "ListOpsTask", "drawn nested lists of digits: their value", "texts"
     ),
 }
 

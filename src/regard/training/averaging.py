@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from regard.core.names import look_up
+from regard.core.registry import look_up
 from regard.training.options import TrainingOptions
 
 

@@ -22,26 +22,113 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.core.atomic_write import remove_remains
 from regard.core.errors import RegardError
-from regard.core.task import Task
-from regard.core.whole_file import remove_remains
+from regard.core.protocols import Task
 from regard.training.averaging import build_averaging
-from regard.training.batch_stream import BatchStream
-from regard.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from regard.training.clock import Clock
-from regard.training.counters import Counters
-from regard.training.evaluation import evaluate
-from regard.training.folder_lock import folder_locked
-from regard.training.interruption import AbandonedError, Interruption
-from regard.training.optimizer_step import Stepper
+from regard.training.callbacks import (
+    Audience,
+    Evaluation,
+    Outcome,
+    Start,
+    StepTaken,
+    Stopped,
+    Watcher,
+)
+from regard.training.checkpoint import (
+    Checkpoint,
+    Counters,
+    RowFile,
+    counters_to_go_on,
+    gather,
+    give_back,
+    read_checkpoint,
+    weights_step,
+    write_checkpoint,
+    write_weights,
+)
+from regard.training.evaluate import evaluate
 from regard.training.options import TrainingOptions
-from regard.training.outcome import Outcome, Stopped
-from regard.training.resuming import counters_to_go_on
-from regard.training.row_file import RowFile
-from regard.training.schedules import SCHEDULES, Moment
-from regard.training.snapshot import gather, give_back
-from regard.training.watchers import Audience, Evaluation, Start, StepTaken, Watcher
-from regard.training.weights import weights_step, write_weights
+from regard.training.process import AbandonedError, Interruption, folder_locked
+from regard.training.schedule import SCHEDULES, Moment
+from regard.training.step import Stepper
+
+# How long a run has taken, and how quick its steps are.
+
+
+class Clock:
+    """Seconds of all sessions of a run together, `before` of them in earlier ones."""
+
+    def __init__(self, *, before: float) -> None:
+        """Start."""
+        now = time.monotonic()
+        self._zero = now - before
+        self._saved = now
+        self._tokens = 0
+        self._spent = 0.0
+
+    def seconds(self) -> float:
+        """All that has passed, evaluations and checkpoints counted."""
+        return time.monotonic() - self._zero
+
+    def stepped(self, *, began: float, tokens: int) -> None:
+        """Count a step that began at that reading of `time.monotonic`."""
+        self._tokens += tokens
+        self._spent += time.monotonic() - began
+
+    def row(self) -> dict[str, float]:
+        """For the timing file: the rate is that of the steps since the last row, nothing else counted."""
+        rate = self._tokens / self._spent if self._spent > 0 else 0.0
+        self._tokens, self._spent = 0, 0.0
+        return {"seconds": round(self.seconds(), 3), "tokens_per_second": round(rate, 1)}
+
+    def saved(self) -> None:
+        """A checkpoint was written just now."""
+        self._saved = time.monotonic()
+
+    def since_saved(self) -> float:
+        """Seconds since then, or since the start."""
+        return time.monotonic() - self._saved
+
+
+# The batches of a task, epoch after epoch, from any place on.
+
+
+class BatchStream:
+    """Batch `batch` of epoch `epoch` comes next."""
+
+    def __init__(self, task: Task, *, epoch: int, batch: int) -> None:
+        """Begin at that place."""
+        self.task = task
+        self.epoch = epoch
+        self.batch = batch
+        self._batches: Sequence[Any] = self._of(epoch)
+
+    @property
+    def epochs(self) -> float:
+        """How many passes over the data have been made."""
+        return self.epoch + self.batch / len(self._batches)
+
+    def take(self, count: int) -> list[Any]:
+        """The next `count` batches; an epoch that ends is followed by the next."""
+        taken = []
+        for _ in range(count):
+            if self.batch >= len(self._batches):
+                self._batches = self._of(self.epoch + 1)
+                self.epoch, self.batch = self.epoch + 1, 0
+            taken.append(self._batches[self.batch])
+            self.batch += 1
+        return taken
+
+    def _of(self, epoch: int) -> Sequence[Any]:
+        batches = self.task.epoch(epoch)
+        if len(batches) == 0:
+            raise RegardError(
+                f"Epoch {epoch} has no batches, so there is nothing to train on. Check that the "
+                "training part of the data is not empty."
+            )
+        return batches
+
 
 METRICS, TIMING = "metrics.jsonl", "timing.jsonl"
 CHECKPOINT, MODEL = "checkpoint.safetensors", "model.safetensors"

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.optim import AdamW, Muon, Optimizer
 
-from regard.core.names import look_up
+from regard.core.registry import look_up
 from regard.training.options import TrainingOptions
 
 DECAYING = (nn.Linear, nn.Bilinear, nn.RNNBase, nn.RNNCellBase, _ConvNd)

@@ -13,9 +13,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from regard.core.errors import RegardError
-from regard.core.names import unknown_name
-from regard.training.budget import Budget
-from regard.training.schedules import SCHEDULES
+from regard.core.registry import unknown_name
+from regard.training.schedule import SCHEDULES, Budget
 
 BUDGETS = Budget._fields
 # The names of the tables in optimizers.py and averaging.py, which import torch; a test compares them.

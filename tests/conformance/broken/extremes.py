@@ -9,9 +9,9 @@ from tests.conformance.broken.sound import Plain
 from torch import Tensor
 
 from regard.core.masks import NO_MASK, Mask, Window
-from regard.mechanisms.gated import GatedAttention
-from regard.mechanisms.key_value_state import NO_TOKEN, KeyValueState
-from regard.mechanisms.scan import Tensors
+from regard.mechanisms.recurrences.decay import GatedAttention
+from regard.mechanisms.recurrences.recurrence import Tensors
+from regard.mechanisms.scores.kv_cache import NO_TOKEN, KeyValueState
 
 
 class ScalesFarOutputs(Plain):

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
 from regard.core.masks import NO_MASK, Mask
-from regard.core.mechanism import Capabilities, Mechanism, repeat_heads
-from regard.core.state import select_rows
-from regard.mechanisms.scored import ScoredMechanism
+from regard.core.mechanism import Capabilities, Mechanism, repeat_heads, select_rows
+from regard.mechanisms.scores.softmax import ScoredMechanism
 
 
 class Plain(ScoredMechanism):

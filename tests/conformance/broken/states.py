@@ -9,7 +9,7 @@ from tests.conformance.broken.sound import Plain, Prefix, SumState
 from torch import Tensor
 
 from regard.core.masks import NO_MASK, Mask
-from regard.mechanisms.key_value_state import KeyValueState
+from regard.mechanisms.scores.kv_cache import KeyValueState
 
 
 class ReadsTheStateBefore(Plain):

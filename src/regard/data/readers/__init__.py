@@ -1,0 +1,1 @@
+"""Readers: rows of text, pairs and labelled examples from files."""

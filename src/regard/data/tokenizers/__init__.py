@@ -1,0 +1,1 @@
+"""Tokenizers and their vocabularies: characters, words, subwords, word pieces."""

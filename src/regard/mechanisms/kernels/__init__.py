@@ -1,0 +1,1 @@
+"""Linear attention: kernels φ(q)·φ(k) in place of exp(q·k)."""

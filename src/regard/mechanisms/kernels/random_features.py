@@ -1,0 +1,151 @@
+"""Positive random features: an unbiased, always positive estimate of exp(q·k/√d) (Choromanski et al. 2021).
+
+    φ(x) = exp(w·x − ‖x‖²/2) / √m for m random directions w, drawn orthogonal in blocks
+
+The Performer's kernel. Unlike Taylor's, its error is random, and its variance grows quickly with the
+lengths of queries and keys; in float32, at width 64, it needs ‖k‖² below about 70·√d.
+Stabilising constants belong to one query, or are fixed: a
+maximum over keys would let a query notice keys that come after it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.core.autograd import first_order
+from regard.core.cost import Cost
+from regard.core.errors import RegardError
+from regard.mechanisms.kernels.linear_attention import FeatureKernel, KernelMechanism
+
+
+class RandomFeatureKernel(FeatureKernel):
+    """exp(scale · q·k), estimated through random directions, which are kept with the weights."""
+
+    directions: Tensor
+
+    def __init__(self, *, directions: Float[Tensor, "num_features width"], scale: float) -> None:
+        super().__init__()
+        self.register_buffer("directions", directions)
+        self.scale = scale
+
+    def num_features(self, width: int) -> int:
+        del width
+        return len(self.directions)
+
+    def query_features(
+        self, inputs: Float[Tensor, "*batch length width"]
+    ) -> Float[Tensor, "*batch length num_features"]:
+        # A factor on one query's features cancels against its own denominator.
+        return self._features(inputs, None)
+
+    def key_features(
+        self, inputs: Float[Tensor, "*batch length width"]
+    ) -> Float[Tensor, "*batch length num_features"]:
+        # ‖w‖²/2 bounds every exponent from above; half of it centres the range that occurs. A
+        # constant factor on all keys cancels against the denominator.
+        return self._features(inputs, self.directions.square().sum(dim=1).max() / 4)
+
+    def _features(self, inputs: Tensor, shift: Tensor | None) -> Tensor:
+        features: Tensor = _PositiveFeatures.apply(  # type: ignore[no-untyped-call]
+            inputs * self.scale**0.5, self.directions, shift
+        )
+        return features
+
+    def feature_cost(self, *, queries: int, keys: int, width: int) -> Cost:
+        features = len(self.directions)
+        numbers = (queries + keys) * features
+        # All are scaled. The exponents of a query are shifted by the largest, those of a key by half
+        # its square and the constant.
+        arithmetic = queries * (width + 2 * features) + keys * (3 * width + features + 2)
+        return Cost(
+            products=2 * numbers * width,
+            functions=numbers,
+            arithmetic=arithmetic,
+            # The directions want no gradient.
+            backward_products=2 * numbers * width,
+            memory=numbers,
+        )
+
+    def constant_arithmetic(self, width: int) -> int:
+        # The square of each direction, their maximum, and a quarter of it.
+        return len(self.directions) * (2 * width + 1) + 1
+
+
+class _PositiveFeatures(torch.autograd.Function):
+    """exp(w·x − ‖x‖²/2 − shift), the largest exponent of a row being the shift if none is given.
+
+    Written out because it is many times wider than its input: everything is done in place, and only
+    the result is kept.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, directions: Tensor, shift: Tensor | None) -> Tensor:
+        exponents = inputs @ directions.T
+        if shift is None:
+            # ‖x‖²/2 belongs to the whole row and would be shifted away again.
+            exponents -= exponents.amax(dim=-1, keepdim=True)
+        else:
+            exponents -= inputs.square().sum(dim=-1, keepdim=True) / 2 + shift
+        features = exponents.exp_()
+        ctx.save_for_backward(inputs, directions, features)
+        ctx.is_shifted_by_row = shift is None
+        return features
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        inputs, directions, features = ctx.saved_tensors
+        by_exponent = gradient * features
+        by_input = by_exponent @ directions
+        if not ctx.is_shifted_by_row:
+            by_input -= inputs * by_exponent.sum(dim=-1, keepdim=True)
+        return by_input, None, None
+
+
+class RandomFeatureAttention(KernelMechanism):
+    """weight ∝ an estimate of exp(scale · query · key) from `num_features` random directions.
+
+    `seed` fixes the directions. `scale` is 1/√key_dim unless given.
+    """
+
+    def __init__(
+        self,
+        *,
+        key_dim: int,
+        num_features: int = 128,
+        scale: float | None = None,
+        seed: int = 0,
+        form: str = "auto",
+        chunk_size: int = 64,
+    ) -> None:
+        if scale is not None and scale <= 0:
+            raise RegardError(f"Random features: scale={scale}; it must be positive.")
+        if num_features < 1:
+            raise RegardError(f"Random features: num_features={num_features}; it needs 1 or more.")
+        generator = torch.Generator().manual_seed(seed)
+        directions = _orthogonal_directions(num_features, key_dim, generator)
+        factor = key_dim**-0.5 if scale is None else scale
+        super().__init__(
+            kernel=RandomFeatureKernel(directions=directions, scale=factor),
+            nonnegative=True,
+            # Long keys have features too small for the number type, all of them.
+            rows_sum_to_one=False,
+            form=form,
+            chunk_size=chunk_size,
+        )
+
+
+def _orthogonal_directions(count: int, width: int, generator: torch.Generator) -> Tensor:
+    """Rows orthogonal within blocks of `width`, as long as Gaussian vectors are."""
+    blocks = []
+    for _ in range(-(-count // width)):
+        square = torch.randn(width, width, generator=generator, dtype=torch.float64)
+        rotation, triangle = torch.linalg.qr(square)
+        # Without the signs the rotations would not be uniform, and the estimate not unbiased.
+        blocks.append((rotation * triangle.diagonal().sign()).T)
+    lengths = torch.randn(count, width, generator=generator, dtype=torch.float64).norm(dim=1)
+    return (torch.cat(blocks)[:count] * lengths[:, None]).float()

@@ -1,0 +1,304 @@
+"""Exact near, approximate far: softmax within a window, Taylor series beyond it, one denominator.
+
+    weight ∝ exp(s) for the last r + 1 keys, and Σ_{m<K} s^m/m! for all earlier ones,  s = q·k/√d
+
+Where Taylor attention alone cannot single out a neighbour, and a window alone forgets, this does neither
+(the pairing of Arora et al. 2024; the shared denominator of Zhang et al. 2024). Linear in length: keys
+that leave the window are folded into the running sum.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import pad
+
+from regard.core.cost import AttentionShape, Cost
+from regard.core.errors import RegardError
+from regard.core.masks import NO_MASK, Mask
+from regard.core.mechanism import (
+    Capabilities,
+    Mechanism,
+    refuse_misextended,
+    repeat_heads,
+    select_rows,
+)
+from regard.core.normalise import average, inverse, least_floor, noise_floor
+from regard.mechanisms.kernels.power_series import MAX_FEATURES, taylor_kernel
+from regard.mechanisms.recurrences.recurrence import Tensors, chunked_scan
+from regard.mechanisms.scores.kv_cache import KeyValueState
+from regard.mechanisms.scores.softmax import average_arithmetic
+
+
+class TaylorWindowState(NamedTuple):
+    """The tokens in the window, and the sums over those that have left it."""
+
+    key: Float[Tensor, "batch kv_heads slots key_dim"]
+    value: Float[Tensor, "batch kv_heads slots value_dim"]
+    key_positions: Int[Tensor, "batch slots"]
+    position: Int[Tensor, " batch"]
+    memory: Float[Tensor, "batch kv_heads num_features value_dim_and_one"]
+
+    def select(self, index: Int[Tensor, " rows"]) -> Self:
+        """The state whose row r is this state's row index[r]."""
+        return select_rows(self, index)
+
+
+class TaylorWindowAttention(Mechanism):
+    """Softmax over the last `radius` + 1 keys, `num_terms` Taylor terms for the rest."""
+
+    def __init__(
+        self,
+        *,
+        key_dim: int,
+        radius: int = 64,
+        num_terms: int = 3,
+        chunk_size: int = 64,
+        max_features: int = MAX_FEATURES,
+    ) -> None:
+        super().__init__()
+        if radius < 0:
+            raise RegardError(f"{self.name} has radius={radius}; it must be 0 or more.")
+        if chunk_size < 1:
+            raise RegardError(f"{self.name} has chunk_size={chunk_size}; it must be 1 or more.")
+        self.scale = key_dim**-0.5
+        self.kernel = taylor_kernel(
+            key_dim=key_dim, num_terms=num_terms, scale=self.scale, max_features=max_features
+        )
+        self.radius = radius
+        self.chunk_size = chunk_size
+        self.signed = num_terms % 2 == 0
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            roles=frozenset({"self"}),
+            masks=frozenset({"causal", "padding"}),
+            requires_causal=True,
+            rows_sum_to_one=not self.signed,
+            nonnegative=not self.signed,
+            position_aware=True,
+        )
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch heads query_length key_dim"],
+        key: Float[Tensor, "batch kv_heads key_length key_dim"],
+        value: Float[Tensor, "batch kv_heads key_length value_dim"],
+        mask: Mask = NO_MASK,
+    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        self.admit(query, key, value, mask)
+        rows, heads = min(query.shape[2], key.shape[2]), query.shape[1]
+        if rows == 0:
+            return value.new_zeros(*query.shape[:3], value.shape[-1])
+        keep = None if mask.lengths is None else mask.keep(key.shape[2])
+        counted, key = _counted(value, key, keep)
+        key, counted = repeat_heads(key, heads), repeat_heads(counted, heads)
+        lined_up = pad(query, (0, 0, key.shape[2] - query.shape[2], 0))
+        sums = chunked_scan(
+            self._chunk_step,
+            self._empty_sums(key, counted),
+            (lined_up, key, counted),
+            chunk_size=self.chunk_size,
+        )[:, :, -rows:]
+        output = average(sums[..., :-1], sums[..., -1], floor=self._floor(query))
+        # Queries that stand before the first key have read nothing.
+        return pad(output, (0, 0, query.shape[2] - rows, 0))
+
+    def _empty_sums(self, key: Tensor, counted: Tensor) -> Tensors:
+        batch_and_heads, features = key.shape[:2], self.kernel.num_features(key.shape[-1])
+        return (
+            counted.new_zeros(*batch_and_heads, features, counted.shape[-1]),
+            key.new_zeros(*batch_and_heads, self.radius, key.shape[-1]),
+            counted.new_zeros(*batch_and_heads, self.radius, counted.shape[-1]),
+        )
+
+    def _chunk_step(self, state: Tensors, chunk: Tensors) -> tuple[Tensor, Tensors]:
+        """(memory, window's keys, window's values) and (query, key, value) of a chunk."""
+        (memory, window_key, window_value), (query, key, value) = state, chunk
+        length = query.shape[2]
+        near_key = torch.cat([window_key, key], dim=2)
+        near_value = torch.cat([window_value, value], dim=2)
+        distance = self.radius + _distances(length, near_key.shape[2], query.device)
+        # The column of ones is zero where there is no token: before the first one, or padding.
+        real = (near_value[..., -1] > 0).unsqueeze(-2)
+        output = self._sums(query, near_key, near_value, memory, distance, real)
+        left = self.kernel.key_features(near_key[:, :, :length])
+        memory = memory + left.transpose(-2, -1) @ near_value[:, :, :length]
+        return output, (memory, near_key[:, :, length:], near_value[:, :, length:])
+
+    def _sums(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        memory: Tensor,
+        distance: Tensor,
+        real: Tensor,
+    ) -> Tensor:
+        """Numerators, and denominators in the last column, up to a factor a row."""
+        remote = self.kernel.query_features(query) @ memory
+        pairs, shrink = self._pairs(query, key, distance, real, remote[..., -1:])
+        return pairs @ value + shrink * remote
+
+    def _pairs(
+        self, query: Tensor, key: Tensor, distance: Tensor, real: Tensor, remote: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The kernel of every pair divided by e^m, and e^−m; `remote` is the sum over other keys.
+
+        m is the best near score or the logarithm of the far sum, whichever is larger: the factor
+        cancels against the denominator, which is then at least about one and cannot overflow.
+        """
+        dots = query @ key.transpose(-2, -1)
+        near = real & (distance >= 0) & (distance <= self.radius)
+        scores = (dots * self.scale).masked_fill(~near, float("-inf"))
+        far = self.kernel.curve(dots).masked_fill(~real | (distance <= self.radius), 0.0)
+        with torch.no_grad():
+            far_sum = (far.sum(dim=-1, keepdim=True) + remote).abs()
+            # The added column stands alone where there are no keys.
+            best = pad(scores, (0, 1), value=float("-inf")).amax(dim=-1, keepdim=True)
+            best = torch.maximum(best, far_sum.log())
+            best = best.masked_fill(best.isneginf(), 0.0)
+            # Without anything far the factor could be infinite, and make a NaN of a zero.
+            shrink = (-best).exp().masked_fill(far_sum == 0, 0.0)
+        return (scores - best).exp() + far * shrink, shrink
+
+    def weights(
+        self,
+        query: Float[Tensor, "batch heads query_length key_dim"],
+        key: Float[Tensor, "batch kv_heads key_length key_dim"],
+        mask: Mask = NO_MASK,
+    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        self.admit(query, key, None, mask)
+        query_length, key_length = query.shape[2], key.shape[2]
+        distance = key_length - query_length + _distances(query_length, key_length, query.device)
+        allowed = mask.boolean(query_length, key_length, device=query.device)
+        assert allowed is not None  # admitted, so causal
+        none = query.new_zeros(())
+        key = repeat_heads(key, query.shape[1])
+        pairs, _ = self._pairs(query, key, distance, allowed, none)
+        return pairs * inverse(pairs.sum(dim=-1), floor=self._floor(query))[..., None]
+
+    def _floor(self, query: Tensor) -> Tensor:
+        # Sums are of the order of one, so noise is the rounding of one; none cancel if all are positive.
+        one = query.new_ones(1, 1, 1)
+        return noise_floor(one) if self.signed else one * least_floor(query.dtype)
+
+    def start(
+        self,
+        *,
+        batch_size: int,
+        num_kv_heads: int,
+        key_dim: int,
+        value_dim: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> TaylorWindowState:
+        features = self.kernel.num_features(key_dim)
+        memory = torch.zeros(
+            batch_size, num_kv_heads, features, value_dim + 1, dtype=dtype, device=device
+        )
+        no_keys = memory.new_zeros(batch_size, num_kv_heads, 0, key_dim)
+        window = KeyValueState.empty(no_keys, memory[:, :, :0, :-1])
+        return TaylorWindowState(*window, memory)
+
+    def extend(
+        self,
+        state: TaylorWindowState,
+        key: Float[Tensor, "batch kv_heads new_length key_dim"],
+        value: Float[Tensor, "batch kv_heads new_length value_dim"],
+        mask: Mask = NO_MASK,
+    ) -> TaylorWindowState:
+        refuse_misextended(key, value, mask)
+        window = KeyValueState(*state[:-1]).append(key, value, mask)
+        gone = window.real & (window.position[:, None] - 1 - window.key_positions > self.radius)
+        counted, leaving = _counted(window.value, window.key, gone)
+        features = self.kernel.key_features(leaving).transpose(-2, -1)
+        return TaylorWindowState(*window.latest(self.radius + 1), state.memory + features @ counted)
+
+    def read(
+        self,
+        state: TaylorWindowState,
+        query: Float[Tensor, "batch heads query_length key_dim"],
+    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        heads, window = query.shape[1], KeyValueState(*state[:-1])
+        distance = window.position[:, None] - 1 - window.key_positions
+        distance = distance[:, None, None, :]
+        counted, _ = _counted(state.value, state.key, None)
+        sums = self._sums(
+            query,
+            repeat_heads(state.key, heads),
+            repeat_heads(counted, heads),
+            repeat_heads(state.memory, heads),
+            distance,
+            window.real[:, None, None, :],
+        )
+        return average(sums[..., :-1], sums[..., -1], floor=self._floor(query))
+
+    def cost(self, shape: AttentionShape) -> Cost:
+        features = self.kernel.num_features(shape.key_dim)
+        counted = shape.value_dim + 1
+        products = functions = arithmetic = once = last = 0
+        for start in range(0, shape.key_length, self.chunk_size):
+            length = min(self.chunk_size, shape.key_length - start)
+            near = self.radius + length
+            pairs = length * near
+            last = 2 * pairs * (shape.key_dim + counted) + 4 * length * features * counted
+            products += last
+            functions += pairs + 2 * length
+            # A pair has two rules of nearness and two of farness, a curve, and 8 steps to its share of
+            # the sums; a query 9 for its factor and two sums; a key is asked twice whether it is real.
+            arithmetic += (12 + self.kernel.curve_arithmetic) * pairs + 2 * near
+            arithmetic += length * (9 + 2 * counted) + features * counted
+            # Distances and what follows from them are the same in all rows.
+            once += 5 * pairs
+        arithmetic += self.kernel.feature_cost(
+            queries=shape.key_length, keys=shape.key_length, width=shape.key_dim
+        ).arithmetic
+        # The division is one reciprocal a query that has keys to read.
+        reading = min(shape.query_length, shape.key_length)
+        functions += reading
+        arithmetic += average_arithmetic(reading, shape.value_dim)
+        state = features * counted
+        kept = min(self.radius + 1, shape.key_length) * (shape.key_dim + shape.value_dim)
+        chunk = min(self.chunk_size, shape.key_length)
+        working = 2 * chunk * features + 6 * chunk * (self.radius + chunk)
+        return Cost(
+            products=shape.rows * products,
+            functions=shape.rows * functions,
+            arithmetic=shape.rows * arithmetic + once,
+            # All but the last chunk are run again for the states, then all to be differentiated.
+            backward_products=shape.rows * (4 * products - last),
+            step_products=self._step_products(shape),
+            memory=shape.rows * (3 * shape.key_length * counted + 2 * state + working),
+            parameters=self.num_parameters,
+            state=shape.kv_rows * (state + kept),
+            sequential_steps=-(-shape.key_length // self.chunk_size),
+            longest_path=1,
+        )
+
+    def _step_products(self, shape: AttentionShape) -> int:
+        features, counted = self.kernel.num_features(shape.key_dim), shape.value_dim + 1
+        # Every slot and the new token are made features of, though only what leaves the window counts.
+        slots = min(self.radius + 1, shape.key_length) + 1
+        leaving = 2 * shape.kv_rows * slots * features * counted
+        near = min(self.radius + 1, shape.key_length + 1)
+        return leaving + 2 * shape.rows * (features * counted + near * (shape.key_dim + counted))
+
+
+def _distances(query_length: int, key_length: int, device: torch.device) -> Tensor:
+    """Query index minus key index, for every pair."""
+    rows = torch.arange(query_length, device=device)[:, None]
+    return rows - torch.arange(key_length, device=device)
+
+
+def _counted(value: Tensor, key: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The values with a column of ones to sum the denominator, and the keys; zero where not kept."""
+    counted = pad(value, (0, 1), value=1.0)
+    if keep is None:
+        return counted, key
+    dropped = ~keep[:, None, :, None]
+    return counted.masked_fill(dropped, 0.0), key.masked_fill(dropped, 0.0)

@@ -1,0 +1,1 @@
+"""Linear recurrences: a matrix-valued state that decays, is gated or follows the delta rule."""

@@ -1,0 +1,190 @@
+"""Linear attention whose memory decays: S_t = diag(α_t) S_{t−1} + k_t v_tᵀ, in chunks.
+
+The control is log α, one number a position or one a key channel. Only ratios of decays that are at most
+one are ever formed, so nothing overflows however strong the decay.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from regard.core.cost import Cost
+from regard.core.errors import RegardError
+from regard.core.mechanism import Extra
+from regard.mechanisms.recurrences.recurrence import RecurrentMechanism, Tensors
+
+# Channel-wise decays within a block are formed for every pair and channel; across blocks they factor.
+BLOCK = 16
+
+
+class DecayedMechanism(RecurrentMechanism):
+    """Weight of key j at query i: q_i · (Π_{j<t≤i} α_t ⊙ k_j). A member says where α comes from."""
+
+    def chunk_step(self, state: Tensors, chunk: Tensors) -> tuple[Tensor, Tensors]:
+        (memory,), (query, key, value, log_decay) = state, chunk
+        elapsed = log_decay.cumsum(dim=-2)
+        final = elapsed[..., -1:, :]
+        pairs = _decayed_pairs(query, key, elapsed)
+        output = pairs @ value + (query * elapsed.exp()) @ memory
+        written = (key * (final - elapsed).exp()).transpose(-2, -1) @ value
+        return output, (memory * final.exp().transpose(-2, -1) + written,)
+
+    def pair_weights(
+        self,
+        query: Float[Tensor, "batch heads length key_dim"],
+        key: Float[Tensor, "batch heads length key_dim"],
+        control: Float[Tensor, "batch heads length control_dim"],
+    ) -> Float[Tensor, "batch heads length length"]:
+        # Over a whole sequence the sum grows large, and its differences would lose digits.
+        return _decayed_pairs(query, key, control.double().cumsum(dim=-2))
+
+    def control_dim(self, key_dim: int) -> int:
+        """How many decays a position has."""
+        raise NotImplementedError
+
+    def chunk_cost(self, length: int, key_dim: int, value_dim: int) -> Cost:
+        channels = self.control_dim(key_dim)
+        products = 4 * length * key_dim * value_dim + 2 * length**2 * value_dim
+        carried = Cost(
+            products=products,
+            functions=(2 * length + 1) * channels,
+            # Decays are summed up and subtracted, queries and keys decayed, both outputs added; the
+            # memory is decayed and added to.
+            arithmetic=length * (2 * channels + 2 * key_dim + value_dim) + 2 * key_dim * value_dim,
+            backward_products=2 * products,
+            memory=2 * key_dim * value_dim + length * (3 * key_dim + 2 * value_dim),
+        )
+        return carried + _pairs_cost(length, key_dim, channels)
+
+
+def _decayed_pairs(
+    query: Float[Tensor, "batch heads length key_dim"],
+    key: Float[Tensor, "batch heads length key_dim"],
+    elapsed: Float[Tensor, "batch heads length channels"],
+) -> Float[Tensor, "batch heads length length"]:
+    """q_i · (exp(elapsed_i − elapsed_j) ⊙ k_j) for j ≤ i, zero elsewhere."""
+    length = query.shape[2]
+    later = torch.ones(length, length, dtype=torch.bool, device=query.device).triu(1)
+    if elapsed.shape[-1] == 1:
+        ratio = (elapsed - elapsed.transpose(-2, -1)).masked_fill(later, float("-inf")).exp()
+        return (query @ key.transpose(-2, -1)) * ratio.to(query.dtype)
+    rows = []
+    for start in range(0, length, BLOCK):
+        block = slice(start, min(start + BLOCK, length))
+        since = elapsed[:, :, block]
+        gap = since.unsqueeze(3) - since.unsqueeze(2)
+        ratio = gap.masked_fill(later[block, block, None], float("-inf")).exp().to(query.dtype)
+        within = torch.einsum("bhid,bhijd,bhjd->bhij", query[:, :, block], ratio, key[:, :, block])
+        if start > 0:
+            origin = elapsed[:, :, start - 1 : start]
+            reading = query[:, :, block] * (since - origin).exp().to(query.dtype)
+            read = key[:, :, :start] * (origin - elapsed[:, :, :start]).exp().to(key.dtype)
+            within = torch.cat([reading @ read.transpose(-2, -1), within], dim=-1)
+        rows.append(torch.nn.functional.pad(within, (0, length - block.stop)))
+    return torch.cat(rows, dim=2)
+
+
+def _pairs_cost(length: int, key_dim: int, channels: int) -> Cost:
+    """What `_decayed_pairs` takes for one head."""
+    if channels == 1:
+        return Cost(
+            products=2 * length**2 * key_dim,
+            functions=length**2,
+            arithmetic=3 * length**2,  # difference, mask, product
+            backward_products=4 * length**2 * key_dim,
+            memory=3 * length**2,
+        )
+    products = functions = arithmetic = 0
+    for start in range(0, length, BLOCK):
+        size = min(BLOCK, length - start)
+        functions += size * size * key_dim
+        arithmetic += 3 * size * size * key_dim  # difference, mask, product with the query
+        products += 2 * size * size * key_dim
+        if start > 0:
+            functions += (size + start) * key_dim
+            arithmetic += 2 * (size + start) * key_dim  # difference, product
+            products += 2 * size * start * key_dim
+    return Cost(
+        products=products,
+        functions=functions,
+        arithmetic=arithmetic,
+        backward_products=2 * products,
+        memory=2 * length**2 + 3 * BLOCK**2 * key_dim,
+    )
+
+
+# Gated linear attention: each key channel decays by a factor computed from the input (Yang et al.
+# 2024).
+#
+# Retention with a decay that is learned, differs between channels and depends on the token.
+
+
+def _slow_decay(raw: Tensor) -> Tensor:
+    """log of sigmoid(raw)^(1/16): a decay near one at the start of training (GLA, sec. 4.4)."""
+    return functional.logsigmoid(raw) / 16.0
+
+
+class GatedAttention(DecayedMechanism):
+    """S_t = diag(exp(log_decay_t)) S_{t−1} + k_t v_tᵀ   (Yang et al. 2024, sec. 4)."""
+
+    extras: ClassVar[tuple[Extra, ...]] = (Extra("log_decay", "key_dim", _slow_decay),)
+
+    def __init__(self, *, chunk_size: int = 64) -> None:
+        super().__init__(chunk_size=chunk_size)
+
+    def control(
+        self,
+        key: Float[Tensor, "batch kv_heads length key_dim"],
+        *,
+        log_decay: Float[Tensor, "batch kv_heads length key_dim"],
+    ) -> Float[Tensor, "batch kv_heads length key_dim"]:
+        del key
+        # e^−100 is nothing already; −∞, a complete reset, would make differences undefined.
+        return log_decay.clamp(min=-100.0)
+
+    def control_dim(self, key_dim: int) -> int:
+        return key_dim
+
+    def chunk_cost(self, length: int, key_dim: int, value_dim: int) -> Cost:
+        clamped = Cost(arithmetic=length * key_dim)
+        return super().chunk_cost(length, key_dim, value_dim) + clamped
+
+
+# Retention: linear attention with a fixed decay a head (Sun et al. 2023, RetNet).
+#
+# Head h forgets by the factor γ_h = 1 − 2^(−5−h) a step, so heads see ever further back. No
+# softmax, no denominator: RetNet normalises the output afterwards, which is the layer's business.
+
+
+class RetentionAttention(DecayedMechanism):
+    """weight of key j at query i = γ_h^(i−j) · query · key / √key_dim   (Sun et al. 2023, sec. 2)."""
+
+    def __init__(self, *, num_heads: int = 1, chunk_size: int = 64) -> None:
+        super().__init__(chunk_size=chunk_size)
+        self.num_heads = num_heads
+        self.decays = [1 - 2.0 ** (-5 - head) for head in range(num_heads)]
+
+    def memory_heads(self, num_kv_heads: int) -> int:
+        # Heads that share keys and values still forget at different speeds.
+        return max(num_kv_heads, len(self.decays))
+
+    def control(
+        self, key: Float[Tensor, "batch heads length key_dim"]
+    ) -> Float[Tensor, "batch heads length 1"]:
+        if len(self.decays) not in (1, key.shape[1]):
+            raise RegardError(
+                f"{self.name} was built for num_heads={len(self.decays)} and got {key.shape[1]} heads: "
+                "build it for as many as there are, or for one that all share."
+            )
+        log_decay = key.new_tensor([math.log(decay) for decay in self.decays])
+        return log_decay[None, :, None, None].expand(key.shape[0], key.shape[1], key.shape[2], 1)
+
+    def control_dim(self, key_dim: int) -> int:
+        del key_dim
+        return 1

@@ -1,0 +1,94 @@
+"""The delta rule: before writing, the memory's present answer for the key is subtracted.
+
+    S_t = S_{t−1} + β_t k_t (v_t − S_{t−1}ᵀ k_t)ᵀ        (Schlag et al. 2021)
+
+Where other linear attentions add, this one overwrites: writing the same key again with β = 1 replaces its
+value. A chunk is one triangular solve (Yang et al. 2024, the WY form). Keys are scaled to unit length,
+without which repeated writing diverges.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from regard.core.cost import Cost
+from regard.core.mechanism import Extra
+from regard.mechanisms.recurrences.recurrence import RecurrentMechanism, Tensors
+
+
+class DeltaAttention(RecurrentMechanism):
+    """Linear attention with a write strength β in (0, 1) for every key, brought in as `strength`."""
+
+    extras: ClassVar[tuple[Extra, ...]] = (Extra("strength", "one", torch.sigmoid),)
+
+    def __init__(self, *, chunk_size: int = 64) -> None:
+        super().__init__(chunk_size=chunk_size)
+
+    def control(
+        self,
+        key: Float[Tensor, "batch kv_heads length key_dim"],
+        *,
+        strength: Float[Tensor, "batch kv_heads length 1"],
+    ) -> Float[Tensor, "batch kv_heads length 1"]:
+        del key
+        return strength
+
+    def prepare(
+        self, key: Float[Tensor, "batch kv_heads length key_dim"]
+    ) -> Float[Tensor, "batch kv_heads length key_dim"]:
+        return functional.normalize(key, dim=-1)
+
+    def chunk_step(self, state: Tensors, chunk: Tensors) -> tuple[Tensor, Tensors]:
+        (memory,), (query, key, value, strength) = state, chunk
+        # What each key really writes: its value less what memory and earlier keys already answer.
+        written = _solve(key, strength, value - key @ memory)
+        output = query @ memory + (query @ key.transpose(-2, -1)).tril() @ written
+        return output, (memory + key.transpose(-2, -1) @ written,)
+
+    def pair_weights(
+        self,
+        query: Float[Tensor, "batch heads length key_dim"],
+        key: Float[Tensor, "batch heads length key_dim"],
+        control: Float[Tensor, "batch heads length 1"],
+    ) -> Float[Tensor, "batch heads length length"]:
+        one_hot = torch.eye(key.shape[2], dtype=key.dtype, device=key.device)
+        written = _solve(key, control, one_hot.expand(*key.shape[:2], -1, -1))
+        return (query @ key.transpose(-2, -1)).tril() @ written
+
+    def chunk_cost(self, length: int, key_dim: int, value_dim: int) -> Cost:
+        products = (
+            6 * length * key_dim * value_dim + 4 * length**2 * key_dim + 2 * length**2 * value_dim
+        )
+        solve = length**2 * value_dim
+        return Cost(
+            products=products + solve,
+            # The division by its length, of every key.
+            functions=length * key_dim,
+            # The length of every key, clamped; three sums or products of values; the strengths and the
+            # unit of the solve; the memory's sum.
+            arithmetic=length * (key_dim + 1)
+            + 3 * length * value_dim
+            + 2 * length**2
+            + key_dim * value_dim,
+            # A solve's gradient is another solve, and a product for that of the triangle.
+            backward_products=2 * products + solve + 2 * length**2 * value_dim,
+            memory=2 * key_dim * value_dim + 3 * length**2 + 3 * length * value_dim,
+        )
+
+
+def _solve(
+    key: Float[Tensor, "batch heads length key_dim"],
+    strength: Float[Tensor, "batch heads length 1"],
+    target: Float[Tensor, "batch heads length width"],
+) -> Float[Tensor, "batch heads length width"]:
+    """The u with u_t = β_t (target_t − Σ_{j<t} (k_t·k_j) u_j)."""
+    overlap = (strength * (key @ key.transpose(-2, -1))).tril(-1)
+    unit = torch.eye(key.shape[2], dtype=key.dtype, device=key.device)
+    return torch.linalg.solve_triangular(
+        overlap + unit, strength * target, upper=False, unitriangular=True
+    )

@@ -1,0 +1,1 @@
+"""Attention by scores: a softmax over the score of every query–key pair."""

@@ -1,0 +1,240 @@
+"""Scores that never look at a key: location attention and the synthesizers.
+
+They weigh positions, not contents, so they are bounded by a maximum length and remember only values.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.core.cost import AttentionShape, Cost
+from regard.core.errors import RegardError
+from regard.core.mechanism import Capabilities, Role
+from regard.mechanisms.scores.softmax import ScoredMechanism
+
+
+class KeylessMechanism(ScoredMechanism):
+    """A scored mechanism over at most `max_length` positions, whose keys are not used."""
+
+    # Scores of pairs of positions mean nothing between two sequences; a member may say "self" alone.
+    roles: ClassVar[frozenset[Role]] = frozenset({"self", "cross"})
+
+    def __init__(self, *, max_length: int) -> None:
+        super().__init__()
+        if max_length < 1:
+            raise RegardError(f"{self.name} has max_length={max_length}; it must be 1 or more.")
+        self.max_length = max_length
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            roles=self.roles, score_bias=True, position_aware=True, max_length=self.max_length
+        )
+
+    def remember(
+        self, key: Float[Tensor, "batch kv_heads key_length key_dim"]
+    ) -> Float[Tensor, "batch kv_heads key_length 0"]:
+        return key[..., :0]
+
+    def remembered_numbers(self, shape: AttentionShape) -> int:
+        return 0
+
+
+def picked_in_step(shape: AttentionShape, max_length: int) -> int:
+    """How many columns `pick_columns` multiplies with while decoding."""
+    # The rows of a batch may stand at different positions, and then share all the columns.
+    return shape.key_length + 1 if shape.batch_size == 1 else max_length
+
+
+def pick_columns(
+    rows: Float[Tensor, "batch heads query_length width"],
+    columns: Float[Tensor, "_heads width max_length"],
+    key_positions: Int[Tensor, "_rows key_length"],
+) -> Float[Tensor, "batch heads query_length key_length"]:
+    """rows @ columns, for the columns at the keys' positions (which may differ between rows)."""
+    positions = key_positions.clamp(min=0)
+    if len(positions) == 1:
+        return rows @ columns.index_select(-1, positions[0])
+    every = rows @ columns
+    return every.gather(-1, positions[:, None, None, :].expand(*every.shape[:3], -1))
+
+
+# Dense synthesizer: each query's own two-layer network writes its row of weights (Tay et al. 2021).
+#
+# Location attention with a hidden layer: keys are not seen, and the number of positions is bounded.
+
+
+class DenseSynthesizer(KeylessMechanism):
+    """score of position j = (W₂ relu(W₁ query + b₁) + b₂)_j   (Tay et al. 2021, sec. 3)."""
+
+    def __init__(
+        self,
+        *,
+        query_dim: int,
+        hidden_dim: int | None = None,
+        num_heads: int = 1,
+        max_length: int = 512,
+    ) -> None:
+        super().__init__(max_length=max_length)
+        self.num_heads = num_heads
+        hidden_dim = query_dim if hidden_dim is None else hidden_dim
+        if hidden_dim < 1:
+            raise RegardError(f"{self.name} has hidden_dim={hidden_dim}; it must be 1 or more.")
+        self.hidden_weight = nn.Parameter(torch.empty(num_heads, query_dim, hidden_dim))
+        self.hidden_bias = nn.Parameter(torch.zeros(num_heads, 1, hidden_dim))
+        self.output_weight = nn.Parameter(torch.empty(num_heads, hidden_dim, max_length))
+        self.output_bias = nn.Parameter(torch.zeros(num_heads, 1, max_length))
+        nn.init.normal_(self.hidden_weight, std=query_dim**-0.5)
+        nn.init.normal_(self.output_weight, std=hidden_dim**-0.5)
+
+    def scores(
+        self,
+        query: Float[Tensor, "batch heads query_length query_dim"],
+        remembered: Float[Tensor, "batch heads key_length 0"],
+        *,
+        query_positions: Int[Tensor, "_rows query_length"],
+        key_positions: Int[Tensor, "_rows key_length"],
+    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        del remembered, query_positions
+        hidden = torch.relu(query @ self.hidden_weight + self.hidden_bias)
+        bias = self.output_bias.transpose(0, 1)[:, :, key_positions.clamp(min=0)]
+        return pick_columns(hidden, self.output_weight, key_positions) + bias.permute(2, 1, 0, 3)
+
+    def score_cost(self, shape: AttentionShape) -> Cost:
+        _, query_dim, hidden_dim = self.hidden_weight.shape
+        queries, pairs = shape.rows * shape.query_length, shape.rows * shape.pairs
+        products = 2 * queries * hidden_dim * (query_dim + shape.key_length)
+        picked = picked_in_step(shape, self.max_length)
+        return Cost(
+            products=products,
+            # Both biases and the relu; and the positions, twice kept from being negative.
+            arithmetic=2 * queries * hidden_dim + pairs + 2 * shape.key_length,
+            backward_products=2 * products,
+            step_products=2 * shape.rows * hidden_dim * (query_dim + picked),
+            memory=pairs,
+            parameters=self.num_parameters,
+        )
+
+
+# Random synthesizer: one learned score for every pair of positions (Tay et al. 2021).
+#
+# Nothing of the input reaches the weights, neither query nor key; only the values differ.
+
+
+class RandomSynthesizer(KeylessMechanism):
+    """score of (i, j) = R[i, j], learned from a random start   (Tay et al. 2021, sec. 3)."""
+
+    roles: ClassVar[frozenset[Role]] = frozenset({"self"})
+
+    def __init__(self, *, num_heads: int = 1, max_length: int = 512) -> None:
+        super().__init__(max_length=max_length)
+        self.num_heads = num_heads
+        self.table = nn.Parameter(torch.randn(num_heads, max_length, max_length))
+
+    def scores(
+        self,
+        query: Float[Tensor, "batch heads query_length query_dim"],
+        remembered: Float[Tensor, "batch heads key_length 0"],
+        *,
+        query_positions: Int[Tensor, "_rows query_length"],
+        key_positions: Int[Tensor, "_rows key_length"],
+    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        rows, columns = query_positions.clamp(min=0), key_positions.clamp(min=0)
+        picked = self.table[:, rows[:, :, None], columns[:, None, :]].transpose(0, 1)
+        return picked.expand(query.shape[0], query.shape[1], -1, -1)
+
+    def score_cost(self, shape: AttentionShape) -> Cost:
+        # The scores of one head serve every example of the batch.
+        return Cost(
+            arithmetic=shape.query_length + shape.key_length,  # positions, kept from being negative
+            memory=len(self.table) * shape.pairs,
+            parameters=self.num_parameters,
+        )
+
+
+# Factorised random synthesizer: the position scores as a product of two thin matrices.
+#
+# The random synthesizer with max_length·2·rank parameters a head instead of max_length² (Tay et al.
+# 2021).
+
+
+class FactorisedSynthesizer(KeylessMechanism):
+    """score of (i, j) = R₁[i] · R₂[j]   (Tay et al. 2021, sec. 3, "factorized random")."""
+
+    roles: ClassVar[frozenset[Role]] = frozenset({"self"})
+
+    def __init__(self, *, rank: int = 8, num_heads: int = 1, max_length: int = 512) -> None:
+        super().__init__(max_length=max_length)
+        self.num_heads = num_heads
+        # The product of two such numbers summed over the rank has unit variance, as in the full table.
+        self.row_factors = nn.Parameter(torch.randn(num_heads, max_length, rank) * rank**-0.25)
+        self.column_factors = nn.Parameter(torch.randn(num_heads, max_length, rank) * rank**-0.25)
+
+    def scores(
+        self,
+        query: Float[Tensor, "batch heads query_length query_dim"],
+        remembered: Float[Tensor, "batch heads key_length 0"],
+        *,
+        query_positions: Int[Tensor, "_rows query_length"],
+        key_positions: Int[Tensor, "_rows key_length"],
+    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        rows = self.row_factors[:, query_positions.clamp(min=0)].transpose(0, 1)
+        columns = self.column_factors[:, key_positions.clamp(min=0)].transpose(0, 1)
+        return (rows @ columns.transpose(-2, -1)).expand(query.shape[0], query.shape[1], -1, -1)
+
+    def score_cost(self, shape: AttentionShape) -> Cost:
+        # The scores of one head serve every example of the batch.
+        heads, _, rank = self.row_factors.shape
+        products = 2 * heads * shape.pairs * rank
+        return Cost(
+            products=products,
+            arithmetic=shape.query_length + shape.key_length,  # positions, kept from being negative
+            backward_products=2 * products,
+            # While decoding, every example stands at a position of its own.
+            step_products=2 * shape.batch_size * heads * (shape.key_length + 1) * rank,
+            memory=heads * shape.pairs,
+            parameters=self.num_parameters,
+        )
+
+
+# Location attention: weights = softmax(W q), from the query alone (Luong et al. 2015).
+#
+# It learns *where* to look and never sees the keys, so it weighs a fixed number of positions.
+
+
+class LocationAttention(KeylessMechanism):
+    """score of position j = (W query)_j   (Luong et al. 2015, sec. 3.1, "location")."""
+
+    def __init__(self, *, query_dim: int, num_heads: int = 1, max_length: int = 512) -> None:
+        super().__init__(max_length=max_length)
+        self.num_heads = num_heads
+        self.projection = nn.Parameter(torch.empty(num_heads, query_dim, max_length))
+        nn.init.normal_(self.projection, std=query_dim**-0.5)
+
+    def scores(
+        self,
+        query: Float[Tensor, "batch heads query_length query_dim"],
+        remembered: Float[Tensor, "batch heads key_length 0"],
+        *,
+        query_positions: Int[Tensor, "_rows query_length"],
+        key_positions: Int[Tensor, "rows key_length"],
+    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        del remembered, query_positions
+        return pick_columns(query, self.projection, key_positions)
+
+    def score_cost(self, shape: AttentionShape) -> Cost:
+        pairs, query_dim = shape.rows * shape.pairs, self.projection.shape[1]
+        products = 2 * pairs * query_dim
+        picked = picked_in_step(shape, self.max_length)
+        return Cost(
+            products=products,
+            arithmetic=shape.key_length,  # positions, kept from being negative
+            backward_products=2 * products,
+            step_products=2 * shape.rows * picked * query_dim,
+            memory=pairs,
+            parameters=self.num_parameters,
+        )

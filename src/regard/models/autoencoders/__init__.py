@@ -1,0 +1,1 @@
+"""Autoencoders: recursive over trees of phrases, and linear."""

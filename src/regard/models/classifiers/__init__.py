@@ -1,0 +1,1 @@
+"""Text classifiers: structured and hierarchical attention, and their baselines."""

@@ -1,0 +1,1 @@
+"""Generation: greedy and beam search, and sampling."""

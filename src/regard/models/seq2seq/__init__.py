@@ -1,0 +1,1 @@
+"""Encoder–decoder models: Transformer and recurrent."""

@@ -1,0 +1,1 @@
+"""Execution of the runs of a study: local processes or a Ray cluster."""

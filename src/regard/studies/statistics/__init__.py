@@ -1,0 +1,1 @@
+"""Statistics of a study: paired tests over seeds, bootstrap over items, power."""

@@ -1,0 +1,1 @@
+"""Text classification: data, loss, metrics, and faithfulness of its attention."""

@@ -1,0 +1,1 @@
+"""Sequence-to-sequence tasks: pronunciation, translation, closed-book question answering."""

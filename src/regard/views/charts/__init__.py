@@ -1,0 +1,1 @@
+"""Charts, for pages (SVG) and for files (matplotlib)."""

@@ -1,0 +1,130 @@
+"""How arms are ordered, coloured and named wherever a study is shown, and how its scores are written.
+
+An arm has one colour everywhere, by its place in the study; colours come again after eight, with a broken
+line. No colour stands alone: a name or a title says the same.
+"""
+
+from __future__ import annotations
+
+import math
+
+from regard.core.records.study import ArmRecord, StudyRecord
+from regard.views.pages.html import Markup, element
+
+COLOURS = 8
+
+
+def ranked(record: StudyRecord) -> list[ArmRecord]:
+    """The arms with a score, the best first; then those without, as the study lists them."""
+    sign = 1 if record.lower_is_better else -1
+    return sorted(
+        record.arms,
+        key=lambda arm: (arm.mean is None, 0.0 if arm.mean is None else sign * arm.mean),
+    )
+
+
+def scored(record: StudyRecord) -> list[ArmRecord]:
+    """The ranked arms that have a score."""
+    return [arm for arm in ranked(record) if arm.mean is not None]
+
+
+def baseline_of(record: StudyRecord) -> ArmRecord | None:
+    """The arm that the others are held against, if the study has one."""
+    return next((arm for arm in record.arms if arm.is_baseline), None)
+
+
+def arm_number(record: StudyRecord, name: str) -> int:
+    """The place of an arm in the study."""
+    return next(place for place, arm in enumerate(record.arms) if arm.name == name)
+
+
+def arm_class(record: StudyRecord, name: str) -> str:
+    """The classes that give an arm its colour and its kind of line."""
+    turn, colour = divmod(arm_number(record, name), COLOURS)
+    return f"arm-{colour} turn-{min(turn, 2)}"
+
+
+def arm_label(record: StudyRecord, name: str) -> Markup:
+    """The name beside a mark in the arm's colour; pointing at it lights the arm in every chart."""
+    return element(
+        "span",
+        # A long name may break after the signs that its parts are joined by.
+        name.replace(" · ", "\u00a0· "),
+        class_=f"arm {arm_class(record, name)}",
+        data_arm=arm_number(record, name),
+    )
+
+
+def shortened_name(name: str, most: int) -> str:
+    """The name, cut where it has more letters than there is room for.
+
+    >>> shortened_name("additive", 5)
+    'addi…'
+    """
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def seed_scores(record: StudyRecord, name: str) -> list[tuple[int, float]]:
+    """The seeds of an arm, each with the score that counts."""
+    return [
+        (run.seed, run.scores[record.metric])
+        for run in record.runs_of(name)
+        if record.metric in run.scores
+    ]
+
+
+def score_decimals(record: StudyRecord) -> int:
+    """As many decimals as mean something: two digits of how far seeds of one arm lie apart.
+
+    Where there is no such spread, two digits of a tenth of the range of all arms.
+    """
+    by_arm = [[score for _, score in seed_scores(record, arm.name)] for arm in record.arms]
+    spreads = sorted(max(scores) - min(scores) for scores in by_arm if len(scores) > 1)
+    found = [score for scores in by_arm for score in scores]
+    found += [arm.mean for arm in record.arms if arm.mean is not None]
+    span = max(found, default=0.0) - min(found, default=0.0)
+    typical = spreads[len(spreads) // 2] if spreads else 0.0
+    size = typical or span / 10 or max(map(abs, found), default=0.0) / 100
+    return min(max(1 - math.floor(math.log10(size)), 1), 5) if size > 0 else 2
+
+
+def score_text(score: float | None, *, decimals: int, signed: bool = False) -> str:
+    """A score, or a difference of scores with its sign; a dash where there is none.
+
+    >>> score_text(8.512, decimals=2), score_text(-0.4, decimals=2, signed=True)
+    ('8.51', '−0.40')
+    """
+    if score is None:
+        return "–"
+    text = f"{score:+.{decimals}f}" if signed else f"{score:.{decimals}f}"
+    return text.replace("-", "−")
+
+
+def interval_text(
+    low: float | None, high: float | None, *, decimals: int, signed: bool = False
+) -> str:
+    """From where to where; nothing where there is no interval."""
+    if low is None or high is None:
+        return ""
+    ends = [score_text(end, decimals=decimals, signed=signed) for end in (low, high)]
+    return " to ".join(ends)
+
+
+def counted(number: int, thing: str) -> str:
+    """A number and what it counts.
+
+    >>> counted(1, "seed"), counted(6374, "item")
+    ('1 seed', '6\\u202f374 items')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}".replace(",", "\u202f")
+
+
+def p_text(p: float) -> str:
+    """A p to three decimals at most.
+
+    >>> p_text(0.00012), p_text(0.0312), p_text(1.0)
+    ('< 0.001', '0.031', '1')
+    """
+    if p < 0.001:
+        return "< 0.001"
+    return f"{p:.3f}".rstrip("0").rstrip(".")

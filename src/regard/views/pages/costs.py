@@ -1,0 +1,144 @@
+"""The page of a cost report: the chart, where lines cross, the tables, and the command that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from regard.core.records.cost import CostReport, CostRow
+from regard.views.charts.cost_curves import height_name, time_chart
+from regard.views.pages.html import Markup, element, joined, page
+from regard.views.text.costs import Column, columns, machine_text, setting_text
+
+SECTIONS = {
+    "chart": "Against length",
+    "crossings": "Where they cross",
+    "costs": "What they take",
+    "formulas": "Formulas",
+}
+
+
+def cost_page(report: CostReport) -> str:
+    """The text of an HTML file that shows all of a report."""
+    sections = {
+        "chart": _chart(report),
+        "crossings": _crossings(report),
+        "costs": _tables(report),
+        "formulas": _formulas(report),
+    }
+    there = {anchor: content for anchor, content in sections.items() if content}
+    links = [element("a", SECTIONS[anchor], href=f"#{anchor}") for anchor in there]
+    headline = element(
+        "header",
+        element("h1", "regard cost"),
+        element("p", setting_text(report), class_="lead"),
+        element("p", element("code", report.command)),
+        element("nav", *links, aria_label="Sections"),
+        class_="headline",
+    )
+    main = element("main", *(_section(anchor, content) for anchor, content in there.items()))
+    foot = element(
+        "footer",
+        element("p", f"regard {report.version}; {machine_text(report)}. It fetches nothing."),
+    )
+    return page(title="regard: what attention takes", body=[headline, main, foot])
+
+
+def _section(anchor: str, content: Markup) -> Markup:
+    heading = element("h2", SECTIONS[anchor], id=f"{anchor}-heading")
+    return element("section", heading, content, id=anchor, aria_labelledby=f"{anchor}-heading")
+
+
+def _chart(report: CostReport) -> Markup:
+    chart = time_chart(report)
+    if not chart:
+        return chart
+    return element(
+        "div",
+        chart,
+        class_="scroll",
+        tabindex="0",
+        role="region",
+        aria_label=f"{height_name(report)} against length",
+    )
+
+
+def _crossings(report: CostReport) -> Markup:
+    if not report.crossings:
+        return Markup("")
+    return element("ul", *(element("li", crossing.sentence) for crossing in report.crossings))
+
+
+def _tables(report: CostReport) -> Markup:
+    shown = columns(report)
+    headings = [
+        element("th", element("button", column.heading, type="button", title=column.meaning))
+        for column in shown
+    ]
+    name = element("th", element("button", "name", type="button"))
+    bodies = [
+        element("tbody", *(_row(row, shown) for row in rows))
+        for rows in (report.mechanisms, report.layers)
+        if rows
+    ]
+    width = report.num_heads * report.head_dim
+    table = element(
+        "table",
+        element("caption", f"Mechanisms, then layers of width {width}"),
+        element("thead", element("tr", name, element("th", "products"), *headings)),
+        *bodies,
+        id="costs-table",
+    )
+    meanings = [
+        (
+            "products",
+            "the leading terms: of one head of one sequence with d its width, or of a layer",
+        ),
+        *((column.heading, column.meaning) for column in shown),
+    ]
+    explained = [joined(element("dt", word), element("dd", meaning)) for word, meaning in meanings]
+    return joined(
+        element("div", table, class_="scroll", tabindex="0", role="region", aria_label="Costs"),
+        element("dl", *explained, class_="meanings"),
+        _remarks(report),
+    )
+
+
+def _row(row: CostRow, shown: Sequence[Column]) -> Markup:
+    name = element("th", row.name, scope="row", data_sort=row.name)
+    formula = element("td", row.formula, data_sort=row.formula)
+    cells = [
+        element("td", column.written(row), data_sort=str(column.number(row) or 0))
+        for column in shown
+    ]
+    return element("tr", name, formula, *cells)
+
+
+def _remarks(report: CostReport) -> Markup:
+    rows = (*report.mechanisms, *report.layers)
+    remarks = [(row.name, row.note) for row in rows if row.note]
+    remarks += [(each.name, f"not here: {each.reason}") for each in report.not_priced]
+    if not remarks:
+        return Markup("")
+    return element(
+        "ul", *(element("li", element("b", name), f": {words}") for name, words in remarks)
+    )
+
+
+def _formulas(report: CostReport) -> Markup:
+    return joined(
+        *(
+            joined(
+                element("h3", f"{formulas.name}, one head of one sequence"),
+                element(
+                    "dl",
+                    *(
+                        joined(element("dt", figure), element("dd", formula))
+                        for figure, formula, _ in formulas.by_figure
+                    ),
+                    class_="meanings",
+                ),
+                element("p", formulas.at_this_length) if formulas.at_this_length else Markup(""),
+            )
+            for formulas in report.formulas
+        )
+    )

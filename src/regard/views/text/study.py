@@ -1,0 +1,168 @@
+"""A study as text for a terminal: the table of its arms, then the verdict."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import textwrap
+
+from regard.core.records.study import ArmRecord, StudyRecord, StudyRunRecord
+from regard.views.charts.pareto import MEASURES
+from regard.views.charts.variants import (
+    baseline_of,
+    counted,
+    ranked,
+    score_decimals,
+    score_text,
+    shortened_name,
+)
+from regard.views.pages.pairwise_table import verdict_against
+from regard.views.pages.study_tables import flat_settings
+from regard.views.text.costs import aligned
+
+LEAST_NAME = 12
+# What a narrow terminal does without, the first first.
+DISPENSABLE = ("memory", "parameters", "operations", "time")
+
+
+def study_table(record: StudyRecord, width: int = 80) -> str:
+    """The table, no wider than `width` where that can be, and the headline below it."""
+    given = [
+        f"{record.metric} on {counted(record.items, 'item')} of {record.part}",
+        "lower is better" if record.lower_is_better else "higher is better",
+        counted(len(record.seeds), "seed"),
+    ]
+    blocks = [
+        _wrapped(f"{', '.join(given)}. {record.budget}".strip(), width),
+        "\n".join(_table(record, width)),
+        *_troubles(record, width),
+        *(_wrapped(text, width) for text in record.headline),
+    ]
+    return "\n\n".join(filter(None, blocks))
+
+
+def _table(record: StudyRecord, width: int) -> list[str]:
+    rows = [_row(record, arm) for arm in ranked(record)]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    longest = max((len(arm.name) for arm in record.arms), default=0)
+    lines = _lines(rows, columns, longest)
+    for left_out in (None, *DISPENSABLE):
+        columns = [column for column in columns if column != left_out]
+        lines = _lines(rows, columns, longest)
+        excess = max(map(len, lines), default=0) - width
+        if excess > 0:
+            lines = _lines(rows, columns, max(longest - excess, min(longest, LEAST_NAME)))
+        if max(map(len, lines), default=0) <= width:
+            break
+    return lines
+
+
+def _lines(rows: list[dict[str, str]], columns: list[str], name_width: int) -> list[str]:
+    cells = [
+        [
+            shortened_name(row[column], name_width) if column == "arm" else row.get(column, "")
+            for column in columns
+        ]
+        for row in rows
+    ]
+    last = len(columns) - 1
+    return aligned([columns, *cells], left=(0, last) if "verdict" in columns else (0,))
+
+
+def _row(record: StudyRecord, arm: ArmRecord) -> dict[str, str]:
+    row = {"arm": arm.name, record.metric: _score(record, arm)}
+    row |= {measure.name: measure.text(arm) for measure in MEASURES}
+    if baseline_of(record) and len(record.arms) > 1:
+        # `verdict` is last, so that its words need no room to their right.
+        row["verdict"] = _verdict(record, arm)
+    return row
+
+
+def _score(record: StudyRecord, arm: ArmRecord) -> str:
+    decimals = score_decimals(record)
+    score = score_text(arm.mean, decimals=decimals)
+    if arm.low is None or arm.high is None:
+        return score
+    return f"{score} ± {score_text((arm.high - arm.low) / 2, decimals=decimals)}"
+
+
+def _verdict(record: StudyRecord, arm: ArmRecord) -> str:
+    if arm.is_baseline:
+        return "baseline" if arm.mean is not None else "baseline, no score"
+    if arm.mean is None:
+        return "no score"
+    return verdict_against(record, arm.name) or "not compared"
+
+
+def _troubles(record: StudyRecord, width: int) -> list[str]:
+    told = [_wrapped(f"{arm.name}: {arm.trouble}", width) for arm in record.arms if arm.trouble]
+    return ["\n".join(told)] if told else []
+
+
+def _wrapped(text: str, width: int) -> str:
+    return textwrap.fill(text, width=max(width, 20), break_on_hyphens=False)
+
+
+# The runs of a study as a table for a spreadsheet: a row a run, then what its arm costs and sets.
+
+
+# A spreadsheet takes a text that begins so for a formula, and would run it.
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
+
+Cell = str | int | float | None
+
+
+def study_csv(record: StudyRecord) -> str:
+    """The text of a CSV file (RFC 4180). Numbers are in full; what is not known is empty.
+
+    Lines end as that standard has it: write the text with `newline=""`.
+    """
+    rows = [_csv_row(record, run) for run in record.runs]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    held = io.StringIO(newline="")
+    writer = csv.writer(held)
+    writer.writerow([_safe(column) for column in columns])
+    for row in rows:
+        writer.writerow([_safe(row.get(column)) for column in columns])
+    return held.getvalue()
+
+
+def _csv_row(record: StudyRecord, run: StudyRunRecord) -> dict[str, Cell]:
+    arm = record.arm(run.arm)
+    finished = run.state == "finished"
+    row: dict[str, Cell] = {
+        "arm": run.arm,
+        "baseline": "yes" if arm.is_baseline else "no",
+        "seed": run.seed,
+        "learning_rate": run.learning_rate,
+        "state": run.state,
+        "counts": "yes" if run.counts else "no",
+        "reason": run.reason,
+    }
+    scores = dict.fromkeys(name for each in record.runs for name in each.scores)
+    row |= {f"{record.part} {name}": run.scores.get(name) for name in scores}
+    dev_scores = dict.fromkeys(name for each in record.runs for name in each.dev_scores)
+    row |= {f"dev {name}": run.dev_scores.get(name) for name in dev_scores}
+    last = run.curve[-1] if run.curve else None
+    row |= {
+        "steps": run.steps if finished else None,
+        "seconds": run.seconds if finished else None,
+        "tokens": last.tokens if last else None,
+        "operations": last.operations if last else None,
+        "arm parameters": arm.parameters,
+        "arm operations": arm.operations,
+        "arm seconds": arm.seconds,
+        "arm peak_bytes": arm.peak_bytes,
+        "arm agreement": arm.agreement,
+        "key": run.key,
+    }
+    return row | {f"set {name}": text for name, text in flat_settings(arm.settings).items()}
+
+
+def _safe(cell: Cell) -> Cell:
+    """A text that would be taken for a formula gets an apostrophe; a negative number is none."""
+    if isinstance(cell, str) and cell.startswith(FORMULA_SIGNS) and not NUMBER.fullmatch(cell):
+        return f"'{cell}"
+    return cell

@@ -1,0 +1,69 @@
+"""The small study of decoders: similarities by hand, and a study of a step or two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regard.claims.experiments import decoders as topic
+from regard.claims.experiments.decoders import (
+    ARMS,
+    SIMILARITIES,
+    cosine,
+    damerau_levenshtein,
+    error_rates,
+    jaccard,
+    mean_similarity,
+    trained_decoders,
+)
+from regard.core.errors import RegardError
+from regard.runs.spec import Sections
+
+
+def test_similarities_by_hand() -> None:
+    """AB and BA: the same set, the same tally, one swap of two tokens."""
+    assert jaccard("AB", "BA") == cosine("AB", "BA") == 1.0
+    assert damerau_levenshtein("AB", "BA") == 0.5
+    assert jaccard("AAB", "BC") == pytest.approx(1 / 3)
+    assert cosine("AAB", "BC") == pytest.approx(1 / 10**0.5)
+
+
+@pytest.mark.parametrize("measure", SIMILARITIES.values(), ids=SIMILARITIES)
+def test_nothing_is_like_nothing_and_unlike_something(measure: object) -> None:
+    assert callable(measure)
+    assert measure([], []) == 1.0
+    assert measure(["A"], []) == 0.0
+    assert measure(["A", "B"], ["A", "B"]) == pytest.approx(1.0)
+
+
+def test_the_nearest_answer_counts() -> None:
+    assert mean_similarity(jaccard, ["A B", "C"], [["A C", "A B"], ["D"]]) == 0.5
+
+
+def test_every_arm_is_trained_with_every_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a dictionary of forty words instead of the embedded one."""
+    words = tmp_path / "words.tsv"
+    syllables = [first + second for first in "bdgkptmn" for second in "aeiou"]
+    words.write_text("".join(f"{s}\t{' '.join(s.upper())}\n" for s in syllables))
+    whole = topic.sections_of
+
+    def few_words(arm: str, *, seed: int, steps: int) -> Sections:
+        sections = whole(arm, seed=seed, steps=steps)
+        sections["task"] |= {"pairs": str(words), "dev_share": 0.2, "test_share": 0.2}
+        return sections
+
+    monkeypatch.setattr(topic, "sections_of", few_words)
+    decoders = trained_decoders.__wrapped__(seeds=1, steps=1)
+    assert [each.arm for each in decoders] == list(ARMS)
+    assert {arm: list(rates) for arm, rates in error_rates(decoders).items()} == {
+        arm: [0] for arm in ARMS
+    }
+    assert all(set(each.similarities) == set(SIMILARITIES) for each in decoders)
+
+
+def test_no_seeds_are_refused() -> None:
+    with pytest.raises(RegardError, match="seeds=0, steps=1: both must be 1 or more"):
+        trained_decoders(seeds=0, steps=1)

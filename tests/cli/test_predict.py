@@ -1,0 +1,154 @@
+"""`regard predict` from its command line: texts, files, scores, pictures, and every mistake."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+from tests.factories.command_line import exit_code
+
+from regard.runs.folder import RunFolder
+from regard.runs.load import load
+
+LINES = ["abc", "", "cafe", "fed"]
+
+
+@pytest.fixture
+def run(recurrent_run: RunFolder) -> str:
+    return str(recurrent_run.path)
+
+
+@pytest.fixture
+def wanted(run: str) -> list[str]:
+    return load(run).predict(LINES)
+
+
+def test_texts(run: str, wanted: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["predict", run, *LINES]) == 0
+    assert capsys.readouterr().out.splitlines() == wanted
+
+
+def test_json(run: str, wanted: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["predict", run, "--json", *LINES]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows == [{"output": output} for output in wanted]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_file(run: str, wanted: list[str], end: str, tmp_path: Path) -> None:
+    plain, packed, out = tmp_path / "in.txt", tmp_path / "in.gz", tmp_path / "out.txt"
+    content = "".join(line + end for line in LINES).encode()
+    plain.write_bytes(content)
+    packed.write_bytes(gzip.compress(content))
+    for file in (plain, packed):
+        assert exit_code(["predict", run, "--file", str(file), "--out", str(out)]) == 0
+        assert out.read_text().split("\n") == [*wanted, ""]
+    # Even onto the file that is read.
+    assert exit_code(["predict", run, "--file", str(plain), "--out", str(plain)]) == 0
+    assert plain.read_text() == out.read_text()
+
+
+def test_standard_input(
+    run: str,
+    wanted: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(LINES).encode())))
+    assert exit_code(["predict", run, "--file", "-"]) == 0
+    assert capsys.readouterr().out.splitlines() == wanted
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"abc\n\xff\n")))
+    assert exit_code(["predict", run, "--file", "-"]) == 2
+    assert capsys.readouterr().err == "error: Line 2 of the input is not UTF-8. Convert it.\n"
+
+
+def test_a_file_that_breaks_off_leaves_the_old_output(
+    run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines, out = tmp_path / "in.txt", tmp_path / "out.txt"
+    lines.write_bytes(b"abc\n" * 600 + b"\xff\xfe\n")
+    out.write_text("old")
+    assert exit_code(["predict", run, "--file", str(lines), "--out", str(out)]) == 2
+    shown = capsys.readouterr().err
+    assert "in.txt:601: not UTF-8" in shown
+    assert "--skip-bad-rows" not in shown  # which would not be taken here
+    assert out.read_text() == "old"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["in.txt", "out.txt"]
+
+
+def test_scores(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = load(run).predict(["cafe"])[0]
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text(f"cafe\t{output}\ncafe\tF\nalone\n")
+    assert exit_code(["predict", run, "--score", str(pairs)]) == 2
+    assert "--skip-bad-rows" in capsys.readouterr().err
+    score = ["predict", run, "--score", str(pairs), "--skip-bad-rows"]
+    assert exit_code([*score, "--json"]) == 0
+    shown = capsys.readouterr()
+    scores = json.loads(shown.out)
+    assert scores.pop("loss") > 0
+    assert scores == {"wer": 0.0, "per": 0.0, "signatures": {}}
+    assert "1 bad row left out" in shown.err
+    out = tmp_path / "scores.txt"
+    assert exit_code([*score, "--out", str(out)]) == 0
+    assert out.read_text().split()[2:] == ["wer", "0.0000", "per", "0.0000"]
+    assert exit_code([*score, "--examples", "3"]) == 0  # there is only one
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3].split() == ["source", "cafe"]
+    assert lines[-2].split() == ["predicted", *output.split()]
+    assert lines[-1].split("  ")[-1] == f"{output} | F"
+    assert exit_code(["predict", run, "cafe", "--examples", "3"]) == 2
+    assert "--score" in capsys.readouterr().err
+    named = tmp_path / "pairs.data"
+    named.write_text(f"cafe,{output}\n")
+    assert exit_code(["predict", run, "--score", str(named), "--format", "csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["wer"] == 0.0
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("a.png", b"\x89PNG")])
+def test_a_picture(run: str, name: str, start: bytes, tmp_path: Path) -> None:
+    picture = tmp_path / name
+    assert exit_code(["predict", run, "cafe", "--attention", str(picture)]) == 0
+    assert picture.read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "Give one of three"),
+        (["abc", "--file", "in.txt"], "Give one of three"),
+        (["--file", "none.txt"], "There is no file 'none.txt'"),
+        (["--score", "none.tsv"], "There is no file 'none.tsv'"),
+        (["abc", "--attention", "a.jpg"], "End the name in .svg or .png"),
+        (["abc", "fed", "--attention", "a.svg"], "exactly one text"),
+        ([" ", "--attention", "a.svg"], "the text is empty"),
+        (["abc", "--out", "."], "'.' is a folder"),
+        (["abc", "--beam", "0"], "beam_size=0"),
+        (["abc", "--length-penalty", "-1"], "length_penalty=-1"),
+        (["abc", "--skip-bad-rows"], "give them with --score"),
+        (["a\udcff"], "has bytes at letter 2"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    arguments: list[str],
+    complaint: str,
+    run: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert exit_code(["predict", run, *arguments]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: ")
+    assert complaint in shown.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["predict", str(tmp_path), "abc"]) == 2
+    assert "is not a run" in capsys.readouterr().err

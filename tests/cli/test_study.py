@@ -1,0 +1,100 @@
+"""`regard study` and `regard report` from the command line: what is asked for, and every mistake."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from tests.factories.command_line import exit_code
+
+TINY = [
+    *("--recipe", "pronounce-quick", "--steps", "4", "--seeds", "2", "--workers", "1"),
+    *("--set", "model.embedding_dim=4", "--set", "model.hidden_dim=8"),
+    *("--set", "task.dev_share=0.2", "--set", "task.test_share=0.2"),
+    *("--set", "training.evaluate_every=2", "--set", "task.beam_size=1"),
+]
+
+
+def test_a_study_is_told_drawn_and_reported_again(
+    words: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = ["study", *TINY, "--pairs", str(words), "--over", "cell=lstm,gru", "--out", "mine"]
+    assert exit_code([*study, "--question", "Which cell?"]) == 0
+    shown = capsys.readouterr()
+    assert "✓ lstm, seed 0" in shown.err
+    assert "4 of 4" in shown.err
+    for word in ("lstm", "gru", "wer", "these runs only", "page: mine/page.html"):
+        assert word in shown.out
+    page = (tmp_path / "mine/page.html").read_text(encoding="utf-8")
+    assert "Which cell?" in page
+    assert (tmp_path / "mine/figures/scores.svg").is_file()
+    record = json.loads((tmp_path / "mine/record.json").read_text(encoding="utf-8"))
+    assert [arm["settings"] for arm in record["arms"]] == [
+        {"model": {"cell": "lstm"}},
+        {"model": {"cell": "gru"}},
+    ]
+    assert exit_code(["report", "mine", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == record
+    assert exit_code(["report", "mine", "--csv", "--only-draw", "--out", "other.html"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["arm"], row["seed"]) for row in rows] == [
+        ("lstm", "0"),
+        ("gru", "0"),
+        ("lstm", "1"),
+        ("gru", "1"),
+    ]
+    assert (tmp_path / "other.html").read_text(encoding="utf-8") == page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "Name a study, one of: approximation"),
+        (["scorse"], "scores"),
+        (["none.toml"], "cannot be read"),
+        (["scores", "--over", "mechanism"], "--over mechanism: write it as"),
+        (["scores", "--over", "mechanism="], "write it as OPTION=VALUE"),
+        (["scores", "--over", "mechansim=dot,additive"], "model.mechansim"),
+        (["scores", "--seeds", "many"], "--seeds many"),
+        (["scores", "--seeds", "3,3"], "seeds=[3, 3]"),
+        (["scores", "--learning-rates", "1e-3,fast"], "fast"),
+        (["scores", "--match", "speed"], "speed"),
+        (["scores", "--on", "moon"], "--on moon: choose one of: here, ray"),
+        (["scores", "--address", "auto"], "Add --on ray"),
+        (["scores", "--workers", "0"], "workers=0"),
+        (["scores", "--pairs", "nothing.tsv"], "nothing.tsv"),
+    ],
+)
+def test_mistakes_are_told_in_a_line_and_nothing_is_written(
+    arguments: list[str],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert exit_code(["study", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert "Traceback" not in error
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(None, "is not the folder of a study"), ("{", "cannot be read"), ("{}", "is not what")],
+)
+def test_what_is_no_study_is_not_reported(
+    content: str | None, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if content is not None:
+        (tmp_path / "study.json").write_text(content)
+    assert exit_code(["report", str(tmp_path)]) == 2
+    assert told in capsys.readouterr().err

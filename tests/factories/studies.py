@@ -1,0 +1,258 @@
+"""A study that nobody ran, with figures as real ones have: for tests of what is drawn of a study."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from regard.core.records.attention import AlignmentRecord
+from regard.core.records.study import (
+    ArmRecord,
+    CurvePoint,
+    Disagreement,
+    PairVerdict,
+    SharedPicture,
+    StudyRecord,
+    StudyRunRecord,
+)
+from regard.studies.statistics.compare_seeds import SeedComparison, compare_over_seeds
+from regard.studies.statistics.paired import claimed, holm_adjusted
+
+SCORES = {"dot": 9.1, "general": 8.8, "additive": 8.2, "location": 14.6}
+WIRINGS = {"before": 0.0, "after": -0.25}
+STEPS, EVERY, ITEMS = 2000, 100, 6374
+PRONUNCIATIONS = (
+    ("colonel", "K ER1 N AH0 L", "K AA1 L AH0 N AH0 L"),
+    ("thoroughly", "TH ER1 OW0 L IY0", "TH AO1 R AH0 F L IY0"),
+    ("<b>&quot;", "B IY1", "B EH1"),
+)
+WORDS = ("knight", "phoenix")
+
+
+def made_up_study(
+    *, names: Sequence[str] = (), seeds: int = 5, rates: Sequence[float] = ()
+) -> StudyRecord:
+    """Eight arms of the scores and wirings, or arms of these names, with as many seeds."""
+    means = _means(names)
+    runs = [
+        run
+        for place, (name, mean) in enumerate(means.items())
+        for run in _runs(name, mean, place=place, seeds=seeds, rates=rates)
+    ]
+    by_arm = {
+        name: {run.seed: run.scores["PER"] for run in runs if run.arm == name and run.counts}
+        for name in means
+    }
+    compared = compare_over_seeds(by_arm, lower_is_better=True)
+    pictured = list(means)[:8]
+    return StudyRecord(
+        name="scores",
+        question="Which score reads letters best, and does it matter where attention is wired in?",
+        headline=(
+            f"{min(by_arm, key=lambda arm: sum(by_arm[arm].values()))} has the lowest PER.",
+            "It takes 1.4 times the operations of the baseline.",
+        ),
+        task="pronounce",
+        part="test",
+        items=ITEMS,
+        metric="PER",
+        lower_is_better=True,
+        seeds=tuple(range(seeds)),
+        budget=f"{STEPS:,} steps each.",
+        tries=f"Every arm tried {len(rates)} learning rates; the best on dev counts."
+        if rates
+        else "",
+        matched="",
+        arms=_arms(compared, by_arm, rates=rates),
+        runs=tuple(runs),
+        verdicts=(*_of_methods(compared), *_of_models(compared)),
+        disagreements=_disagreements(list(means)),
+        pictures=tuple(_picture(word, pictured) for word in WORDS),
+        agreement_source="gruut-lang-en 2.0.1, 1,204 of the test words",
+        facts={
+            "command": "regard study scores --out studies/scores",
+            "regard": "0.5.0",
+            "torch": "2.13.0",
+            "seeds": ", ".join(map(str, range(seeds))),
+            "data": "sha256 3f1c0e6a",
+            "machine": "x86_64, 2 cores",
+        },
+    )
+
+
+def _means(names: Sequence[str]) -> dict[str, float]:
+    if names:
+        return {name: 8.0 + 0.6 * place for place, name in enumerate(names)}
+    return {
+        f"{score} · {wiring}": mean + change
+        for score, mean in SCORES.items()
+        for wiring, change in WIRINGS.items()
+    }
+
+
+def _runs(
+    name: str, mean: float, *, place: int, seeds: int, rates: Sequence[float]
+) -> list[StudyRunRecord]:
+    found = []
+    for seed in range(seeds):
+        for rate_place, rate in enumerate(rates or (None,)):
+            luck = random.Random(f"{name} {seed} {rate}")
+            score = round(mean + 1.5 * rate_place + luck.gauss(0, 0.14) + 0.1 * seed, 4)
+            found.append(
+                StudyRunRecord(
+                    arm=name,
+                    seed=seed,
+                    learning_rate=rate,
+                    key=f"{place:04x}{seed:04x}{rate_place:08x}",
+                    state="finished",
+                    counts=rate_place == 0,
+                    reason="",
+                    scores={"PER": score, "WER": round(3.9 * score, 4)},
+                    dev_scores={"PER": round(score + 0.2, 4)},
+                    steps=STEPS,
+                    seconds=180.0 + 11 * place + luck.random(),
+                    curve=_curve(score, place=place, luck=luck),
+                )
+            )
+    return found
+
+
+def _curve(score: float, *, place: int, luck: random.Random) -> tuple[CurvePoint, ...]:
+    points = []
+    for step in range(EVERY, STEPS + 1, EVERY):
+        left = math.exp(-3.2 * step / STEPS)
+        points.append(
+            CurvePoint(
+                step=step,
+                tokens=step * 2100,
+                operations=step * (2.6e9 + 2e8 * place),
+                seconds=step * (0.09 + 0.0055 * place),
+                score=round(score + 62 * left**2 + luck.gauss(0, 0.3) * left, 3),
+            )
+        )
+    return tuple(points)
+
+
+def _arms(
+    compared: SeedComparison, by_arm: dict[str, dict[int, float]], *, rates: Sequence[float]
+) -> tuple[ArmRecord, ...]:
+    found = []
+    for place, of_arm in enumerate(compared.arms):
+        interval, agreement = of_arm.interval, 0.93 - 0.04 * place
+        found.append(
+            ArmRecord(
+                name=of_arm.arm,
+                settings={"model": {"mechanism": of_arm.arm.split(" ")[0], "hidden_dim": 256}},
+                is_baseline=place == 0,
+                mean=of_arm.mean,
+                low=interval.low if interval else None,
+                high=interval.high if interval else None,
+                scores={"PER": of_arm.mean, "WER": 3.9 * of_arm.mean},
+                parameters=955_000 + 33_000 * place,
+                operations=STEPS * (2.6e9 + 2e8 * place),
+                seconds=180.0 + 11 * place,
+                peak_bytes=(61 << 20) + (5 << 20) * (place % 4),
+                learning_rate=rates[0] if rates else None,
+                agreement=agreement,
+                agreement_low=agreement - 0.03 if len(by_arm[of_arm.arm]) > 1 else None,
+                agreement_high=agreement + 0.03 if len(by_arm[of_arm.arm]) > 1 else None,
+                trouble="",
+            )
+        )
+    return tuple(found)
+
+
+def _of_methods(compared: SeedComparison) -> list[PairVerdict]:
+    return [
+        PairVerdict(
+            holds_for="method",
+            first=pair.first,
+            second=pair.second,
+            difference=pair.difference,
+            low=pair.interval.low if pair.interval else None,
+            high=pair.interval.high if pair.interval else None,
+            adjusted_p=pair.holm_p,
+            detectable=pair.detectable,
+            verdict=pair.verdict,
+            words=pair.in_words(),
+        )
+        for pair in compared.pairs
+    ]
+
+
+def _of_models(compared: SeedComparison) -> list[PairVerdict]:
+    """As if every difference had a standard error of 0.11 over items."""
+    error, means = 0.11, {arm.arm: arm.mean for arm in compared.arms}
+    pairs = list(combinations(means, 2))
+    differences = [means[first] - means[second] for first, second in pairs]
+    if not pairs:
+        return []
+    adjusted = holm_adjusted(
+        np.array([math.erfc(abs(difference) / error / math.sqrt(2)) for difference in differences])
+    )
+    found = []
+    for (first, second), difference, p in zip(pairs, differences, adjusted, strict=True):
+        verdict = claimed(difference, adjusted_p=float(p), lower_is_better=True)
+        found.append(
+            PairVerdict(
+                holds_for="models",
+                first=first,
+                second=second,
+                difference=difference,
+                low=difference - 1.96 * error,
+                high=difference + 1.96 * error,
+                adjusted_p=float(p),
+                detectable=None,
+                verdict=verdict,
+                words=f"the models of {first} and {second} cannot be told apart on these items"
+                if verdict == "cannot tell apart"
+                else f"the models of {first} score {verdict} here than those of {second}",
+            )
+        )
+    return found
+
+
+def _disagreements(names: list[str]) -> tuple[Disagreement, ...]:
+    found = []
+    for place, (source, answer, wrong) in enumerate(PRONUNCIATIONS):
+        right = tuple(name for number, name in enumerate(names) if (number + place) % 3)
+        found.append(
+            Disagreement(
+                source=source,
+                answers=(answer,),
+                predicted={name: answer if name in right else wrong for name in names},
+                right=right,
+            )
+        )
+    return tuple(found)
+
+
+def _picture(word: str, names: list[str]) -> SharedPicture:
+    tokens = (*word, "</s>")
+    return SharedPicture(
+        source=word,
+        alignments={name: _alignment(tokens, place) for place, name in enumerate(names)},
+    )
+
+
+def _alignment(tokens: tuple[str, ...], place: int) -> AlignmentRecord:
+    """The further down the list, the more blurred the diagonal."""
+    output = ("N", "AY1", "T", "AH0", "S", "</s>")
+    heads = []
+    for head in range(1 + place % 2):
+        rows = []
+        for row in range(len(output)):
+            middle = (row + 0.4 * head) * (len(tokens) - 1) / (len(output) - 1)
+            near = [
+                math.exp(-((column - middle) ** 2) / (0.4 + 0.5 * place))
+                for column in range(len(tokens))
+            ]
+            rows.append(tuple(round(weight / sum(near), 4) for weight in near))
+        heads.append(tuple(rows))
+    return AlignmentRecord(
+        source_tokens=tokens, output_tokens=output, maps={"decoder": tuple(heads)}, title=""
+    )

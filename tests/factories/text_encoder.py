@@ -1,0 +1,48 @@
+"""A model with the faces of `TextEncoder`, small enough to be read at a glance."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.core.protocols import Classified
+
+
+class SmallEncoder(nn.Module):
+    """A token's features are its own vector, its neighbours', and the mean of its row."""
+
+    def __init__(self, *, vocabulary: int, classes: int | None = None, dim: int = 16) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, dim)
+        self.mix = nn.Linear(4 * dim, dim)
+        self.tokens = nn.Linear(dim, vocabulary)
+        self.pairs = nn.Linear(dim, 2)
+        self.classes = nn.Linear(dim, classes or 1)
+
+    def hidden(self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None) -> Tensor:
+        real = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+        x = self.embedding(tokens) * real[..., None]
+        mean = x.sum(dim=1, keepdim=True) / lengths[:, None, None]
+        parts = (x, x.roll(1, dims=1), x.roll(-1, dims=1), mean.expand_as(x))
+        mixed: Tensor = self.mix(torch.cat(parts, dim=-1)).tanh()
+        return mixed
+
+    def pooled(self, hidden: Tensor) -> Tensor:
+        return hidden[:, 0]
+
+    def token_logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.tokens(hidden)
+        return logits
+
+    def pair_logits(self, pooled: Tensor) -> Tensor:
+        logits: Tensor = self.pairs(pooled)
+        return logits
+
+    def classified(
+        self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None
+    ) -> Classified:
+        logits: Tensor = self.classes(self.pooled(self.hidden(tokens, lengths, segments)))
+        return Classified(logits, logits.new_zeros(len(logits)))
+
+    def reading(self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None) -> None:
+        """It has no attention."""

@@ -1,0 +1,32 @@
+"""Models that have learned nothing, as runs without a folder: for what does not depend on learning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from tests.factories.toy_language import PHONES, tiny_sections
+
+from regard.runs.build import build_spec_model
+from regard.runs.folder import RunFolder
+from regard.runs.load import TrainedRun
+from regard.runs.spec import RunSpec
+from regard.tasks.seq2seq.corpus import PairVocabularies
+
+
+def untrained_run(**model: Any) -> TrainedRun:
+    """A run of the made-up language; `model` are options over those of a tiny recurrent one."""
+    sections = tiny_sections(Path("words.dict"))
+    sections["model"] = model if "name" in model else {**sections["model"], **model}
+    spec = RunSpec.from_sections(sections)
+    vocabularies = PairVocabularies.build(
+        spec.task_options, sources=PHONES.keys(), targets=PHONES.values()
+    )
+    torch.manual_seed(0)
+    return TrainedRun(
+        folder=RunFolder(Path("untrained")),
+        spec=spec,
+        model=build_spec_model(spec, vocabularies).eval(),
+        vocabularies=vocabularies,
+    )

@@ -1,0 +1,71 @@
+"""Trees as tensors: the example of the file, and any trees by Hypothesis."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings, strategies as st
+
+from regard.models.autoencoders.trees import tree_batch
+
+
+def test_the_example_in_the_text() -> None:
+    """((a b) c) and (d e): in the first round a joins b and d joins e."""
+    found = tree_batch(
+        torch.tensor([[0, 1], [0, 1], [0, 2]]),
+        torch.tensor([0, 1, 0]),
+        rounds=[2, 1],
+        lengths=torch.tensor([3, 2]),
+    )
+    trees = found.trees
+    assert trees.children.tolist() == [[0, 1], [3, 4], [5, 2]]
+    assert trees.levels == (2, 1)
+    assert trees.roots.tolist() == [7, 6]
+    assert trees.texts.tolist() == [0, 1, 0]
+    assert trees.rounds.tolist() == [0, 0, 1]
+    assert trees.words.tolist() == [1, 1, 1, 1, 1, 2, 2, 3]
+    assert found.order.tolist() == [0, 1, 2]
+
+
+def test_texts_of_one_word_have_no_joins() -> None:
+    empty = torch.empty(0, 2, dtype=torch.long)
+    trees, order = tree_batch(empty, empty[:, 0], rounds=[], lengths=torch.tensor([1, 1]))
+    assert trees.children.shape == (0, 2)
+    assert trees.levels == ()
+    assert trees.roots.tolist() == [0, 1]
+    assert order.numel() == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.randoms(use_true_random=False))
+def test_any_trees(lengths: list[int], random: object) -> None:
+    """Every node but a root has one parent, levels are filled from below, words add up."""
+    starts = [list(range(length)) for length in lengths]
+    joins, texts, rounds = [], [], []
+    while any(len(chain) > 1 for chain in starts):
+        made = 0
+        for text, chain in enumerate(starts):
+            if len(chain) > 1:
+                place = random.randrange(len(chain) - 1)  # type: ignore[attr-defined]
+                joins.append([chain[place], chain.pop(place + 1)])
+                texts.append(text)
+                made += 1
+        rounds.append(made)
+    trees, order = tree_batch(
+        torch.tensor(joins, dtype=torch.long).view(-1, 2),
+        torch.tensor(texts, dtype=torch.long),
+        rounds=rounds,
+        lengths=torch.tensor(lengths),
+    )
+    nodes = 2 * sum(lengths) - len(lengths)
+    below = trees.children.flatten().tolist()
+    assert sorted([*below, *trees.roots.tolist()]) == list(range(nodes))
+    assert trees.words[trees.roots].tolist() == lengths
+    joined = sum(lengths)
+    assert torch.equal(trees.words[joined:], trees.words[trees.children].sum(dim=1))
+    assert trees.texts.tolist() == [texts[place] for place in order.tolist()]
+    start = 0
+    for count in trees.levels:
+        # Children stand on lower levels, and one of them on the level just below.
+        assert (trees.children[start : start + count] < joined + start).all()
+        start += count
+    assert start == len(joins)

@@ -1,0 +1,373 @@
+"""Decoding: greedy by hand, beam search against all sequences, cached against uncached, refusals."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple, Self
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.core.batches import END, PAD, START
+from regard.core.errors import RegardError
+from regard.core.mechanism import Step
+from regard.core.protocols import Hypothesis
+from regard.mechanisms.compatibility import fitting_mechanisms
+from regard.models.generation.search import deal, decode, side_by_side
+from regard.models.seq2seq.transformer import Transformer
+
+VOCABULARY = 7
+WORDS = range(3, VOCABULARY)
+
+
+class ChainState(NamedTuple):
+    position: Tensor
+    table: Tensor
+
+    def select(self, index: Tensor) -> Self:
+        return self._replace(position=self.position[index], table=self.table[index])
+
+
+class Chain:
+    """The next token depends on the one before and on the first of the source: a table."""
+
+    training = False
+
+    def __init__(self, table: Tensor) -> None:
+        self.table = table
+        self.rows_stepped = 0
+
+    def target_limits(self, source_lengths: Tensor) -> None:
+        return None
+
+    def hidden(self, source: Tensor, source_lengths: Tensor, given: Tensor) -> Tensor:
+        return self.table[source[:, :1], given]
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return hidden
+
+    def start(self, source: Tensor, source_lengths: Tensor) -> ChainState:
+        return ChainState(torch.zeros_like(source_lengths), self.table[source[:, 0]])
+
+    def step(self, state: ChainState, token: Tensor) -> Step:
+        self.rows_stepped += len(token)
+        logits = state.table[torch.arange(len(token)), token]
+        return Step(logits, state._replace(position=state.position + 1))
+
+    def weights(self, source: Tensor, source_lengths: Tensor, given: Tensor) -> dict[str, Tensor]:
+        return {}
+
+    def cost(self, **_: int) -> Any:
+        raise NotImplementedError
+
+    def parameters(self) -> list[Tensor]:
+        return []
+
+
+def random_chain(seed: int) -> Chain:
+    generator = torch.Generator().manual_seed(seed)
+    table = torch.randn(VOCABULARY, VOCABULARY, VOCABULARY, generator=generator).double()
+    table[:, START, END] -= 2.0
+    return Chain(table)
+
+
+def sources(count: int) -> tuple[Tensor, Tensor]:
+    source = torch.arange(count)[:, None] % VOCABULARY
+    return source, torch.ones(count, dtype=torch.long)
+
+
+def log_probability(chain: Chain, first: int, said: tuple[int, ...]) -> float:
+    rows = chain.table[first].log_softmax(-1)
+    return sum(float(rows[a, b]) for a, b in itertools.pairwise((START, *said)))
+
+
+def best_of_all(chain: Chain, first: int, *, length_penalty: float, max_length: int) -> Hypothesis:
+    """Every sequence that ends within the limit, scored one by one."""
+    ended = (
+        words for count in range(max_length) for words in itertools.product(WORDS, repeat=count)
+    )
+    return max(
+        (
+            Hypothesis(
+                words,
+                log_probability(chain, first, (*words, END)) / (len(words) + 1) ** length_penalty,
+            )
+            for words in ended
+        ),
+        key=lambda hypothesis: hypothesis.score,
+    )
+
+
+def greedy_by_hand(chain: Chain, first: int, *, max_length: int) -> tuple[int, ...]:
+    said: list[int] = []
+    token = START
+    while len(said) < max_length:
+        rows = chain.table[first, token].clone()
+        rows[:2] = float("-inf")
+        token = int(rows.argmax())
+        if token == END:
+            break
+        said.append(token)
+    return tuple(said)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0, 2.0])
+def test_a_wide_beam_finds_the_best_of_all(seed: int, length_penalty: float) -> None:
+    chain = random_chain(seed)
+    found = decode(
+        chain, *sources(VOCABULARY), beam_size=400, length_penalty=length_penalty, max_length=5
+    )
+    for first, hypothesis in enumerate(found):
+        best = best_of_all(chain, first, length_penalty=length_penalty, max_length=5)
+        assert hypothesis.tokens == best.tokens
+        assert hypothesis.score == pytest.approx(best.score, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_greedy_says_the_likeliest(seed: int) -> None:
+    chain = random_chain(seed)
+    found = decode(chain, *sources(VOCABULARY), max_length=9)
+    lengths = set()
+    for first, hypothesis in enumerate(found):
+        assert hypothesis.tokens == greedy_by_hand(chain, first, max_length=9)
+        said = hypothesis.tokens if len(hypothesis.tokens) == 9 else (*hypothesis.tokens, END)
+        assert hypothesis.score == pytest.approx(log_probability(chain, first, said) / len(said))
+        lengths.add(len(said))
+    assert len(lengths) > 1
+
+
+def slow_beam(
+    chain: Chain, first: int, *, beam_size: int, length_penalty: float, limit: int
+) -> Hypothesis:
+    """The three rules of beam search with lists, and no stopping early."""
+    rows = chain.table[first].log_softmax(-1)
+    live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    finished: list[Hypothesis] = []
+    places = beam_size
+    for length in range(1, limit + 1):
+        continued = [
+            (total + float(rows[(START, *said)[-1], token]), (*said, token))
+            for total, said in live
+            for token in (END, *WORDS)
+        ]
+        kept = sorted(continued, reverse=True)[:places]
+        ended = [(total, said) for total, said in kept if said[-1] == END]
+        finished += [Hypothesis(said[:-1], total / length**length_penalty) for total, said in ended]
+        live = [(total, said) for total, said in kept if said[-1] != END]
+        places -= len(ended)
+    if not finished:
+        finished = [Hypothesis(said, total / limit**length_penalty) for total, said in live]
+    return max(finished, key=lambda hypothesis: hypothesis.score)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 3, 5])
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
+@pytest.mark.parametrize("max_length", [None, 3])
+def test_stopping_early_changes_nothing(
+    beam_size: int, length_penalty: float, max_length: int | None
+) -> None:
+    for seed in range(6):
+        chain = random_chain(seed)
+        found = decode(
+            chain,
+            *sources(VOCABULARY),
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+            max_length=max_length,
+        )
+        for first, hypothesis in enumerate(found):
+            expected = slow_beam(
+                chain,
+                first,
+                beam_size=beam_size,
+                length_penalty=length_penalty,
+                limit=12 if max_length is None else max_length,
+            )
+            assert hypothesis.tokens == expected.tokens
+            assert hypothesis.score == pytest.approx(expected.score)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_finished_rows_cost_nothing(beam_size: int) -> None:
+    """One sentence ends at once, with certainty; the other goes on to the limit."""
+    table = torch.zeros(VOCABULARY, VOCABULARY, VOCABULARY).double()
+    table[0, :, END] = 100.0
+    table[1, :, END] = -100.0
+    chain = Chain(table)
+    found = decode(chain, *sources(2), beam_size=beam_size, max_length=8)
+    assert [len(hypothesis.tokens) for hypothesis in found] == [0, 8]
+    assert chain.rows_stepped == 2 + 7 * beam_size
+
+
+def test_rows_keep_their_order_and_do_not_know_their_neighbours() -> None:
+    chain = random_chain(3)
+    source, lengths = sources(VOCABULARY)
+    for beam_size in (1, 4):
+        together = decode(chain, source, lengths, beam_size=beam_size)
+        alone = [
+            decode(chain, source[row : row + 1], lengths[row : row + 1], beam_size=beam_size)[0]
+            for row in range(VOCABULARY)
+        ]
+        assert together == alone
+        order = torch.tensor([4, 1, 6, 0, 0])
+        shuffled = decode(chain, source[order], lengths[order], beam_size=beam_size)
+        assert shuffled == [together[row] for row in order.tolist()]
+
+
+def test_ties_go_the_same_way_every_time() -> None:
+    chain = Chain(torch.zeros(VOCABULARY, VOCABULARY, VOCABULARY).double())
+    first = decode(chain, *sources(3), beam_size=3, max_length=4)
+    assert first == decode(chain, *sources(3), beam_size=3, max_length=4)
+    assert len({hypothesis.tokens for hypothesis in first}) == 1
+    assert decode(chain, *sources(1), max_length=4)[0].tokens == ()
+
+
+def talkative(**options: Any) -> Transformer:
+    """A random model that goes on for a while and does not repeat itself."""
+    torch.manual_seed(0)
+    model = Transformer(
+        source_vocabulary=23,
+        target_vocabulary=23,
+        model_dim=24,
+        num_heads=3,
+        num_layers=2,
+        feed_forward_dim=29,
+        max_length=40,
+        tie="none",
+        position="learned",
+        **options,
+    ).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.mul_(6.0 if "position" in name else 2.0 if parameter.dim() > 1 else 1.0)
+        model.output.table.weight[END] *= 1.3
+    return model
+
+
+@pytest.mark.parametrize("mechanism", fitting_mechanisms(role="self", masks=frozenset({"causal"})))
+def test_cached_is_uncached_token_for_token(mechanism: str) -> None:
+    cross = mechanism if mechanism in cross_fitting() else "scaled_dot"
+    model = talkative(
+        decoder_mechanism=mechanism, encoder_mechanism="scaled_dot", cross_mechanism=cross
+    )
+    source = torch.randint(3, 23, (6, 7))
+    lengths = torch.tensor([7, 1, 4, 2, 7, 5])
+    for beam_size in (1, 3):
+        cached = decode(model, source, lengths, beam_size=beam_size, max_length=12)
+        uncached = decode(model, source, lengths, beam_size=beam_size, max_length=12, cached=False)
+        assert [h.tokens for h in cached] == [h.tokens for h in uncached]
+        for ours, theirs in zip(cached, uncached, strict=True):
+            assert ours.score == pytest.approx(theirs.score, abs=1e-4)
+        assert max(len(h.tokens) for h in cached) > 3
+        assert len({h.tokens for h in cached}) > 2
+
+
+def cross_fitting() -> list[str]:
+    return fitting_mechanisms(role="cross", causal=False, masks=frozenset({"padding"}))
+
+
+def test_the_limit_follows_the_source() -> None:
+    table = torch.zeros(VOCABULARY, VOCABULARY, VOCABULARY).double()
+    table[..., END] = -100.0
+    source = torch.full((2, 3), 4)
+    found = decode(Chain(table), source, torch.tensor([3, 1]))
+    assert [len(hypothesis.tokens) for hypothesis in found] == [16, 12]
+
+
+def test_no_rows() -> None:
+    empty = torch.zeros((0, 4), dtype=torch.long)
+    assert decode(random_chain(0), empty, torch.zeros(0, dtype=torch.long), beam_size=2) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam_size": 0}, "beam_size=0; it must be a whole number, 1 or more"),
+        ({"beam_size": True}, "beam_size=True"),
+        ({"max_length": 0}, "max_length=0"),
+        ({"length_penalty": -0.5}, "length_penalty=-0.5; it must be a number, 0 or more"),
+        ({"length_penalty": float("nan")}, "length_penalty=nan"),
+    ],
+)
+def test_what_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(RegardError, match=message):
+        decode(random_chain(0), *sources(2), **options)
+
+
+def test_a_model_in_training_mode_is_refused() -> None:
+    model = talkative().train()
+    with pytest.raises(RegardError, match=r"Call model\.eval"):
+        decode(model, *sources(2))
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_threads_change_nothing(beam_size: int) -> None:
+    torch.manual_seed(5)
+    model = Transformer(
+        source_vocabulary=11, target_vocabulary=13, model_dim=8, num_heads=2, tie="target"
+    )
+    model = model.double().eval()
+    lengths = torch.randint(1, 9, (67,))
+    source = torch.randint(3, 11, (67, 8)).masked_fill(torch.arange(8) >= lengths[:, None], PAD)
+    before = torch.get_num_threads()
+    said = {}
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            assert len(deal(lengths)) == threads
+            said[threads] = decode(model, source, lengths, beam_size=beam_size)
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert [one.tokens for one in said[1]] == [one.tokens for one in said[3]]
+    assert len({one.tokens for one in said[1]}) > 9  # the rows differ, so their order is seen
+    assert [one.score for one in said[1]] == pytest.approx([one.score for one in said[3]])
+
+
+def test_rows_are_dealt_to_threads_evenly() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        lengths = torch.arange(40, 0, -1)
+        one, other = deal(lengths)
+        assert sorted([*one.tolist(), *other.tolist()]) == list(range(40))
+        assert abs(int(lengths[one].sum()) - int(lengths[other].sum())) <= 20
+        assert len(deal(lengths[:31])) == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_an_error_in_a_thread_is_raised() -> None:
+    def fail() -> int:
+        raise RegardError("no")
+
+    with pytest.raises(RegardError, match="no"):
+        side_by_side([fail, lambda: 1])
+
+
+@pytest.mark.parametrize(
+    "bounded", [{"position": "learned"}, {"decoder_mechanism": "synthesizer_dense"}]
+)
+def test_never_says_more_than_the_model_can_take(bounded: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    model = Transformer(
+        source_vocabulary=9,
+        target_vocabulary=9,
+        model_dim=8,
+        num_heads=2,
+        num_layers=1,
+        max_length=6,
+        **bounded,
+    ).eval()
+    with torch.no_grad():
+        model.output.table.weight[END] = 0.0
+        model.output.table.weight[END, 0] = -100.0  # so that END is seldom the best
+    source, lengths = torch.randint(4, 9, (3, 5)), torch.full((3,), 5)
+    limits = model.target_limits(lengths)
+    assert limits is not None
+    assert limits.tolist() == [6, 6, 6]
+    for beam_size in (1, 2):
+        said = decode(model, source, lengths, beam_size=beam_size)
+        assert max(len(one.tokens) for one in said) <= 6

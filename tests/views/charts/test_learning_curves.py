@@ -1,0 +1,113 @@
+"""Learning curves: what is drawn from the rows of a run, and which rows are refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from regard.core.errors import RegardError
+from regard.views.charts.learning_curves import draw_learning_curve
+
+SVG = "{http://www.w3.org/2000/svg}"
+LOSSES: list[dict[str, Any]] = [
+    {"step": 50 * n, "epoch": 0, "tokens": 900 * n, "loss": 4 / n, "learning_rate": 1e-3}
+    for n in range(1, 9)
+]
+SCORES: list[dict[str, Any]] = [
+    {"step": 200, "dev": {"wer": 60.5, "per": 21.0}},
+    {"step": 400, "dev": {"wer": 30.125, "per": 8.25}},
+]
+ROWS = sorted([*LOSSES, *SCORES], key=lambda row: row["step"])
+
+
+def texts(path: Path) -> list[str]:
+    tree = ElementTree.fromstring(path.read_bytes())
+    return ["".join(node.itertext()).strip() for node in tree.iter(f"{SVG}text")]
+
+
+def curves(path: Path) -> list[list[tuple[float, float]]]:
+    """The points of the drawn curves, which are the thickest lines."""
+    tree = ElementTree.fromstring(path.read_bytes())
+    found = []
+    for node in tree.iter(f"{SVG}path"):
+        if "stroke-width: 1.6" in node.get("style", ""):
+            numbers = [float(word) for word in node.get("d", "").split() if word not in "ML"]
+            found.append(list(zip(numbers[::2], numbers[1::2], strict=True)))
+    return found
+
+
+def test_loss_and_metric_are_drawn_against_steps(tmp_path: Path) -> None:
+    path = tmp_path / "curve.svg"
+    draw_learning_curve(ROWS, metric="wer", path=path)
+    assert {"training loss", "dev wer", "step", "30.12", "0.5"} <= set(texts(path))
+    loss, dev = curves(path)
+    assert [len(loss), len(dev)] == [8, 2]
+    # Steps share one scale, in an SVG y grows downwards, and both curves fall.
+    assert dev[0][0] == pytest.approx(loss[3][0])
+    assert dev[1][0] == pytest.approx(loss[7][0])
+    assert loss[0][1] < loss[1][1] < loss[7][1]
+    assert dev[0][1] < dev[1][1]
+
+
+def test_the_metric_is_the_one_asked_for(tmp_path: Path) -> None:
+    draw_learning_curve(ROWS, metric="per", path=tmp_path / "curve.svg")
+    found = texts(tmp_path / "curve.svg")
+    assert {"dev per", "8.25"} <= set(found)
+    assert "dev wer" not in found
+
+
+def test_a_kind_without_rows_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "curve.svg"
+    draw_learning_curve(LOSSES[:1], metric="wer", path=path)
+    assert "dev wer" not in texts(path)
+    draw_learning_curve(SCORES, metric="wer", path=path)
+    assert "training loss" not in texts(path)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_value_that_is_not_finite_leaves_a_gap(value: float, tmp_path: Path) -> None:
+    rows = [*LOSSES[:3], {"step": 200, "loss": value}, *LOSSES[4:]]
+    draw_learning_curve(rows, metric="wer", path=tmp_path / "curve.svg")
+    (loss,) = curves(tmp_path / "curve.svg")
+    assert len(loss) == 7
+    draw_learning_curve([{"step": 1, "loss": value}], metric="wer", path=tmp_path / "one.svg")
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png"])
+def test_the_same_rows_give_the_same_bytes(suffix: str, tmp_path: Path) -> None:
+    first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix}"
+    draw_learning_curve(ROWS, metric="wer", path=first)
+    draw_learning_curve(ROWS, metric="wer", path=second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        ([], "None of the 0 rows has a 'loss'"),
+        ([{"step": 3}], "None of the 1 rows has a 'loss'"),
+        ([{"loss": 3.0}], "Row 1 has None as its step"),
+        ([*LOSSES, {"step": 3, "loss": "low"}], "Row 9 has 'low' as its training loss"),
+        ([{"step": True, "loss": 3.0}], "Row 1 has True as its step"),
+        ([{"step": math.nan, "loss": 3.0}], "Row 1 has nan as its step"),
+        ([{"step": -1, "loss": 3.0}], "Row 1 has -1 as its step"),
+        ([{"step": 1, "dev": 3.0}], "Row 1 has 3.0 as its dev scores"),
+        ([{"step": 1, "dev": {"wer": None}}], "Row 1 has None as its dev wer"),
+        ([{"step": 1, "dev": {"per": 1.0}}], "Unknown metric 'wer'.*Choose from: per"),
+    ],
+)
+def test_rows_that_are_no_curve_are_refused(
+    rows: list[dict[str, Any]], complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(RegardError, match=complaint):
+        draw_learning_curve(rows, metric="wer", path=tmp_path / "curve.svg")
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_kinds_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=r"End the name in \.svg or \.png"):
+        draw_learning_curve(ROWS, metric="wer", path=tmp_path / "curve.gif")
