@@ -47,7 +47,11 @@ def made_up_task(*, rows: int) -> LanguageModelling:
         text.write_text("\n".join(lines), encoding="utf-8")
         # Each piece is given with START before it, and its END is predicted.
         options = LmOptions(
-            text=str(text), stream=True, tokens="characters", max_length=LENGTH - 1, dev_share=0.05
+            text=str(text),
+            stream=True,
+            tokens="characters",
+            max_length=LENGTH - 1,
+            validation_share=0.05,
         )
         return LanguageModelling.from_options(options, seed=0, decode=decode)
 

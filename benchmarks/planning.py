@@ -117,5 +117,5 @@ def _multi30k_files() -> dict[str, Any]:
     files = Path(folder) / "multi30k"
     return {
         name: f"{files / part}.de.gz,{files / part}.en.gz"
-        for name, part in {"pairs": "train", "dev": "val"}.items()
+        for name, part in {"pairs": "train", "validation": "val"}.items()
     }

@@ -60,7 +60,7 @@ def toy_grid(study: Path) -> list[Job]:
     return [
         Job(
             key=f"{mechanism}-{seed}",
-            arm=mechanism,
+            variant=mechanism,
             seed=seed,
             sections=toy_sections(
                 pairs, model={"mechanism": mechanism}, training=training, seed=seed, threads=1
@@ -164,7 +164,7 @@ def _without_seconds(study: Path) -> StudyRecord | Path:
     return replace(
         record,
         name="",
-        arms=tuple(replace(arm, seconds=0.0) for arm in record.arms),
+        variants=tuple(replace(variant, seconds=0.0) for variant in record.variants),
         runs=tuple(
             replace(
                 run, seconds=0.0, curve=tuple(replace(point, seconds=0.0) for point in run.curve)

@@ -39,13 +39,13 @@ def found(claim: Any, **changes: Any) -> Finding:
 
 
 def written(folder: Path, names: Sequence[str], *, seeds: int = 5) -> str:
-    """The folder of a study in which the arms come out in this order, the best first."""
+    """The folder of a study in which the variants come out in this order, the best first."""
     record = made_up_study(names=names, seeds=seeds)
     (folder / "record.json").write_text(record.as_json(), encoding="utf-8")
     return str(folder)
 
 
-def test_the_better_arm_of_a_study_decides(tmp_path: Path) -> None:
+def test_the_better_variant_of_a_study_decides(tmp_path: Path) -> None:
     study = written(tmp_path, ARMS)
     finding = found(reading_first_helps_recall, study=study)
     assert finding.verdict == "holds"
@@ -84,7 +84,7 @@ def test_open_over_enough_seeds_is_not_taken_for_better() -> None:
     assert not better_here(few, replace(seeming, low=-1.0, high=1.0), record)
 
 
-def test_arms_that_cannot_be_told_apart_show_nothing() -> None:
+def test_variants_that_cannot_be_told_apart_show_nothing() -> None:
     record = made_up_study(names=ARMS)
     open_pairs = tuple(replace(pair, verdict="cannot tell apart") for pair in record.verdicts)
     finding = better_of(replace(record, verdicts=open_pairs), ARMS[0], ARMS[2])
@@ -102,7 +102,7 @@ def test_a_pair_read_the_other_way_round() -> None:
     assert (back.low, back.high) == (-(there.high or 0), -(there.low or 0))
 
 
-def test_a_study_of_other_arms_is_refused(tmp_path: Path) -> None:
+def test_a_study_of_other_variants_is_refused(tmp_path: Path) -> None:
     study = written(tmp_path, ("dot", "additive"))
     with pytest.raises(RegardError, match="does not compare 'reads first · scaled_dot' with"):
         reading_first_helps_recall.run(study=study)
@@ -113,12 +113,14 @@ def test_a_folder_without_a_study_is_refused(tmp_path: Path) -> None:
         recall_record(str(tmp_path), seeds=5, films=10, reading_steps=1)
 
 
-def test_the_small_study_has_the_arms_that_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_small_study_has_the_variants_that_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[StudySpec] = []
 
     def run_nothing(study: StudySpec, folder: Path, **_: Any) -> Any:
         asked.append(study)
-        return made_up_study(names=[arm.name for arm in study.arms])
+        return made_up_study(names=[variant.name for variant in study.variants])
 
     monkeypatch.setattr(recall_study, "run_study", run_nothing)
     small_study.cache_clear()
@@ -127,12 +129,14 @@ def test_the_small_study_has_the_arms_that_are_compared(monkeypatch: pytest.Monk
     small_study.cache_clear()
     assert finding.verdict == "holds"
     assert len(asked) == 1  # the second claim reads what the first had run
-    assert tuple(arm.name for arm in asked[0].arms) == ARMS
+    assert tuple(variant.name for variant in asked[0].variants) == ARMS
 
 
 def test_what_the_small_study_trains() -> None:
     study = StudySpec.from_sections(small_sections(seeds=3, films=20, reading_steps=7))
-    specs = {arm.name: study.spec_of(arm, seed=0).as_sections() for arm in study.arms}
+    specs = {
+        variant.name: study.spec_of(variant, seed=0).as_sections() for variant in study.variants
+    }
     assert study.seeds == (0, 1, 2)
     assert specs[ARMS[0]]["pretraining"]["training"]["steps"] == 7
     assert specs[ARMS[0]]["pretraining"]["task"]["films"] == 20

@@ -105,7 +105,7 @@ def test_the_logistic_half_is_decided_too(monkeypatch: pytest.MonkeyPatch) -> No
 def test_decoders_that_all_tie_have_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
     alike = tuple(
         TrainedDecoder(
-            arm="dot",
+            variant="dot",
             seed=seed,
             phone_error_rate=1.0,
             similarities=dict.fromkeys(SIMILARITIES, 0.5),
@@ -117,10 +117,10 @@ def test_decoders_that_all_tie_have_no_order(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def made_up(rates: dict[str, float], *, seeds: int = 5) -> tuple[TrainedDecoder, ...]:
-    """Rates that vary a little with the seed, arms not quite alike; similarities fall with them."""
+    """Rates that vary a little with the seed, variants not quite alike; similarities fall with them."""
     return tuple(
         TrainedDecoder(
-            arm=arm,
+            variant=variant,
             seed=seed,
             phone_error_rate=rate + 0.3 * seed + 0.05 * ((seed * (place + 2)) % 7),
             similarities={
@@ -129,7 +129,7 @@ def made_up(rates: dict[str, float], *, seeds: int = 5) -> tuple[TrainedDecoder,
             },
         )
         for seed in range(seeds)
-        for place, (arm, rate) in enumerate(rates.items())
+        for place, (variant, rate) in enumerate(rates.items())
     )
 
 
@@ -147,8 +147,8 @@ def made_up(rates: dict[str, float], *, seeds: int = 5) -> tuple[TrainedDecoder,
 def test_verdicts_follow_the_study(
     rates: tuple[float, ...], attention: str, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arms = dict(zip(ARMS, rates, strict=True))
-    monkeypatch.setattr(topic, "trained_decoders", lambda **_: made_up(arms))
+    variants = dict(zip(ARMS, rates, strict=True))
+    monkeypatch.setattr(topic, "trained_decoders", lambda **_: made_up(variants))
     assert found(topic.attention_beats_the_lstm_decoder).verdict == attention
     best = found(topic.location_scores_are_best)
     assert best.verdict == location
@@ -157,8 +157,8 @@ def test_verdicts_follow_the_study(
 
 
 def test_with_few_seeds_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    arms = dict(zip(ARMS, (60.0, 50.0, 40.0, 30.0, 20.0), strict=True))
-    monkeypatch.setattr(topic, "trained_decoders", lambda **_: made_up(arms, seeds=3))
+    variants = dict(zip(ARMS, (60.0, 50.0, 40.0, 30.0, 20.0), strict=True))
+    monkeypatch.setattr(topic, "trained_decoders", lambda **_: made_up(variants, seeds=3))
     for claim in (topic.location_scores_are_best, topic.attention_beats_the_lstm_decoder):
         finding = found(claim, seeds=3)
         assert finding.verdict == "fails"
@@ -174,8 +174,8 @@ def test_the_correlation_of_ranks_is_scipys() -> None:
 
 
 def test_similarities_that_agree_and_one_that_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    arms = {"none": 60.0, "dot": 50.0, "general": 40.0}
-    decoders = made_up(arms)
+    variants = {"none": 60.0, "dot": 50.0, "general": 40.0}
+    decoders = made_up(variants)
     monkeypatch.setattr(topic, "trained_decoders", lambda **_: decoders)
     agreed = found(topic.similarities_rank_decoders_alike)
     assert agreed.verdict == "holds"

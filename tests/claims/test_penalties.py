@@ -230,7 +230,7 @@ def test_redundancy_is_judged_by_the_interval_of_the_drop(
     assert found.verdict == verdict
 
 
-def test_a_few_steps_of_training_give_overlaps_of_all_arms(
+def test_a_few_steps_of_training_give_overlaps_of_all_variants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With sixty short texts instead of the embedded films."""
@@ -239,9 +239,9 @@ def test_a_few_steps_of_training_give_overlaps_of_all_arms(
     texts.write_text("".join(f"{label}\t{text}\n" for text, label in rows))
     whole = trained_hops.sections_of
 
-    def few_texts(arm: str, **words: Any) -> Sections:
-        sections = whole(arm, **words)
-        sections["task"] |= {"labels": str(texts), "dev_share": 0.2, "test_share": 0.2}
+    def few_texts(variant: str, **words: Any) -> Sections:
+        sections = whole(variant, **words)
+        sections["task"] |= {"labels": str(texts), "validation_share": 0.2, "test_share": 0.2}
         return sections
 
     monkeypatch.setattr(trained_hops, "sections_of", few_texts)

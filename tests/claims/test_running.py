@@ -62,7 +62,7 @@ def test_each_is_told_before_and_after() -> None:
 
 def test_what_is_lacking_is_waited_for_also_if_a_study_says_it() -> None:
     missing = LackingError("There is no package. Install it.")
-    wrapped = RegardError("In the arm 'a': There is no package. Install it.")
+    wrapped = RegardError("In the variant 'a': There is no package. Install it.")
     for broken in (stopping(missing), stopping(wrapped, missing)):
         (record,) = run_claims([broken])
         assert record.waits.endswith("There is no package. Install it.")

@@ -26,7 +26,7 @@ def write_reviews(path: Path, *, header: str = "", after: str = "") -> Path:
 def train(labels: Path, out: Path, *more: object, steps: int = 2) -> Any:
     small = (
         *("model.model_dim=8", "model.hidden_dim=4", "model.dropout=0.0", "task.min_count=1"),
-        *(f"task.max_length={LONGEST}", "task.batch_tokens=200", "task.dev_share=0.2"),
+        *(f"task.max_length={LONGEST}", "task.batch_tokens=200", "task.validation_share=0.2"),
         *("training.evaluate_every=2", "training.averaging=none", "training.warmup_steps=1"),
     )
     settings = [part for setting in small for part in ("--set", setting)]
@@ -51,11 +51,11 @@ def test_texts_cut_off_in_held_out_files_are_told_and_recorded(tmp_path: Path) -
     labels = write_reviews(tmp_path / "reviews.csv")
     long = tmp_path / "long.csv"
     long.write_text(f"good,{'fine ' * 4000}\nbad,{'dull ' * 4000}\n")
-    ran = train(labels, tmp_path / "run", "--dev", long, "--test", long)
+    ran = train(labels, tmp_path / "run", "--validation", long, "--test", long)
     assert ran.returncode == 0, ran.stderr
     data = json.loads(ran.stdout)["data"]
-    assert data["cut_texts"] == {"train": 0, "dev": 2, "test": 2}
-    assert f"of the dev part, 2 of 2 texts are {CUT} 99.7 %" in " ".join(ran.stderr.split())
+    assert data["cut_texts"] == {"train": 0, "validation": 2, "test": 2}
+    assert f"of the validation part, 2 of 2 texts are {CUT} 99.7 %" in " ".join(ran.stderr.split())
 
 
 def test_predictions_of_texts_cut_off_say_so(run: Path, tmp_path: Path) -> None:

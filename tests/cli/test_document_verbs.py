@@ -36,7 +36,7 @@ def trained(recipe: str, labelled: Path, out: Path, *settings: str, steps: int =
         "training.averaging=none",
         "training.learning_rate=0.01",
         "training.warmup_steps=5",
-        "task.dev_share=0.2",
+        "task.validation_share=0.2",
         "task.min_count=1",
         "task.batch_tokens=600",
         *settings,
@@ -104,9 +104,11 @@ def test_a_study_of_classifiers(labelled: Path, tmp_path: Path) -> None:
         "--out", tmp_path / "study", "--json",
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
-    arms = {arm["name"]: arm["scores"] for arm in json.loads(ran.stdout)["arms"]}
-    assert "hop_overlap" not in arms["1 hop"]
-    assert 0 <= arms["8 hops"]["hop_overlap"] <= 1
+    variants = {
+        variant["name"]: variant["scores"] for variant in json.loads(ran.stdout)["variants"]
+    }
+    assert "hop_overlap" not in variants["1 hop"]
+    assert 0 <= variants["8 hops"]["hop_overlap"] <= 1
     assert (tmp_path / "study" / "page.html").is_file()
 
 

@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def language_model(folder: Path) -> str:
     out = str(folder / "lm")
     words = [
-        *("--text", str(folder / "facts.txt"), "--set", "task.dev_share=0"),
+        *("--text", str(folder / "facts.txt"), "--set", "task.validation_share=0"),
         *("--set", "task.vocabulary_size=80"),
     ]
     assert exit_code(["train", "lm", *words, *SMALL, *NARROW, "--out", out]) == 0
@@ -54,7 +54,7 @@ def language_model(folder: Path) -> str:
 @pytest.fixture(scope="module")
 def encoder(folder: Path) -> str:
     out = str(folder / "encoder")
-    sizes = ["--set", "task.vocabulary_size=60", "--set", "task.dev_share=0.3"]
+    sizes = ["--set", "task.vocabulary_size=60", "--set", "task.validation_share=0.3"]
     text = ["--text", str(folder / "facts.txt")]
     assert exit_code(["train", "encoder", *text, *SMALL, *NARROW, *sizes, "--out", out]) == 0
     return out
@@ -93,7 +93,7 @@ def test_a_language_model_is_scored_on_texts(
 
 
 def test_questions_after_texts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = ["--pairs", str(folder / "train.tsv"), "--dev", str(folder / "dev.tsv")]
+    files = ["--pairs", str(folder / "train.tsv"), "--validation", str(folder / "dev.tsv")]
     reading = ["--text", str(folder / "facts.txt"), "--set", "pretraining.training.steps=2"]
     out = str(folder / "recall")
     assert exit_code(["train", "recall", *files, *reading, *SMALL, *NARROW, "--out", out]) == 0
@@ -108,7 +108,7 @@ def test_questions_after_texts(folder: Path, capsys: pytest.CaptureFixture[str])
 def test_a_run_starts_from_another_with_its_model(
     language_model: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = ["--pairs", str(folder / "train.tsv"), "--dev", str(folder / "dev.tsv")]
+    files = ["--pairs", str(folder / "train.tsv"), "--validation", str(folder / "dev.tsv")]
     out = str(folder / "started")
     start = ["--start", language_model, *SMALL, "--out", out]
     assert exit_code(["train", "recall", *files, *start]) == 0
@@ -127,7 +127,7 @@ def test_masks_are_filled_and_labels_told(
     assert "[MASK]" not in filled
     assert filled.startswith("ann was born in")
     out = str(folder / "classify")
-    labels = ["--labels", str(folder / "labels.tsv"), "--set", "task.dev_share=0.3"]
+    labels = ["--labels", str(folder / "labels.tsv"), "--set", "task.validation_share=0.3"]
     assert exit_code(["train", "classify", *labels, "--start", encoder, *SMALL, "--out", out]) == 0
     shown = capsys.readouterr()
     assert "new: class" in shown.err

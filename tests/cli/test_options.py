@@ -32,7 +32,16 @@ def test_trains_and_predicts_with_it(
     }[model]
     settings = [f"model.name={model}", "model.mechanism=CosineAttention", *small]
     asked = ["train", "translate", "--recipe", "translate-characters", "--pairs", str(pairs)]
-    asked += ["--dev", str(pairs), "--steps", "2", "--out", str(tmp_path / "run"), "--threads", "1"]
+    asked += [
+        "--validation",
+        str(pairs),
+        "--steps",
+        "2",
+        "--out",
+        str(tmp_path / "run"),
+        "--threads",
+        "1",
+    ]
     asked += [word for setting in settings for word in ("--set", setting)]
     main([*asked, "--plugin", EXAMPLE])
     main(["predict", str(tmp_path / "run"), "ab", "--plugin", EXAMPLE])
@@ -45,7 +54,7 @@ def test_a_name_that_was_not_plugged_in_is_unknown(
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\tb\n" * 9)
     asked = ["train", "translate", "--recipe", "translate-characters", "--pairs", str(pairs)]
-    asked += ["--dev", str(pairs), "--set", "model.mechanism=SineAttention"]
+    asked += ["--validation", str(pairs), "--set", "model.mechanism=SineAttention"]
     assert exit_code([*asked, "--out", str(tmp_path / "run")]) == 2
     assert "SineAttention" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

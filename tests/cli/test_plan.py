@@ -16,7 +16,7 @@ from regard.costs import calibration as calibration_file
 from regard.runs import plan as designs, plan as largest_model, plan as planning
 
 TINY = [
-    *("--recipe", "pronounce-quick", "--set", "task.dev_share=0.1"),
+    *("--recipe", "pronounce-quick", "--set", "task.validation_share=0.1"),
     *("--set", "model.embedding_dim=4", "--set", "model.hidden_dim=8"),
 ]
 

@@ -13,7 +13,7 @@ from tests.factories.command_line import exit_code
 TINY = [
     *("--recipe", "pronounce-quick", "--steps", "4", "--seeds", "2", "--workers", "1"),
     *("--set", "model.embedding_dim=4", "--set", "model.hidden_dim=8"),
-    *("--set", "task.dev_share=0.2", "--set", "task.test_share=0.2"),
+    *("--set", "task.validation_share=0.2", "--set", "task.test_share=0.2"),
     *("--set", "training.evaluate_every=2", "--set", "task.beam_size=1"),
 ]
 
@@ -36,7 +36,7 @@ def test_a_study_is_told_drawn_and_reported_again(
     assert "Which cell?" in page
     assert (tmp_path / "mine/figures/scores.svg").is_file()
     record = json.loads((tmp_path / "mine/record.json").read_text(encoding="utf-8"))
-    assert [arm["settings"] for arm in record["arms"]] == [
+    assert [variant["settings"] for variant in record["variants"]] == [
         {"model": {"cell": "lstm"}},
         {"model": {"cell": "gru"}},
     ]
@@ -44,7 +44,7 @@ def test_a_study_is_told_drawn_and_reported_again(
     assert json.loads(capsys.readouterr().out) == record
     assert exit_code(["report", "mine", "--csv", "--only-draw", "--out", "other.html"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [(row["arm"], row["seed"]) for row in rows] == [
+    assert [(row["variant"], row["seed"]) for row in rows] == [
         ("lstm", "0"),
         ("gru", "0"),
         ("lstm", "1"),

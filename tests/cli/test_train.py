@@ -15,7 +15,7 @@ from regard.tasks import TASKS
 
 TINY = [
     *("--set", "model.embedding_dim=4", "--set", "model.hidden_dim=8"),
-    *("--set", "task.dev_share=0.1", "--recipe", "pronounce-quick"),
+    *("--set", "task.validation_share=0.1", "--recipe", "pronounce-quick"),
 ]
 
 
@@ -40,7 +40,7 @@ def test_runs_are_numbered_and_reported(
     assert exit_code(train) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("2 steps, ")
-    assert lines[1].split()[0] == "dev"
+    assert lines[1].split()[0] == "validation"
     assert lines[-1] == 'use it: regard predict runs/pronounce-2 "some text"'
     models = [tmp_path / f"runs/pronounce-{n}/model.safetensors" for n in (1, 2)]
     assert models[0].read_bytes() == models[1].read_bytes()
@@ -110,7 +110,7 @@ def test_a_stopped_run_goes_on_from_another_folder(
         (["pronounce", "--pairs", "none.tsv"], "There is no file"),
         (["pronounce", "--pairs", "x" * 5000 + ",y"], "There is no file"),
         (["pronounce", "--pairs", "words.dict", "--format", "xml"], "Unknown format 'xml'"),
-        (["pronounce", "--pairs", "words.dict", "--dev", "none.tsv"], "There is no file"),
+        (["pronounce", "--pairs", "words.dict", "--validation", "none.tsv"], "There is no file"),
         (["pronounce", "--out", "words.dict"], "is a file. Choose a folder"),
         (["--resume", "none"], "is not a run"),
         (["pronounce", "--resume", "none"], "takes no task and no other settings"),
@@ -151,12 +151,21 @@ def test_columns_and_a_header_are_read_as_told(
     rows = [f"{word.upper()},x,{word}" for word in ("ab", "ba", "aab", "bb", "bab", "abb")]
     pairs.write_text("phones,other,word\n" + "\n".join(rows) + "\n")
     columns = ["--source-column", "word", "--target-column", "phones"]
-    asked = ["train", "pronounce", "--pairs", str(pairs), "--dev", str(pairs), *columns, *TINY]
+    asked = [
+        "train",
+        "pronounce",
+        "--pairs",
+        str(pairs),
+        "--validation",
+        str(pairs),
+        *columns,
+        *TINY,
+    ]
     out = tmp_path / "run"
     assert exit_code([*asked, "--steps", "2", "--threads", "1", "--out", str(out)]) == 0
     told = capsys.readouterr().err
     assert "6 pairs to learn from" in told
-    assert "6 dev sources stand in the training part too" in told
+    assert "6 validation sources stand in the training part too" in told
     assert set(json.loads((out / "vocabulary.json").read_text())["source"]["tokens"]) == {"a", "b"}
     assert json.loads((out / "spec.json").read_text())["threads"] == 1
     numbers = tmp_path / "numbers.csv"

@@ -14,28 +14,36 @@ WORDS = [f"word{number}" for number in range(5_000)]
 
 
 def test_the_part_of_a_word_never_changes() -> None:
-    parts = {word: part_of(word, dev=0.3, test=0.3) for word in ("cat", "dog", "über", "", "rose")}
-    assert parts == {"cat": "dev", "dog": "dev", "über": "dev", "": "train", "rose": "train"}
+    parts = {
+        word: part_of(word, validation=0.3, test=0.3) for word in ("cat", "dog", "über", "", "rose")
+    }
+    assert parts == {
+        "cat": "validation",
+        "dog": "validation",
+        "über": "validation",
+        "": "train",
+        "rose": "train",
+    }
 
 
 def test_the_rule_can_be_followed_by_hand() -> None:
     for word in WORDS[:200]:
         digest = hashlib.blake2b(f"regard\0{word}".encode(), digest_size=8).hexdigest()
         place = int(digest, 16) / 16**16
-        wanted = "dev" if place < 0.05 else "test" if place >= 0.95 else "train"
+        wanted = "validation" if place < 0.05 else "test" if place >= 0.95 else "train"
         assert part_of(word) == wanted
 
 
 def test_fractions_are_kept() -> None:
-    counts = Counter(part_of(word, dev=0.1, test=0.02) for word in WORDS)
-    assert 0.09 < counts["dev"] / len(WORDS) < 0.11
+    counts = Counter(part_of(word, validation=0.1, test=0.02) for word in WORDS)
+    assert 0.09 < counts["validation"] / len(WORDS) < 0.11
     assert 0.014 < counts["test"] / len(WORDS) < 0.026
 
 
-def test_a_larger_dev_takes_from_train_only() -> None:
+def test_a_larger_validation_takes_from_train_only() -> None:
     for word in WORDS[:2000]:
-        small, large = part_of(word, dev=0.05), part_of(word, dev=0.2)
-        assert small == large or (small, large) == ("train", "dev")
+        small, large = part_of(word, validation=0.05), part_of(word, validation=0.2)
+        assert small == large or (small, large) == ("train", "validation")
 
 
 def test_another_salt_is_another_split() -> None:
@@ -43,12 +51,12 @@ def test_another_salt_is_another_split() -> None:
 
 
 def test_nothing_held_out() -> None:
-    assert {part_of(word, dev=0.0, test=0.0) for word in WORDS} == {"train"}
+    assert {part_of(word, validation=0.0, test=0.0) for word in WORDS} == {"train"}
 
 
 @pytest.mark.parametrize(
-    ("dev", "test"), [(-0.1, 0.1), (0.1, -0.1), (0.5, 0.5), (1.0, 0.0), (float("nan"), 0.1)]
+    ("validation", "test"), [(-0.1, 0.1), (0.1, -0.1), (0.5, 0.5), (1.0, 0.0), (float("nan"), 0.1)]
 )
-def test_fractions_out_of_range_are_refused(dev: float, test: float) -> None:
+def test_fractions_out_of_range_are_refused(validation: float, test: float) -> None:
     with pytest.raises(RegardError, match="leave some for train"):
-        part_of("cat", dev=dev, test=test)
+        part_of("cat", validation=validation, test=test)

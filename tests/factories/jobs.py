@@ -64,7 +64,7 @@ def toy_job(
     key = key or f"run{seed}"
     return Job(
         key=key,
-        arm="toy",
+        variant="toy",
         seed=seed,
         sections=tiny_sections(pairs, seed=seed, threads=1, **changes),
         folder=study / "runs" / key,
@@ -99,5 +99,5 @@ def without_times(folder: Path) -> dict[str, Any]:
     record = json.loads(run.record.read_text())
     del record["outcome"]["seconds"]
     del record["spec"]["task"]["pairs"]
-    parts = [run.predictions["dev"], run.predictions["test"], run.metrics, run.model]
+    parts = [run.predictions["validation"], run.predictions["test"], run.metrics, run.model]
     return {"record": record, **{part.name: part.read_bytes() for part in parts}}

@@ -11,13 +11,13 @@ import numpy as np
 
 from regard.core.records.attention import AlignmentRecord
 from regard.core.records.study import (
-    ArmRecord,
     CurvePoint,
     Disagreement,
     PairVerdict,
     SharedPicture,
     StudyRecord,
     StudyRunRecord,
+    VariantRecord,
 )
 from regard.studies.statistics.compare_seeds import SeedComparison, compare_over_seeds
 from regard.studies.statistics.paired import claimed, holm_adjusted
@@ -36,24 +36,24 @@ WORDS = ("knight", "phoenix")
 def made_up_study(
     *, names: Sequence[str] = (), seeds: int = 5, rates: Sequence[float] = ()
 ) -> StudyRecord:
-    """Eight arms of the scores and wirings, or arms of these names, with as many seeds."""
+    """Eight variants of the scores and wirings, or variants of these names, with as many seeds."""
     means = _means(names)
     runs = [
         run
         for place, (name, mean) in enumerate(means.items())
         for run in _runs(name, mean, place=place, seeds=seeds, rates=rates)
     ]
-    by_arm = {
-        name: {run.seed: run.scores["PER"] for run in runs if run.arm == name and run.counts}
+    by_variant = {
+        name: {run.seed: run.scores["PER"] for run in runs if run.variant == name and run.counts}
         for name in means
     }
-    compared = compare_over_seeds(by_arm, lower_is_better=True)
+    compared = compare_over_seeds(by_variant, lower_is_better=True)
     pictured = list(means)[:8]
     return StudyRecord(
         name="scores",
         question="Which score reads letters best, and does it matter where attention is wired in?",
         headline=(
-            f"{min(by_arm, key=lambda arm: sum(by_arm[arm].values()))} has the lowest PER.",
+            f"{min(by_variant, key=lambda variant: sum(by_variant[variant].values()))} has the lowest PER.",
             "It takes 1.4 times the operations of the baseline.",
         ),
         task="pronounce",
@@ -63,11 +63,11 @@ def made_up_study(
         lower_is_better=True,
         seeds=tuple(range(seeds)),
         budget=f"{STEPS:,} steps each.",
-        tries=f"Every arm tried {len(rates)} learning rates; the best on dev counts."
+        tries=f"Every variant tried {len(rates)} learning rates; the best on validation counts."
         if rates
         else "",
         matched="",
-        arms=_arms(compared, by_arm, rates=rates),
+        variants=_variants(compared, by_variant, rates=rates),
         runs=tuple(runs),
         verdicts=(*_of_methods(compared), *_of_models(compared)),
         disagreements=_disagreements(list(means)),
@@ -104,7 +104,7 @@ def _runs(
             score = round(mean + 1.5 * rate_place + luck.gauss(0, 0.14) + 0.1 * seed, 4)
             found.append(
                 StudyRunRecord(
-                    arm=name,
+                    variant=name,
                     seed=seed,
                     learning_rate=rate,
                     key=f"{place:04x}{seed:04x}{rate_place:08x}",
@@ -112,7 +112,7 @@ def _runs(
                     counts=rate_place == 0,
                     reason="",
                     scores={"PER": score, "WER": round(3.9 * score, 4)},
-                    dev_scores={"PER": round(score + 0.2, 4)},
+                    validation_scores={"PER": round(score + 0.2, 4)},
                     steps=STEPS,
                     seconds=180.0 + 11 * place + luck.random(),
                     curve=_curve(score, place=place, luck=luck),
@@ -137,29 +137,33 @@ def _curve(score: float, *, place: int, luck: random.Random) -> tuple[CurvePoint
     return tuple(points)
 
 
-def _arms(
-    compared: SeedComparison, by_arm: dict[str, dict[int, float]], *, rates: Sequence[float]
-) -> tuple[ArmRecord, ...]:
+def _variants(
+    compared: SeedComparison, by_variant: dict[str, dict[int, float]], *, rates: Sequence[float]
+) -> tuple[VariantRecord, ...]:
     found = []
-    for place, of_arm in enumerate(compared.arms):
-        interval, agreement = of_arm.interval, 0.93 - 0.04 * place
+    for place, of_variant in enumerate(compared.variants):
+        interval, agreement = of_variant.interval, 0.93 - 0.04 * place
         found.append(
-            ArmRecord(
-                name=of_arm.arm,
-                settings={"model": {"mechanism": of_arm.arm.split(" ")[0], "hidden_dim": 256}},
+            VariantRecord(
+                name=of_variant.variant,
+                settings={
+                    "model": {"mechanism": of_variant.variant.split(" ")[0], "hidden_dim": 256}
+                },
                 is_baseline=place == 0,
-                mean=of_arm.mean,
+                mean=of_variant.mean,
                 low=interval.low if interval else None,
                 high=interval.high if interval else None,
-                scores={"PER": of_arm.mean, "WER": 3.9 * of_arm.mean},
+                scores={"PER": of_variant.mean, "WER": 3.9 * of_variant.mean},
                 parameters=955_000 + 33_000 * place,
                 operations=STEPS * (2.6e9 + 2e8 * place),
                 seconds=180.0 + 11 * place,
                 peak_bytes=(61 << 20) + (5 << 20) * (place % 4),
                 learning_rate=rates[0] if rates else None,
                 agreement=agreement,
-                agreement_low=agreement - 0.03 if len(by_arm[of_arm.arm]) > 1 else None,
-                agreement_high=agreement + 0.03 if len(by_arm[of_arm.arm]) > 1 else None,
+                agreement_low=agreement - 0.03 if len(by_variant[of_variant.variant]) > 1 else None,
+                agreement_high=agreement + 0.03
+                if len(by_variant[of_variant.variant]) > 1
+                else None,
                 trouble="",
             )
         )
@@ -186,7 +190,7 @@ def _of_methods(compared: SeedComparison) -> list[PairVerdict]:
 
 def _of_models(compared: SeedComparison) -> list[PairVerdict]:
     """As if every difference had a standard error of 0.11 over items."""
-    error, means = 0.11, {arm.arm: arm.mean for arm in compared.arms}
+    error, means = 0.11, {variant.variant: variant.mean for variant in compared.variants}
     pairs = list(combinations(means, 2))
     differences = [means[first] - means[second] for first, second in pairs]
     if not pairs:

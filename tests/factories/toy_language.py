@@ -57,7 +57,7 @@ def toy_sections(pairs: Path, *, kind: str = "recurrent", **changes: Any) -> dic
         "task": {
             "name": "pronounce",
             "pairs": str(pairs),
-            "dev_share": 0.1,
+            "validation_share": 0.1,
             "test_share": 0.1,
             "batch_tokens": 384,
             "label_smoothing": 0.0,

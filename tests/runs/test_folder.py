@@ -23,7 +23,7 @@ def finished(words: Path, path: Path, **changes: Any) -> RunFolder:
     return folder
 
 
-@pytest.mark.parametrize("part", ["dev", "test"])
+@pytest.mark.parametrize("part", ["validation", "test"])
 def test_what_is_kept_is_what_was_scored(learned: RunFolder, part: str) -> None:
     run, kept = load(learned.path), read_predictions(learned, part)
     assert len(kept) == run.record["data"][f"{part}_items"]
@@ -36,15 +36,15 @@ def test_a_part_without_items_has_a_file_without_rows(words: Path, tmp_path: Pat
     folder = finished(words, tmp_path / "run", task={"test_share": 0.0})
     assert folder.predictions["test"].read_text() == ""
     assert len(read_predictions(folder, "test")) == 0
-    assert len(read_predictions(folder, "dev")) > 0
+    assert len(read_predictions(folder, "validation")) > 0
 
 
 def test_any_text_comes_back_as_it_was(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     odd = ("a\u2028b", 'quo"te\n', "\x85", "naïve 猫")
-    write_predictions(folder, "dev", sources=odd, predicted=odd, answers=[odd] * 4)
+    write_predictions(folder, "validation", sources=odd, predicted=odd, answers=[odd] * 4)
     expected = Predictions(sources=odd, predicted=odd, answers=(odd,) * 4)
-    assert read_predictions(folder, "dev") == expected
+    assert read_predictions(folder, "validation") == expected
 
 
 def test_the_record_comes_last(
@@ -97,11 +97,11 @@ def test_a_run_from_before_predictions_were_kept_is_scored_again(
 )
 def test_a_changed_file_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
     folder = RunFolder(tmp_path)
-    folder.predictions["dev"].write_text(text)
+    folder.predictions["validation"].write_text(text)
     with pytest.raises(RegardError, match=complaint):
-        read_predictions(folder, "dev")
+        read_predictions(folder, "validation")
 
 
 def test_an_unknown_part_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RegardError, match=r"Unknown part 'train'\. Choose from: dev, test"):
+    with pytest.raises(RegardError, match=r"Unknown part 'train'\. Choose from: validation, test"):
         read_predictions(RunFolder(tmp_path), "train")

@@ -39,7 +39,7 @@ def files(tmp_path: Path) -> dict[str, str]:
     return {
         "text": str(text),
         "pairs": str(tmp_path / "train.tsv"),
-        "dev": str(tmp_path / "dev.tsv"),
+        "validation": str(tmp_path / "dev.tsv"),
     }
 
 
@@ -50,7 +50,7 @@ def sections(files: dict[str, str], **changes: Any) -> dict[str, Any]:
             "task": {
                 "name": "recall",
                 "pairs": files["pairs"],
-                "dev": files["dev"],
+                "validation": files["validation"],
                 "source_tokens": "words",
                 "target_tokens": "words",
             },
@@ -60,7 +60,7 @@ def sections(files: dict[str, str], **changes: Any) -> dict[str, Any]:
                     "name": "lm",
                     "text": files["text"],
                     "tokens": "words",
-                    "dev_share": 0.0,
+                    "validation_share": 0.0,
                     "pair_share": 0.3,
                 },
                 "training": {"steps": 12, **training, "keep": "last"},
@@ -80,8 +80,8 @@ def test_a_run_reads_first_and_goes_on_with_those_weights(
     spec = RunSpec.from_sections(sections(files))
     record = begin_run(spec, folder, tell=told.append)
     assert record is not None
-    assert set(record["scores"]["dev"]) == {"exact_match", "loss"}
-    assert record["baselines"]["dev"] == {"always 'Rome'": pytest.approx(100 / 3)}
+    assert set(record["scores"]["validation"]) == {"exact_match", "loss"}
+    assert record["baselines"]["validation"] == {"always 'Rome'": pytest.approx(100 / 3)}
     assert folder.pretraining.record.is_file()
     assert folder.read_json(folder.vocabulary) == folder.pretraining.read_json(
         folder.pretraining.vocabulary
@@ -142,11 +142,11 @@ def test_a_stopped_run_ends_in_the_same_bits(
 
 def test_what_is_held_out_is_left_out_of_the_pre_training(files: dict[str, str]) -> None:
     """Where the questions are parted by a hash, those that are scored are not mixed in."""
-    own = sections(files, task={"dev": None, "dev_share": 0.3, "test_share": 0.2})
+    own = sections(files, task={"validation": None, "validation_share": 0.3, "test_share": 0.2})
     spec = RunSpec.from_sections(own)
     assert spec.pretraining is not None
     assert spec.pretraining.task_options.pairs == files["pairs"]
-    assert spec.pretraining.task_options.pairs_dev_share == 0.3
+    assert spec.pretraining.task_options.pairs_validation_share == 0.3
     assert spec.pretraining.task_options.pairs_test_share == 0.2
     task = build_task(spec)
     mixed = build_task(spec.pretraining).corpus
@@ -155,7 +155,7 @@ def test_what_is_held_out_is_left_out_of_the_pre_training(files: dict[str, str])
         for row in range(len(mixed.pairs))
     }
     assert learned
-    assert learned.isdisjoint({*task.corpus.dev.sources, *task.corpus.test.sources})
+    assert learned.isdisjoint({*task.corpus.validation.sources, *task.corpus.test.sources})
 
 
 @pytest.mark.parametrize(
@@ -175,12 +175,18 @@ def test_the_pairs_are_read_as_the_task_reads_them(
     else:
         lines = ["\t".join(row) for row in rows]
     pairs.write_text("\n".join(lines) + "\n")
-    own = {"pairs": str(pairs), "dev": None, "dev_share": 0.3, "test_share": 0.2, **changes}
+    own = {
+        "pairs": str(pairs),
+        "validation": None,
+        "validation_share": 0.3,
+        "test_share": 0.2,
+        **changes,
+    }
     for asked in ({}, {"pretraining": {"task": {"pairs": str(pairs)}}}):
         spec = RunSpec.from_sections(sections(files, task=own, **asked))
         assert spec.pretraining is not None
         task, mixed = build_task(spec).corpus, build_task(spec.pretraining).corpus
-        held_out = {source.lower() for source in (*task.dev.sources, *task.test.sources)}
+        held_out = {source.lower() for source in (*task.validation.sources, *task.test.sources)}
         assert len(mixed.pairs) + len(held_out) == 60
         options = spec.pretraining.task_options
         learned = {question.lower() for question, _ in mixed_pairs(options, BadRows())}
@@ -192,14 +198,14 @@ def test_what_the_runs_before_have_learned_is_told(files: dict[str, str], tmp_pa
     begin_run(RunSpec.from_sections(sections(files)), whole)
     told: list[str] = []
     # The questions that are now held out are those that were learned.
-    swapped = sections(files, task={"pairs": files["dev"], "dev": files["pairs"]})
+    swapped = sections(files, task={"pairs": files["validation"], "validation": files["pairs"]})
     again = merged(swapped, {"pretraining": "none", "start": str(whole.path)})
     record = begin_run(
         RunSpec.from_sections(again), RunFolder(tmp_path / "again"), tell=told.append
     )
     assert record is not None
-    assert record["held_out_learned_before"] == {"dev": 12, "test": 0}
-    assert any(line.startswith("12 dev sources were learned") for line in told)
+    assert record["held_out_learned_before"] == {"validation": 12, "test": 0}
+    assert any(line.startswith("12 validation sources were learned") for line in told)
 
 
 def test_a_pre_training_of_another_run_is_not_taken(files: dict[str, str], tmp_path: Path) -> None:
@@ -217,7 +223,7 @@ def test_a_pre_training_of_another_run_is_not_taken(files: dict[str, str], tmp_p
 def test_a_mistake_in_the_second_part_is_found_before_the_first(
     files: dict[str, str], tmp_path: Path
 ) -> None:
-    spec = RunSpec.from_sections(sections(files, task={"dev": "nowhere.tsv"}))
+    spec = RunSpec.from_sections(sections(files, task={"validation": "nowhere.tsv"}))
     with pytest.raises(RegardError, match=r"There is no file 'nowhere\.tsv'"):
         begin_run(spec, RunFolder(tmp_path / "run"))
     assert not (tmp_path / "run").exists()

@@ -45,9 +45,9 @@ class Stop:
 def test_the_language_is_learned(learned: RunFolder) -> None:
     record = json.loads(learned.record.read_text())
     # Ten seeds, three kinds of kernels (ATEN_CPU_CAPABILITY):
-    assert record["scores"]["dev"]["wer"] <= 20.0  # ten seeds: 0 to 12; untrained: 100
+    assert record["scores"]["validation"]["wer"] <= 20.0  # ten seeds: 0 to 12; untrained: 100
     assert record["scores"]["test"]["per"] <= 10.0  # ten seeds: 0 to 4.2; untrained: 100 or more
-    assert record["scores"]["dev"]["loss"] < 0.2  # ten seeds: 0.001 to 0.101; untrained: 2.3
+    assert record["scores"]["validation"]["loss"] < 0.2  # ten seeds: 0.001 to 0.101; untrained: 2.3
     first = next(row for row in load(learned.path).metrics if "loss" in row)
     assert first["loss"] > 0.5  # it was not known before; ten seeds: 1.5 to 1.8
 
@@ -57,7 +57,7 @@ def test_the_record_says_how_it_came_about(learned: RunFolder) -> None:
     assert record["spec"] == json.loads(learned.spec.read_text())
     assert record["data"] == json.loads(learned.data.read_text())
     data = record["data"]
-    assert data["train_pairs"] + data["dev_items"] + data["test_items"] == 300
+    assert data["train_pairs"] + data["validation_items"] + data["test_items"] == 300
     assert data["bad_rows"] == 0
     assert record["outcome"]["steps"] == record["spec"]["training"]["steps"]
     assert record["outcome"]["stopped"] == "budget"
@@ -67,12 +67,12 @@ def test_the_record_says_how_it_came_about(learned: RunFolder) -> None:
 
 def test_predictions_of_the_loaded_run_are_those_that_were_scored(learned: RunFolder) -> None:
     run = load(learned.path)
-    part = build_task(run.spec, vocabularies=run.vocabularies).corpus.dev
+    part = build_task(run.spec, vocabularies=run.vocabularies).corpus.validation
     predicted = run.predict(part.sources)
     wrong = sum(
         guess not in answers for guess, answers in zip(predicted, part.answers, strict=True)
     )
-    assert run.record["scores"]["dev"]["wer"] == pytest.approx(100 * wrong / len(part))
+    assert run.record["scores"]["validation"]["wer"] == pytest.approx(100 * wrong / len(part))
     assert wrong <= 5  # of 25; ten seeds: 0 to 3; untrained: 25
 
 
@@ -180,12 +180,14 @@ def test_changed_data_is_refused(words: Path, tmp_path: Path) -> None:
     assert resume_run(folder) is not None
 
 
-def test_changed_dev_data_is_refused(words: Path, tmp_path: Path) -> None:
-    dev = tmp_path / "dev.dict"
-    dev.write_text("ab  AH B\n")
-    folder = stopped_run(tiny_sections(words, task={"dev": str(dev)}), tmp_path / "run")
-    dev.write_text("ab  AH AH\n")
-    with pytest.raises(RegardError, match=r"data changed .*\(dev_fingerprint;"):
+def test_changed_validation_data_is_refused(words: Path, tmp_path: Path) -> None:
+    validation = tmp_path / "validation.dict"
+    validation.write_text("ab  AH B\n")
+    folder = stopped_run(
+        tiny_sections(words, task={"validation": str(validation)}), tmp_path / "run"
+    )
+    validation.write_text("ab  AH AH\n")
+    with pytest.raises(RegardError, match=r"data changed .*\(validation_fingerprint;"):
         resume_run(folder)
 
 
@@ -207,7 +209,7 @@ def test_a_folder_with_a_run_is_refused_and_kept(words: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"task": {"dev_share": 0.0}}, "nothing held out"),
+        ({"task": {"validation_share": 0.0}}, "nothing held out"),
         ({"task": {"max_length": 1}}, "too long: "),
         ({"task": {"max_length": 1, "skip_bad_rows": True}}, "leaves no pairs to learn from"),
         ({"task": {"batch_tokens": 3}}, "places, but a batch holds"),
@@ -310,7 +312,7 @@ def test_two_vocabularies_are_not_tied_even_if_they_have_one_size(tmp_path: Path
         "task": {
             "name": "translate",
             "pairs": str(pairs),
-            "dev": str(pairs),
+            "validation": str(pairs),
             "source_tokens": "characters",
             "target_tokens": "characters",
         },

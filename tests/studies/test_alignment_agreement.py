@@ -80,7 +80,7 @@ def test_the_row_of_a_phone_is_held_against_its_letters(
 ) -> None:
     monkeypatch.setattr(module, "WORDS_AT_A_TIME", 2)
     reads(monkeypatch, run, {"cross/0": [reader]})
-    found = attention_agreement(run, dev=WORDS, test=WORDS)
+    found = attention_agreement(run, validation=WORDS, test=WORDS)
     assert found is not None
     assert (found.share, found.read_in) == (expected, "cross/0")
     assert (found.words, found.phones) == (5, 16)
@@ -90,12 +90,12 @@ def test_every_letter_of_a_group_will_do(run: TrainedRun, monkeypatch: pytest.Mo
     # "dead" as D, EH (written "ea"), D: rows 0 and 1 read as they should, row 2 reads "a".
     word = LetterSounds("dead", ("D", "EH", "D"), ((0,), (1, 2), (3,)))
     reads(monkeypatch, run, {"cross/0": [same]})
-    found = attention_agreement(run, dev=[word], test=[word])
+    found = attention_agreement(run, validation=[word], test=[word])
     assert found is not None
     assert found.share == pytest.approx(2 / 3)
 
 
-def test_the_best_head_is_chosen_on_dev_and_scored_on_test(
+def test_the_best_head_is_chosen_on_validation_and_scored_on_test(
     run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # One head is right about words of three letters only, and the other about all others.
@@ -108,11 +108,11 @@ def test_the_best_head_is_chosen_on_dev_and_scored_on_test(
     reads(monkeypatch, run, {"cross/0": [after, rest], "cross/1": [after, short]})
     three = [word for word in WORDS if len(word.word) == 3]
     others = [word for word in WORDS if len(word.word) != 3]
-    found = attention_agreement(run, dev=others, test=WORDS)
+    found = attention_agreement(run, validation=others, test=WORDS)
     assert found is not None
     assert found.read_in == "cross/0, head 2"
     assert found.share == pytest.approx(10 / 16)
-    found = attention_agreement(run, dev=three, test=others)
+    found = attention_agreement(run, validation=three, test=others)
     assert found is not None
     assert (found.read_in, found.share) == ("cross/1, head 2", 0.0)
 
@@ -132,16 +132,16 @@ def test_a_model_without_attention_has_no_agreement(
     run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads(monkeypatch, run, {})
-    assert attention_agreement(run, dev=WORDS, test=WORDS) is None
+    assert attention_agreement(run, validation=WORDS, test=WORDS) is None
 
 
 def test_words_that_the_model_cuts_otherwise_are_refused(run: TrainedRun) -> None:
     # A capital that is two characters in small letters.
     strange = LetterSounds("İa", ("AH", "AH"), ((0,), (1,)))
     with pytest.raises(RegardError, match=r"task\.source_tokens=characters"):
-        attention_agreement(run, dev=[strange], test=WORDS)
+        attention_agreement(run, validation=[strange], test=WORDS)
     with pytest.raises(RegardError, match="no test words with a known alignment"):
-        attention_agreement(run, dev=WORDS, test=[])
+        attention_agreement(run, validation=WORDS, test=[])
 
 
 @pytest.mark.parametrize(
@@ -165,10 +165,10 @@ def test_every_model_is_scored_word_by_word_as_in_batches(
     options: dict[str, Any], heads: set[str]
 ) -> None:
     run = untrained_run(**options)
-    together = attention_agreement(run, dev=WORDS, test=WORDS)
+    together = attention_agreement(run, validation=WORDS, test=WORDS)
     assert together is not None
     assert together.read_in in heads
-    alone = [attention_agreement(run, dev=WORDS, test=[word]) for word in WORDS]
+    alone = [attention_agreement(run, validation=WORDS, test=[word]) for word in WORDS]
     right = sum(round(one.share * one.phones) for one in alone if one is not None)
     assert together.share == pytest.approx(right / together.phones)
 
@@ -207,6 +207,6 @@ def test_capitals_are_read_as_the_data_spells_them(monkeypatch: pytest.MonkeyPat
     (known,) = known_words(part).words
     assert known == letter_by_letter("fade")._replace(word="FADE")
     run = untrained_run()
-    assert attention_agreement(run, dev=[known], test=[known]) == attention_agreement(
-        run, dev=[letter_by_letter("fade")], test=[letter_by_letter("fade")]
+    assert attention_agreement(run, validation=[known], test=[known]) == attention_agreement(
+        run, validation=[letter_by_letter("fade")], test=[letter_by_letter("fade")]
     )

@@ -17,18 +17,18 @@ ARMS = ("dot", "additive", "general")
 
 
 def outputs(right: dict[str, list[bool]]) -> dict[str, Predictions]:
-    """Arms that get just these items right; every item has two answers, and either will do."""
+    """Variants that get just these items right; every item has two answers, and either will do."""
     items = len(next(iter(right.values())))
     return {
-        arm: Predictions(
+        variant: Predictions(
             sources=tuple(f"word {item}" for item in range(items)),
             predicted=tuple(
                 f"A  {item}" if is_right else f"WRONG {item}"
-                for item, is_right in enumerate(of_arm)
+                for item, is_right in enumerate(of_variant)
             ),
             answers=tuple((f"B {item}", f"A {item}") for item in range(items)),
         )
-        for arm, of_arm in right.items()
+        for variant, of_variant in right.items()
     }
 
 
@@ -46,18 +46,20 @@ def made_up(items: int = 400) -> dict[str, Predictions]:
             row = [chance.random() < 0.5 for _ in ARMS]
         rows.append(row)
     chance.shuffle(rows)
-    return outputs({arm: [row[number] for row in rows] for number, arm in enumerate(ARMS)})
+    return outputs({variant: [row[number] for row in rows] for number, variant in enumerate(ARMS)})
 
 
-def test_each_arm_is_alone_right_and_alone_wrong() -> None:
+def test_each_variant_is_alone_right_and_alone_wrong() -> None:
     found = disagreements(made_up(), task=Pronounce, metric="wer")
     assert len(found) == 12
     assert len({item.source for item in found}) == 12
-    alone_right = [(arm,) for arm in ARMS]
-    alone_wrong = [tuple(other for other in ARMS if other != arm) for arm in ARMS]
+    alone_right = [(variant,) for variant in ARMS]
+    alone_wrong = [tuple(other for other in ARMS if other != variant) for variant in ARMS]
     assert Counter(item.right for item in found) == Counter(2 * [*alone_right, *alone_wrong])
     for item in found:
-        assert item.right == tuple(arm for arm in ARMS if item.predicted[arm].split()[0] == "A")
+        assert item.right == tuple(
+            variant for variant in ARMS if item.predicted[variant].split()[0] == "A"
+        )
         assert item.answers == (f"B {item.source[5:]}", f"A {item.source[5:]}")
 
 
@@ -72,7 +74,7 @@ def test_the_seed_chooses_and_nothing_else() -> None:
     assert places == sorted(places)
 
 
-def test_four_arms_can_disagree_two_and_two() -> None:
+def test_four_variants_can_disagree_two_and_two() -> None:
     right = {"a": [True] * 9, "b": [True] * 9, "c": [False] * 9, "d": [False] * 9}
     found = disagreements(outputs(right), task=Pronounce, metric="wer", count=5)
     assert [item.right for item in found] == [("a", "b")] * 5
@@ -88,7 +90,7 @@ def test_four_arms_can_disagree_two_and_two() -> None:
         {},
     ],
 )
-def test_arms_that_agree_have_nothing_to_show(right: dict[str, list[bool]]) -> None:
+def test_variants_that_agree_have_nothing_to_show(right: dict[str, list[bool]]) -> None:
     assert disagreements(outputs(right) if right else {}, task=Pronounce, metric="wer") == ()
 
 
@@ -101,18 +103,18 @@ def test_where_nothing_is_right_the_widest_spread_is_shown(metric: str) -> None:
     second[7], first[20] = far, far
     # An empty reference has no error rate of its own.
     answers = [(reference,)] * 29 + [("",)]
-    arms = {
-        arm: Predictions(
+    variants = {
+        variant: Predictions(
             sources=tuple(map(str, range(30))), predicted=tuple(written), answers=tuple(answers)
         )
-        for arm, written in (("dot", first), ("additive", second))
+        for variant, written in (("dot", first), ("additive", second))
     }
-    found = disagreements(arms, task=Translate, metric=metric)
+    found = disagreements(variants, task=Translate, metric=metric)
     assert [item.source for item in found] == ["7", "20"]
     assert all(item.right == () for item in found)
 
 
-def test_arms_on_other_items_are_refused() -> None:
+def test_variants_on_other_items_are_refused() -> None:
     one = outputs({"dot": [True, False], "additive": [True, True]})
     other = outputs({"gated": [True, False, True]})
     with pytest.raises(RegardError, match="'dot' and 'gated' were not scored on the same items"):

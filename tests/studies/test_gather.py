@@ -20,11 +20,11 @@ def said(labels: str) -> Predictions:
 
 
 def test_labels_that_only_some_runs_say() -> None:
-    """c is said by one run of the first arm, d by one of the second; no text is of either."""
+    """c is said by one run of the first variant, d by one of the second; no text is of either."""
     predictions = {"first": [said("aabb"), said("aacb")], "second": [said("abdb"), said("aabb")]}
     found = _on_items(predictions, Classify, "macro_f1", lower_is_better=False)
     assert found is not None
-    scores = {arm.arm: arm.score for arm in found.arms}
+    scores = {variant.variant: variant.score for variant in found.variants}
     # Two seeds together. a: 4 of 4 said and wanted; b: 3 of 3 said, 4 wanted; c: said in vain.
     assert scores["first"] == pytest.approx(100 * (1 + 6 / 7 + 0) / 3)
     # a: 3 of 3 said, 4 wanted; b: 3 of 4 said, 4 wanted; d: said in vain.

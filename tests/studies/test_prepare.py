@@ -1,4 +1,4 @@
-"""Arms are made as large as the baseline, and what is left of a mismatch is told."""
+"""Variants are made as large as the baseline, and what is left of a mismatch is told."""
 
 from __future__ import annotations
 
@@ -30,36 +30,38 @@ def asked(folder: Path, **sections: Any) -> tuple[StudySpec, PairVocabularies]:
     study = StudySpec.from_sections(
         {"recipe": "pronounce-quick", "task": {"pairs": str(pairs)}, "seeds": 1, **sections}
     )
-    task = build_task(study.spec_of(study.arms[0], seed=0))
+    task = build_task(study.spec_of(study.variants[0], seed=0))
     return study, task.corpus.vocabularies
 
 
-def test_every_arm_has_about_as_many_parameters(tmp_path: Path) -> None:
-    study, vocabularies = asked(tmp_path, arms=ARMS, match="parameters")
-    wanted = count_parameters(study.spec_of(study.arm("dot"), seed=0), vocabularies)
+def test_every_variant_has_about_as_many_parameters(tmp_path: Path) -> None:
+    study, vocabularies = asked(tmp_path, variants=ARMS, match="parameters")
+    wanted = count_parameters(study.spec_of(study.variant("dot"), seed=0), vocabularies)
     matched, told = matched_parameters(study, vocabularies)
-    for arm in matched.arms:
-        found = count_parameters(matched.spec_of(arm, seed=0), vocabularies)
-        assert abs(found / wanted - 1) < 0.02, arm.name
-    assert matched.spec_of(matched.arm("dot"), seed=0) == study.spec_of(study.arm("dot"), seed=0)
+    for variant in matched.variants:
+        found = count_parameters(matched.spec_of(variant, seed=0), vocabularies)
+        assert abs(found / wanted - 1) < 0.02, variant.name
+    assert matched.spec_of(matched.variant("dot"), seed=0) == study.spec_of(
+        study.variant("dot"), seed=0
+    )
     assert f"{wanted:,} parameters of 'dot'" in told
     assert "the largest mismatch is 0." in told
 
 
 def test_what_cannot_be_matched_is_said(tmp_path: Path) -> None:
-    arms = [
+    variants = [
         {"name": "tiny", "set": ["model.hidden_dim=2", "model.embedding_dim=2"]},
         {
             "name": "deep",
             "set": ["model.name=transformer", "model.num_layers=6", "model.tie=target"],
         },
     ]
-    study, vocabularies = asked(tmp_path, arms=arms)
+    study, vocabularies = asked(tmp_path, variants=variants)
     with pytest.raises(RegardError, match="'deep' cannot be made as large as 'tiny'"):
         matched_parameters(study, vocabularies)
 
 
 def test_what_is_compared_is_not_solved_for(tmp_path: Path) -> None:
     study, vocabularies = asked(tmp_path, over={"hidden_dim": [32, 64]})
-    with pytest.raises(RegardError, match="the arms are to differ in hidden_dim"):
+    with pytest.raises(RegardError, match="the variants are to differ in hidden_dim"):
         matched_parameters(study, vocabularies)

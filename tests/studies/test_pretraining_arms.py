@@ -1,4 +1,4 @@
-"""A study of what was learned first: arms with and without a pre-training, on the same questions."""
+"""A study of what was learned first: variants with and without a pre-training, on the same questions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ question = "Does reading help?"
 recipe = "recall"
 seeds = 2
 
-[[arms]]
+[[variants]]
 name = "reads first"
 
-[[arms]]
+[[variants]]
 name = "no pre-training"
 set = ["pretraining=none"]
 
@@ -35,7 +35,7 @@ evaluate_every = 2
 """
 
 
-def test_arms_with_and_without_reading_first(
+def test_variants_with_and_without_reading_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -51,11 +51,18 @@ def test_arms_with_and_without_reading_first(
     Path("train.tsv").write_text("".join(rows[:8]))
     Path("dev.tsv").write_text("".join(rows[8:]))
     Path("mine.toml").write_text(STUDY)
-    files = ["--pairs", "train.tsv", "--dev", "dev.tsv", "--set", "pretraining.task.text=facts.txt"]
+    files = [
+        "--pairs",
+        "train.tsv",
+        "--validation",
+        "dev.tsv",
+        "--set",
+        "pretraining.task.text=facts.txt",
+    ]
     asked = ["study", "mine.toml", *files, "--workers", "1", "--out", "mine"]
     assert exit_code(asked) == 0
     record = json.loads(Path("mine/record.json").read_text())
-    assert [arm["name"] for arm in record["arms"]] == ["reads first", "no pre-training"]
+    assert [variant["name"] for variant in record["variants"]] == ["reads first", "no pre-training"]
     assert record["metric"] == "exact_match"
     reading = [path for path in Path("mine/runs").iterdir() if (path / "pretraining").is_dir()]
     assert len(reading) == 2

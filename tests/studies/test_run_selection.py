@@ -6,27 +6,27 @@ from pathlib import Path
 
 from regard.core.records.study import RunState
 from regard.runs.folder import RunFolder
-from regard.studies.run_selection import KnownRun, best_rates, by_arm_and_seed, common_seeds
+from regard.studies.run_selection import KnownRun, best_rates, by_variant_and_seed, common_seeds
 from regard.studies.spec import StudyRun, StudySpec
 
 SPEC = StudySpec.from_sections({"recipe": "pronounce-quick", "seeds": 1}).runs()[0].spec
 
 
-def known(arm: str, seed: int, rate: float | None, dev: float | None) -> KnownRun:
-    """A run with this score on dev; without one it is missing."""
-    state: RunState = "missing" if dev is None else "finished"
+def known(variant: str, seed: int, rate: float | None, validation: float | None) -> KnownRun:
+    """A run with this score on validation; without one it is missing."""
+    state: RunState = "missing" if validation is None else "finished"
     return KnownRun(
-        run=StudyRun(arm=arm, seed=seed, learning_rate=rate, spec=SPEC),
+        run=StudyRun(variant=variant, seed=seed, learning_rate=rate, spec=SPEC),
         folder=RunFolder(Path("nowhere")),
         state=state,
         reason="",
-        record={} if dev is None else {"scores": {"dev": {"wer": dev}}},
+        record={} if validation is None else {"scores": {"validation": {"wer": validation}}},
     )
 
 
-def test_the_rate_with_the_best_mean_on_dev_counts() -> None:
+def test_the_rate_with_the_best_mean_on_validation_counts() -> None:
     tried = [(0, 0.1, 9.0), (0, 0.2, 7.0), (1, 0.1, 8.0), (1, 0.2, 11.0)]
-    runs = [known("a", seed, rate, dev) for seed, rate, dev in tried]
+    runs = [known("a", seed, rate, validation) for seed, rate, validation in tried]
     assert best_rates(runs, metric="wer", lower_is_better=True) == {"a": 0.1}
     assert best_rates(runs, metric="wer", lower_is_better=False) == {"a": 0.2}
 
@@ -39,8 +39,8 @@ def test_only_seeds_with_all_rates_decide() -> None:
 
 
 def test_whole_seeds_are_compared_and_else_the_fullest() -> None:
-    runs = [known(arm, seed, None, 5.0) for arm in "abc" for seed in (0, 1)]
-    chosen = by_arm_and_seed(runs, dict.fromkeys("abc"))
+    runs = [known(variant, seed, None, 5.0) for variant in "abc" for seed in (0, 1)]
+    chosen = by_variant_and_seed(runs, dict.fromkeys("abc"))
     assert common_seeds(chosen) == (0, 1)
     chosen["b"][1] = known("b", 1, None, None)
     assert common_seeds(chosen) == (0,)

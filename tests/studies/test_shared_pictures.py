@@ -1,4 +1,4 @@
-"""Pictures of the same sources, arm by arm: which sources, and what is kept of their maps."""
+"""Pictures of the same sources, variant by variant: which sources, and what is kept of their maps."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def arms() -> dict[str, TrainedRun]:
+def variants() -> dict[str, TrainedRun]:
     return {name: untrained_run(**model) for name, model in MODELS.items()}
 
 
-def test_arms_without_attention_are_left_out(arms: dict[str, TrainedRun]) -> None:
-    pictures = shared_pictures(arms, ["abc", "fade", "bead", "cafe"], count=2)
+def test_variants_without_attention_are_left_out(variants: dict[str, TrainedRun]) -> None:
+    pictures = shared_pictures(variants, ["abc", "fade", "bead", "cafe"], count=2)
     assert [set(picture.alignments) for picture in pictures] == [{"before", "transformer"}] * 2
     for picture in pictures:
         for alignment in picture.alignments.values():
             assert alignment.source_tokens == (*picture.source, "<end>")
-    assert shared_pictures({"none": arms["none"]}, ["abc"]) == ()
+    assert shared_pictures({"none": variants["none"]}, ["abc"]) == ()
 
 
-def test_a_picture_is_what_the_run_shows_but_smaller(arms: dict[str, TrainedRun]) -> None:
-    (picture,) = shared_pictures(arms, ["fade"])
-    whole, kept = arms["before"].alignment("fade"), picture.alignments["before"]
+def test_a_picture_is_what_the_run_shows_but_smaller(variants: dict[str, TrainedRun]) -> None:
+    (picture,) = shared_pictures(variants, ["fade"])
+    whole, kept = variants["before"].alignment("fade"), picture.alignments["before"]
     assert kept.title == whole.title
     assert kept.maps["cross/0"][0][0] == pytest.approx(whole.maps["cross/0"][0][0], abs=5e-5)
     assert list(picture.alignments["transformer"].maps) == [

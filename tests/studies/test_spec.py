@@ -14,15 +14,15 @@ def study(**sections: Any) -> StudySpec:
     return StudySpec.from_sections({"recipe": "pronounce-quick", **sections})
 
 
-def test_a_grid_has_an_arm_for_every_combination() -> None:
+def test_a_grid_has_a_variant_for_every_combination() -> None:
     found = study(over={"mechanism": ["dot", "additive"], "training.learning_rate": [1e-3, 2e-3]})
-    assert [arm.name for arm in found.arms] == [
+    assert [variant.name for variant in found.variants] == [
         "dot · learning_rate=0.001",
         "dot · learning_rate=0.002",
         "additive · learning_rate=0.001",
         "additive · learning_rate=0.002",
     ]
-    spec = found.spec_of(found.arms[2], seed=7)
+    spec = found.spec_of(found.variants[2], seed=7)
     assert (spec.model_options["mechanism"], spec.training.learning_rate) == ("additive", 1e-3)
     assert spec.seed == 7
     assert found.baseline == "dot · learning_rate=0.001"
@@ -30,14 +30,14 @@ def test_a_grid_has_an_arm_for_every_combination() -> None:
 
 def test_runs_come_seed_by_seed_with_every_rate() -> None:
     found = study(over={"cell": ["lstm", "gru"]}, seeds=[4, 9], learning_rates=[1e-3, 3e-3])
-    told = [(run.seed, run.arm, run.learning_rate) for run in found.runs()]
+    told = [(run.seed, run.variant, run.learning_rate) for run in found.runs()]
     assert told[:4] == [(4, "lstm", 1e-3), (4, "lstm", 3e-3), (4, "gru", 1e-3), (4, "gru", 3e-3)]
     assert len(told) == 8
     assert {run.spec.training.learning_rate for run in found.runs()} == {1e-3, 3e-3}
     assert len({run.key for run in found.runs()}) == 8
 
 
-def test_all_but_the_changes_is_the_same_for_every_arm() -> None:
+def test_all_but_the_changes_is_the_same_for_every_variant() -> None:
     found = study(over={"cell": ["lstm", "gru"]}, training={"steps": 50}, seeds=1)
     one, other = (run.spec.as_sections() for run in found.runs())
     assert one["model"].pop("cell") == "lstm"
@@ -57,7 +57,7 @@ def test_the_key_is_of_the_whole_spec() -> None:
 def test_another_model_comes_before_its_options() -> None:
     over = {"mechanism": ["scaled_dot", "additive"], "model.name": ["transformer"]}
     found = study(over=over)
-    options = [found.spec_of(arm, seed=0).model_options for arm in found.arms]
+    options = [found.spec_of(variant, seed=0).model_options for variant in found.variants]
     assert options == [{"mechanism": "scaled_dot"}, {"mechanism": "additive"}]
 
 
@@ -68,14 +68,14 @@ def test_what_is_written_needs_no_recipe() -> None:
     assert [run.key for run in again.runs()] == [run.key for run in asked.runs()]
 
 
-def test_arms_one_by_one_keep_nothing_of_another_model() -> None:
-    arms = [
+def test_variants_one_by_one_keep_nothing_of_another_model() -> None:
+    variants = [
         {"name": "recurrent", "set": []},
         {"name": "small", "set": ["model.name=transformer", "model.model_dim=32"]},
     ]
-    found = study(arms=arms)
-    assert found.spec_of(found.arm("small"), seed=0).model_options == {"model_dim": 32}
-    assert found.spec_of(found.arm("recurrent"), seed=0).model == "recurrent"
+    found = study(variants=variants)
+    assert found.spec_of(found.variant("small"), seed=0).model_options == {"model_dim": 32}
+    assert found.spec_of(found.variant("recurrent"), seed=0).model == "recurrent"
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_arms_one_by_one_keep_nothing_of_another_model() -> None:
         ({"over": {"mechanism": []}}, "must be a list of the values"),
         ({"over": {"mechanism": "dot"}}, "must be a list of the values"),
         ({"over": ["dot"]}, "must be a table of options"),
-        ({"over": {"celll": ["lstm"]}}, "In the arm 'lstm': .*model.celll"),
-        ({"over": {"cell": ["lstm", "lstm"]}}, "Two arms are called 'lstm'"),
-        ({"arms": [{"name": "a", "sett": []}]}, "An arm is"),
-        ({"arms": [{"set": []}]}, "An arm is"),
+        ({"over": {"celll": ["lstm"]}}, "In the variant 'lstm': .*model.celll"),
+        ({"over": {"cell": ["lstm", "lstm"]}}, "Two variants are called 'lstm'"),
+        ({"variants": [{"name": "a", "sett": []}]}, "A variant is"),
+        ({"variants": [{"set": []}]}, "A variant is"),
         ({"seeds": 0}, "seeds=0"),
         ({"seeds": [1, 1]}, r"seeds=\[1, 1\]"),
         ({"seeds": True}, "seeds=True"),
@@ -103,9 +103,9 @@ def test_arms_one_by_one_keep_nothing_of_another_model() -> None:
             "are the same in every option",
         ),
         ({"over": {"hidden_dim": [256, 256.0]}}, "are the same in every option"),
-        ({"arms": 3}, "arms=3"),
-        ({"arms": [{"name": "a", "set": "model.cell=gru"}]}, "An arm is"),
-        ({"training": {"steps": 0}}, "In the arm 'only': steps is 0"),
+        ({"variants": 3}, "variants=3"),
+        ({"variants": [{"name": "a", "set": "model.cell=gru"}]}, "A variant is"),
+        ({"training": {"steps": 0}}, "In the variant 'only': steps is 0"),
     ],
 )
 def test_mistakes_are_named(sections: dict[str, Any], told: str) -> None:
@@ -121,7 +121,7 @@ def test_shipped_studies_are_sound_and_ask_something() -> None:
     for name in shipped_studies():
         found = StudySpec.from_sections(read_study(name))
         assert found.question.endswith("?")
-        assert len(found.arms) >= 2
+        assert len(found.variants) >= 2
         assert len(found.seeds) >= 5 or name == "first-look"
 
 

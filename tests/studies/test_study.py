@@ -30,7 +30,7 @@ def tiny(folder: Path, **sections: Any) -> StudySpec:
     pairs = folder / "words.dict"
     if not pairs.exists():
         write_words(pairs, count=160)
-    task = {"pairs": str(pairs), "dev_share": 0.2, "test_share": 0.2, "beam_size": 1}
+    task = {"pairs": str(pairs), "validation_share": 0.2, "test_share": 0.2, "beam_size": 1}
     asked = {
         "recipe": "pronounce-quick",
         "over": {"mechanism": ["dot", "none"]},
@@ -59,20 +59,20 @@ def record(place: Path) -> StudyRecord:
 
 
 def test_scores_are_those_of_the_runs(record: StudyRecord, place: Path) -> None:
-    assert [arm.name for arm in record.arms] == ["dot", "none"]
+    assert [variant.name for variant in record.variants] == ["dot", "none"]
     assert record.seeds == (0, 1)
-    for arm in record.arms:
-        runs = record.runs_of(arm.name)
+    for variant in record.variants:
+        runs = record.runs_of(variant.name)
         held = [RunFolder(place / "study/runs" / one.key) for one in runs]
         scores = [json.loads(one.record.read_text())["scores"]["test"]["wer"] for one in held]
-        assert arm.mean == pytest.approx(sum(scores) / 2)
+        assert variant.mean == pytest.approx(sum(scores) / 2)
         assert [one.scores["wer"] for one in runs] == scores
         assert [point.step for point in runs[0].curve] == [3, 6]
         assert runs[0].curve[-1].operations > runs[0].curve[0].operations > 0
-        assert arm.operations is not None
-        assert arm.operations > 0
-        assert arm.peak_bytes > 4 * arm.parameters
-    assert record.arms[0].is_baseline
+        assert variant.operations is not None
+        assert variant.operations > 0
+        assert variant.peak_bytes > 4 * variant.parameters
+    assert record.variants[0].is_baseline
 
 
 def test_two_seeds_make_no_claim_about_methods(record: StudyRecord) -> None:
@@ -86,19 +86,19 @@ def test_two_seeds_make_no_claim_about_methods(record: StudyRecord) -> None:
 def test_items_are_compared_by_what_was_written(record: StudyRecord, place: Path) -> None:
     (pair,) = [pair for pair in record.verdicts if pair.holds_for == "models"]
     rates = {}
-    for arm in ("dot", "none"):
+    for variant in ("dot", "none"):
         sums = np.zeros(2)
-        for one in record.runs_of(arm):
+        for one in record.runs_of(variant):
             written = read_predictions(RunFolder(place / "study/runs" / one.key))
             assert len(written) == record.items
             sums = sums + Pronounce.item_statistics("wer", written.predicted, written.answers).sum(
                 axis=0
             )
-        rates[arm] = 100 * sums[0] / sums[1]
+        rates[variant] = 100 * sums[0] / sums[1]
     assert pair.difference == pytest.approx(rates["dot"] - rates["none"])
 
 
-def test_pictures_are_of_arms_with_attention(record: StudyRecord) -> None:
+def test_pictures_are_of_variants_with_attention(record: StudyRecord) -> None:
     assert record.pictures
     assert all(set(picture.alignments) == {"dot"} for picture in record.pictures)
 
@@ -117,31 +117,31 @@ def test_going_on_adds_only_what_is_missing(record: StudyRecord, place: Path) ->
     assert all(before.get(one.key, one) == one for one in more.runs)
 
 
-def test_a_failed_arm_is_told_and_the_rest_goes_on(place: Path) -> None:
+def test_a_failed_variant_is_told_and_the_rest_goes_on(place: Path) -> None:
     # A learning rate with which the loss is soon no number.
-    arms = [
+    variants = [
         {"name": "sound", "set": []},
         {"name": "wild", "set": ["training.learning_rate=1e30", "training.clip_norm=none"]},
     ]
-    study = tiny(place, over={}, arms=arms, seeds=2)
+    study = tiny(place, over={}, variants=variants, seeds=2)
     found, events = run(study, place / "wild")
     failed = [event for event in events if isinstance(event, Failed)]
-    assert {event.job.arm for event in failed} == {"wild"}
-    assert found.arm("sound").mean is not None
-    assert found.arm("wild").mean is None
-    assert "seed 0 failed: " in found.arm("wild").trouble
+    assert {event.job.variant for event in failed} == {"wild"}
+    assert found.variant("sound").mean is not None
+    assert found.variant("wild").mean is None
+    assert "seed 0 failed: " in found.variant("wild").trouble
     assert found.verdicts == ()
 
 
-def test_every_arm_has_the_same_tries_and_dev_decides(place: Path) -> None:
+def test_every_variant_has_the_same_tries_and_validation_decides(place: Path) -> None:
     found, _ = run(tiny(place, learning_rates=[1e-6, 1e-2], seeds=1), place / "rates")
     assert len(found.runs) == 4
-    for arm in found.arms:
-        tries = [one for one in found.runs if one.arm == arm.name]
-        best = min(tries, key=lambda one: one.dev_scores["wer"])
-        (counting,) = found.runs_of(arm.name)
-        assert counting.dev_scores["wer"] == best.dev_scores["wer"]
-        assert arm.learning_rate == counting.learning_rate
+    for variant in found.variants:
+        tries = [one for one in found.runs if one.variant == variant.name]
+        best = min(tries, key=lambda one: one.validation_scores["wer"])
+        (counting,) = found.runs_of(variant.name)
+        assert counting.validation_scores["wer"] == best.validation_scores["wer"]
+        assert variant.learning_rate == counting.learning_rate
     assert "2 tries" in found.tries
 
 
@@ -161,7 +161,7 @@ def test_a_study_can_be_compared_before_it_is_finished(record: StudyRecord, plac
     found = compared(more, folder)
     assert set(found.seeds) <= {0, 1, 2}
     assert {one.state for one in found.runs} == {"finished", "missing"}
-    assert all(math.isfinite(arm.mean or 0) for arm in found.arms)
+    assert all(math.isfinite(variant.mean or 0) for variant in found.variants)
 
 
 def test_data_that_changed_in_place_is_noticed(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_another_study_does_not_take_a_folder(record: StudyRecord, place: Path) 
     assert (place / "study/study.json").read_text() == before
 
 
-def test_arms_with_other_items_are_refused_before_training(place: Path) -> None:
+def test_variants_with_other_items_are_refused_before_training(place: Path) -> None:
     study = tiny(place, over={"task.test_share": [0.1, 0.3]})
     with pytest.raises(RegardError, match="have different test items"):
         run(study, place / "items")
@@ -196,8 +196,8 @@ def test_other_folders_are_left_alone(place: Path) -> None:
     assert [path.name for path in other.iterdir()] == ["precious.txt"]
 
 
-def test_an_arm_that_cannot_be_built_is_named_before_anything_is_trained(place: Path) -> None:
+def test_a_variant_that_cannot_be_built_is_named_before_anything_is_trained(place: Path) -> None:
     study = tiny(place, over={"mechanism": ["dot", "nonsense"]})
-    with pytest.raises(RegardError, match="In the arm 'nonsense'"):
+    with pytest.raises(RegardError, match="In the variant 'nonsense'"):
         run(study, place / "nonsense")
     assert not (place / "nonsense").exists()

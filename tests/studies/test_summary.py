@@ -10,7 +10,8 @@ from regard.studies.summary import headline
 
 def told(scores: dict[str, list[float]]) -> str:
     over_seeds = compare_over_seeds(
-        {arm: dict(enumerate(of_arm)) for arm, of_arm in scores.items()}, lower_is_better=True
+        {variant: dict(enumerate(of_variant)) for variant, of_variant in scores.items()},
+        lower_is_better=True,
     )
     return " ".join(headline(over_seeds, None, metric="wer", part="test"))
 
@@ -29,17 +30,17 @@ def test_with_five_seeds_methods_are_compared() -> None:
 
 
 def test_with_fewer_nothing_is_claimed() -> None:
-    words = told({arm: scores[:4] for arm, scores in CLEAR.items()})
+    words = told({variant: scores[:4] for variant, scores in CLEAR.items()})
     assert "a claim about the methods takes 5 seeds" in words
     assert "better" not in words
 
 
-def test_arms_that_were_left_out_are_named() -> None:
+def test_variants_that_were_left_out_are_named() -> None:
     words = told({**CLEAR, "d": [8.0, 8.0, 8.0, 8.0, math.nan]})
     assert "Left out of every comparison: d (no finite score with 1 of 5 seeds)." in words
 
 
-def test_one_arm_is_best_of_nothing() -> None:
+def test_one_variant_is_best_of_nothing() -> None:
     words = told({"a": [9.0, 9.5]})
     assert (
         words
@@ -48,4 +49,4 @@ def test_one_arm_is_best_of_nothing() -> None:
 
 
 def test_without_scores_there_is_nothing_to_say() -> None:
-    assert told({"a": [math.nan]}).startswith("No arm has been run to its end")
+    assert told({"a": [math.nan]}).startswith("No variant has been run to its end")

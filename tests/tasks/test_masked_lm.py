@@ -44,7 +44,7 @@ def documents(tmp_path: Path) -> Path:
 
 def task_on(path: Path, *, seed: int = 0, **options: Any) -> Encoder:
     chosen = {"vocabulary_size": 200, "max_length": 24, "batch_tokens": 400, **options}
-    given = EncoderOptions(text=str(path), **{"dev_share": 0.2, "test_share": 0.1, **chosen})
+    given = EncoderOptions(text=str(path), **{"validation_share": 0.2, "test_share": 0.1, **chosen})
     return Encoder.from_options(given, seed=seed, decode=no_decoding)
 
 
@@ -120,19 +120,19 @@ def test_the_loss_is_the_sum_of_both_means(documents: Path) -> None:
 
 def test_every_model_is_asked_the_same(documents: Path) -> None:
     task, other = task_on(documents, seed=0), task_on(documents, seed=9)
-    assert task.corpus.dev == other.corpus.dev
+    assert task.corpus.validation == other.corpus.validation
     model = small_model(task)
-    assessed = task.assess_on(model, task.corpus.dev)
-    assert task.assess_on(model, task.corpus.dev) == assessed
-    assert other.assess_on(model, task.corpus.dev) == assessed
+    assessed = task.assess_on(model, task.corpus.validation)
+    assert task.assess_on(model, task.corpus.validation) == assessed
+    assert other.assess_on(model, task.corpus.validation) == assessed
     assert set(assessed.scores) == set(Encoder.metrics)
 
 
 def test_predictions_and_answers_are_scored_item_by_item(documents: Path) -> None:
     task = task_on(documents)
-    scores, predicted, _ = task.assess_on(small_model(task), task.corpus.dev)
-    answers = task.corpus.dev.answers
-    assert len(predicted) == len(answers) == len(task.corpus.dev)
+    scores, predicted, _ = task.assess_on(small_model(task), task.corpus.validation)
+    answers = task.corpus.validation.answers
+    assert len(predicted) == len(answers) == len(task.corpus.validation)
     for said, (answer,) in zip(predicted, answers, strict=True):
         assert len(said.split()) == len(answer.split()) >= 1
     expected = Encoder.scores(predicted, answers)
@@ -187,14 +187,14 @@ def test_known_vocabularies_are_used_again(documents: Path) -> None:
 def test_parts_are_apart_and_described(documents: Path, tmp_path: Path) -> None:
     task = task_on(documents)
     facts = task.corpus.facts()
-    assert facts["train_documents"] + facts["dev_items"] + facts["test_items"] == 240
-    assert facts["held_out_sources_in_train"] == {"dev": 0, "test": 0}
+    assert facts["train_documents"] + facts["validation_items"] + facts["test_items"] == 240
+    assert facts["held_out_sources_in_train"] == {"validation": 0, "test": 0}
     assert "documents to learn from" in task.corpus.describe()
-    own = tmp_path / "dev.txt"
+    own = tmp_path / "validation.txt"
     own.write_text("\n".join(documents.read_text().split("\n\n")[:7]))
-    corpus = task_on(documents, dev=str(own)).corpus
-    assert (len(corpus.dev), len(corpus.test)) == (7, 0)
-    assert corpus.learned_too == {"dev": 7, "test": 0}
+    corpus = task_on(documents, validation=str(own)).corpus
+    assert (len(corpus.validation), len(corpus.test)) == (7, 0)
+    assert corpus.learned_too == {"validation": 7, "test": 0}
 
 
 def test_another_file_gets_its_answers_from_a_vocabulary(documents: Path) -> None:
@@ -238,7 +238,7 @@ def test_the_embedded_pages_are_about_films() -> None:
         ({"max_length": 4}, r"task\.max_length=4: it must be 8 or more"),
         ({"batch_tokens": 100}, r"task\.batch_tokens=100 does not hold a row"),
         ({"metric": "masked_acuracy"}, "Did you mean 'masked_accuracy'"),
-        ({"dev_share": 0.0}, "nothing held out"),
+        ({"validation_share": 0.0}, "nothing held out"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(

@@ -29,7 +29,7 @@ ANSWERS: dict[str, Callable[[str], str]] = {
     "copy": str,
     "reverse": lambda text: text[::-1],
 }
-SMALL = {"strings": 400, "test_strings": 30, "dev_share": 0.2}
+SMALL = {"strings": 400, "test_strings": 30, "validation_share": 0.2}
 
 
 def task_of(name: str, **options: Any) -> Any:
@@ -49,11 +49,11 @@ def model_for(task: Any, name: str) -> Any:
 @pytest.mark.parametrize("name", LABELLED + WRITTEN)
 def test_answers_are_right_and_no_held_out_string_is_learned(name: str) -> None:
     corpus = task_of(name).corpus
-    for part in (corpus.dev, corpus.test):
+    for part in (corpus.validation, corpus.test):
         assert len(part) > 0
         for source, answers in zip(part.sources, part.answers, strict=True):
             assert answers == (ANSWERS[name](source),)
-    assert corpus.learned_too["dev"] == 0
+    assert corpus.learned_too["validation"] == 0
     assert len(corpus.test) == 30
 
 
@@ -79,7 +79,7 @@ def test_a_few_steps_lower_the_loss(name: str) -> None:
 
 def test_the_test_part_is_longer_and_other_lengths_can_be_asked_for() -> None:
     task = task_of("parity", longest=8, test_shortest=9, test_longest=12)
-    assert {len(text) for text in task.corpus.dev.sources} <= set(range(1, 9))
+    assert {len(text) for text in task.corpus.validation.sources} <= set(range(1, 9))
     assert {len(text) for text in task.corpus.test.sources} == {9, 10, 11, 12}
     for text, lengths in (("20-22", {20, 21, 22}), ("5", {5})):
         part = type(task).held_out(text, task.options, bad=BadRows())

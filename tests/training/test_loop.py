@@ -68,7 +68,7 @@ def test_files_and_rows(tmp_path: Path) -> None:
     )
     assert {path.name for path in tmp_path.iterdir()} == {METRICS, TIMING, CHECKPOINT, MODEL}
     found = rows(tmp_path)
-    assert [(row["step"], "dev" in row) for row in found] == [
+    assert [(row["step"], "validation" in row) for row in found] == [
         (3, False),
         (4, False),
         (4, True),
@@ -92,8 +92,8 @@ def test_files_and_rows(tmp_path: Path) -> None:
     assert [row["tokens"] for row in found if "tokens" in row] == [30, 38, 56, 78, 86, 96]
     assert [row["epoch"] for row in found if "epoch" in row] == [0, 0, 1, 1, 1, 1]
     assert found[0]["learning_rate"] == pytest.approx(0.01 * 3 / 5)
-    assert found[2]["dev"].keys() == {"error", "right"}
-    assert found[-1]["dev"] == outcome.last
+    assert found[2]["validation"].keys() == {"error", "right"}
+    assert found[-1]["validation"] == outcome.last
     assert (outcome.steps, outcome.tokens, outcome.epochs) == (10, 96, 2.0)
     assert [list(row) for row in rows(tmp_path, TIMING)] == [
         ["step", "seconds", "tokens_per_second"]
@@ -139,7 +139,7 @@ def test_budgets(tmp_path: Path, budget: dict[str, Any], steps: int) -> None:
     )
     assert outcome.steps == steps
     assert outcome.operations == 100 * steps
-    assert rows(tmp_path)[-1]["dev"] == outcome.last
+    assert rows(tmp_path)[-1]["validation"] == outcome.last
 
 
 def test_a_budget_of_seconds(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_scores_that_are_no_numbers_are_never_the_best(tmp_path: Path) -> None:
     assert weights_step(tmp_path / MODEL) == 4
     run(tmp_path / "never", task=Scored(math.nan), steps=2)
     assert weights_step(tmp_path / "never" / MODEL) == 2
-    assert rows(tmp_path / "never")[-1] == {"step": 2, "dev": {"points": None}}
+    assert rows(tmp_path / "never")[-1] == {"step": 2, "validation": {"points": None}}
 
 
 def test_patience(tmp_path: Path) -> None:

@@ -31,9 +31,9 @@ def test_a_row_can_be_read_as_soon_as_it_is_written(tmp_path: Path) -> None:
 
 def test_what_is_no_number_is_null(tmp_path: Path) -> None:
     with RowFile(tmp_path / "rows.jsonl", kept=0) as rows:
-        rows.add({"loss": float("nan"), "dev": {"error": float("inf"), "right": 1.0}})
+        rows.add({"loss": float("nan"), "validation": {"error": float("inf"), "right": 1.0}})
     text = (tmp_path / "rows.jsonl").read_text()
-    assert text == '{"loss": null, "dev": {"error": null, "right": 1.0}}\n'
+    assert text == '{"loss": null, "validation": {"error": null, "right": 1.0}}\n'
 
 
 def test_lost_rows_are_noticed(tmp_path: Path) -> None:

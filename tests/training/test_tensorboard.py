@@ -27,7 +27,7 @@ def test_scalars(tmp_path: Path) -> None:
     events = accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert [event.step for event in events.Scalars("training/loss")] == [2, 4, 6]
-    errors = events.Scalars("dev/error")
+    errors = events.Scalars("validation/error")
     assert [event.step for event in errors] == [3, 6]
     assert errors[-1].value == pytest.approx(outcome.last["error"])
 

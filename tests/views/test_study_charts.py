@@ -22,15 +22,15 @@ from regard.views.pages.study import write_figures
 OPERATIONS = MEASURES[0]
 
 
-def costing(*arms: tuple[str, float, float], lower_is_better: bool = True) -> StudyRecord:
-    """A study of arms with a name, operations and a score."""
-    record = made_up_study(names=[name for name, _, _ in arms])
+def costing(*variants: tuple[str, float, float], lower_is_better: bool = True) -> StudyRecord:
+    """A study of variants with a name, operations and a score."""
+    record = made_up_study(names=[name for name, _, _ in variants])
     return dataclasses.replace(
         record,
         lower_is_better=lower_is_better,
-        arms=tuple(
-            dataclasses.replace(arm, operations=operations, mean=mean, low=None, high=None)
-            for arm, (_, operations, mean) in zip(record.arms, arms, strict=True)
+        variants=tuple(
+            dataclasses.replace(variant, operations=operations, mean=mean, low=None, high=None)
+            for variant, (_, operations, mean) in zip(record.variants, variants, strict=True)
         ),
     )
 
@@ -39,12 +39,12 @@ def costing(*arms: tuple[str, float, float], lower_is_better: bool = True) -> St
 def test_the_front_holds_whom_none_beats_for_as_little(lower: bool, expected: list[str]) -> None:
     record = costing(("a", 1e9, 5.0), ("b", 2e9, 6.0), ("c", 3e9, 4.0), ("d", 4e9, 7.0))
     record = dataclasses.replace(record, lower_is_better=lower)
-    assert [arm.name for arm in front(record, OPERATIONS)] == expected
+    assert [variant.name for variant in front(record, OPERATIONS)] == expected
 
 
 def test_of_two_that_cost_the_same_the_better_is_on_the_front() -> None:
     record = costing(("a", 1e9, 5.0), ("b", 1e9, 4.0))
-    assert [arm.name for arm in front(record, OPERATIONS)] == ["b"]
+    assert [variant.name for variant in front(record, OPERATIONS)] == ["b"]
 
 
 def test_full_points_are_those_of_the_front() -> None:
@@ -56,10 +56,10 @@ def test_full_points_are_those_of_the_front() -> None:
         if any(circle.get("class") == "full" for circle in group.iter("circle"))
     ]
     assert len(groups) == 8
-    assert full == [arm.name for arm in front(made_up_study(), MEASURES[2])]
+    assert full == [variant.name for variant in front(made_up_study(), MEASURES[2])]
 
 
-def test_one_arm_makes_no_front_chart() -> None:
+def test_one_variant_makes_no_front_chart() -> None:
     assert front_chart(costing(("a", 1e9, 5.0)), OPERATIONS) == ""
 
 
@@ -122,7 +122,7 @@ def test_names_keep_clear_of_points_and_of_one_another() -> None:
 
 
 @pytest.mark.parametrize("axis", AXES, ids=lambda axis: axis.key)
-def test_curves_have_a_thick_line_an_arm_and_a_thin_one_a_seed(axis: object) -> None:
+def test_curves_have_a_thick_line_a_variant_and_a_thin_one_a_seed(axis: object) -> None:
     chosen = next(each for each in AXES if each is axis)
     svg = ElementTree.fromstring(curves_chart(made_up_study(), chosen))
     kinds = [line.get("class") for line in svg.iter("polyline")]
@@ -172,4 +172,4 @@ def test_figures_are_whole_files_in_plain_colours(tmp_path: Path) -> None:
 
 
 def test_a_study_without_scores_has_no_figures(tmp_path: Path) -> None:
-    assert write_figures(dataclasses.replace(made_up_study(), arms=(), runs=()), tmp_path) == []
+    assert write_figures(dataclasses.replace(made_up_study(), variants=(), runs=()), tmp_path) == []

@@ -23,7 +23,7 @@ from regard.studies.study import run_study
 # The study of recall behind the claims about it: read from its folder, or a small one run here.
 #
 # The small one is the shipped study `recall` with fewer films, a smaller model and three of its
-# arms; a quarter of the questions is held out to test on, so that there are enough of them.
+# variants; a quarter of the questions is held out to test on, so that there are enough of them.
 
 
 READS, UNREAD = "reads first", "no pre-training"
@@ -31,8 +31,8 @@ SOFTMAX, SYNTHESIZER = "scaled_dot", "synthesizer_dense"
 TEST_SHARE = 0.25
 
 
-def arm_name(reading: str, mechanism: str) -> str:
-    """As the shipped study names its arms."""
+def variant_name(reading: str, mechanism: str) -> str:
+    """As the shipped study names its variants."""
     return f"{reading} · {mechanism}"
 
 
@@ -47,7 +47,7 @@ def recall_record(study: str, *, seeds: int, films: int, reading_steps: int) -> 
 
 @cache
 def small_study(*, seeds: int, films: int, reading_steps: int) -> StudyRecord:
-    """Three arms: with and without reading, and a mechanism that sees no keys; ten minutes of a core."""
+    """Three variants: with and without reading, and a mechanism that sees no keys; ten minutes of a core."""
     study = StudySpec.from_sections(
         small_sections(seeds=seeds, films=films, reading_steps=reading_steps)
     )
@@ -58,17 +58,17 @@ def small_study(*, seeds: int, films: int, reading_steps: int) -> StudyRecord:
 def small_sections(*, seeds: int, films: int, reading_steps: int) -> dict[str, object]:
     """The shipped study, made small."""
     shipped = read_study("recall")
-    arms = [
-        {"name": arm_name(READS, SOFTMAX), "set": [f"model.mechanism={SOFTMAX}"]},
-        {"name": arm_name(READS, SYNTHESIZER), "set": [f"model.mechanism={SYNTHESIZER}"]},
+    variants = [
+        {"name": variant_name(READS, SOFTMAX), "set": [f"model.mechanism={SOFTMAX}"]},
+        {"name": variant_name(READS, SYNTHESIZER), "set": [f"model.mechanism={SYNTHESIZER}"]},
         {
-            "name": arm_name(UNREAD, SOFTMAX),
+            "name": variant_name(UNREAD, SOFTMAX),
             "set": [f"model.mechanism={SOFTMAX}", "pretraining=none"],
         },
     ]
     kept = {key: value for key, value in shipped.items() if key != "over"}
     return merged(
-        {**kept, "arms": arms, "seeds": seeds},
+        {**kept, "variants": variants, "seeds": seeds},
         {
             "task": {"films": films, "test_share": TEST_SHARE},
             "model": {"model_dim": 64, "num_layers": 2},
@@ -82,13 +82,13 @@ def small_sections(*, seeds: int, films: int, reading_steps: int) -> dict[str, o
 
 
 def compared_pair(record: StudyRecord, first: str, second: str, *, holds_for: str) -> PairVerdict:
-    """What a study says of two of its arms, in either order; the difference is first minus second."""
+    """What a study says of two of its variants, in either order; the difference is first minus second."""
     for pair in record.verdicts:
         if pair.holds_for == holds_for and {pair.first, pair.second} == {first, second}:
             return pair if pair.first == first else _turned(pair)
-    names = ", ".join(f"'{arm.name}'" for arm in record.arms)
+    names = ", ".join(f"'{variant.name}'" for variant in record.variants)
     raise RegardError(
-        f"The study '{record.name}' does not compare '{first}' with '{second}': its arms are {names}. Give "
+        f"The study '{record.name}' does not compare '{first}' with '{second}': its variants are {names}. Give "
         "the folder of a finished `regard study recall`."
     )
 
@@ -128,9 +128,9 @@ def reading_first_helps_recall(
     films: int = 150,
     reading_steps: int = 1200,
 ) -> Finding:
-    """Compare the two arms of the study, paired by seed."""
+    """Compare the two variants of the study, paired by seed."""
     record = recall_record(study, seeds=seeds, films=films, reading_steps=reading_steps)
-    return better_of(record, arm_name(READS, mechanism), arm_name(UNREAD, mechanism))
+    return better_of(record, variant_name(READS, mechanism), variant_name(UNREAD, mechanism))
 
 
 @claim(
@@ -149,13 +149,13 @@ def synthesizer_recalls_less(
     films: int = 150,
     reading_steps: int = 1200,
 ) -> Finding:
-    """Compare the two arms of the study, paired by seed."""
+    """Compare the two variants of the study, paired by seed."""
     record = recall_record(study, seeds=seeds, films=films, reading_steps=reading_steps)
-    return better_of(record, arm_name(READS, SOFTMAX), arm_name(READS, mechanism))
+    return better_of(record, variant_name(READS, SOFTMAX), variant_name(READS, mechanism))
 
 
 def better_of(record: StudyRecord, first: str, second: str) -> Finding:
-    """Whether the first arm is better as a method; if that is open, in these trainings alone.
+    """Whether the first variant is better as a method; if that is open, in these trainings alone.
 
     What stays open fails, as in `some_or_all.py`: a difference that is not shown is none.
     """
@@ -167,7 +167,9 @@ def better_of(record: StudyRecord, first: str, second: str) -> Finding:
         else f"these trained models on such questions {_told(models)}"
     )
     shown = f"The difference is {methods.difference:+.1f}: over seeds {_told(methods)}; {here}."
-    scores = " and ".join(f"{record.arm(arm).mean or 0.0:.1f} %" for arm in (first, second))
+    scores = " and ".join(
+        f"{record.variant(variant).mean or 0.0:.1f} %" for variant in (first, second)
+    )
     verdict: Verdict = "fails"
     if methods.verdict == "better":
         verdict = "holds"
@@ -226,11 +228,11 @@ def _scores_picture(record: StudyRecord) -> CurvePicture:
         y_label=f"{record.metric}, %",
         curves=tuple(
             Curve(
-                label=arm.name,
-                x=tuple(float(run.seed) for run in record.runs_of(arm.name)),
-                y=tuple(run.scores[record.metric] for run in record.runs_of(arm.name)),
+                label=variant.name,
+                x=tuple(float(run.seed) for run in record.runs_of(variant.name)),
+                y=tuple(run.scores[record.metric] for run in record.runs_of(variant.name)),
                 points_only=True,
             )
-            for arm in record.arms
+            for variant in record.variants
         ),
     )

@@ -364,9 +364,9 @@ def _study_finding(
     *,
     against: str,
 ) -> Finding:
-    means = {arm.arm: arm.mean for arm in found.arms}
+    means = {variant.variant: variant.mean for variant in found.variants}
     ranked = ", ".join(
-        f"{arm} {mean:.1f}" for arm, mean in sorted(means.items(), key=lambda item: item[1])
+        f"{variant} {mean:.1f}" for variant, mean in sorted(means.items(), key=lambda item: item[1])
     )
     pairs = "; ".join(
         f"{pair.in_words()} ({difference(pair)})"

@@ -334,14 +334,14 @@ def penalty_lowers_redundancy(
 ) -> Finding:
     overlaps = trained_overlaps(seeds=seeds, steps=steps, penalty_weight=penalty_weight)
     drops = {
-        arm: [o - w for o, w in zip(overlaps["none"], overlaps[arm], strict=True)]
-        for arm in ARMS[1:]
+        variant: [o - w for o, w in zip(overlaps["none"], overlaps[variant], strict=True)]
+        for variant in ARMS[1:]
     }
-    lower = [arm for arm, of_seeds in drops.items() if surely_positive(of_seeds)]
-    means = {arm: sum(values) / len(values) for arm, values in overlaps.items()}
-    told = ", ".join(f"{arm} {mean:.3f}" for arm, mean in means.items())
+    lower = [variant for variant, of_seeds in drops.items() if surely_positive(of_seeds)]
+    means = {variant: sum(values) / len(values) for variant, values in overlaps.items()}
+    told = ", ".join(f"{variant} {mean:.3f}" for variant, mean in means.items())
     return Finding(
-        verdict=of_all(lower, {arm: means[arm] for arm in drops}),
+        verdict=of_all(lower, {variant: means[variant] for variant in drops}),
         because=(
             f"Mean overlap (cosine) of hops on held-out films, over {seeds} seeds: {told}. Paired by seed, "
             f"the 95 % t interval of the drop lies above 0 for: {', '.join(lower) or 'no penalty'}."

@@ -28,7 +28,7 @@ class Verb(NamedTuple):
 VERBS: dict[str, Verb] = {
     "study": Verb(
         module="regard.cli.study",
-        help="Compare arms on equal terms, over seeds, and write a page with the verdict.",
+        help="Compare variants on equal terms, over seeds, and write a page with the verdict.",
         example="regard study --recipe pronounce-quick --over cell=lstm,gru",
     ),
     "report": Verb(

@@ -38,7 +38,7 @@ Pairs = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Pairs to learn from; SOURCE,TARGET for parallel files."),
 ]
-Dev = Annotated[
+Validation = Annotated[
     str | None, typer.Option(metavar="FILE", help="Pairs to develop on; else held out by hash.")
 ]
 Test = Annotated[str | None, typer.Option(metavar="FILE", help="Pairs to test on.")]
@@ -62,7 +62,7 @@ RunSeed = Annotated[int | None, typer.Option(help="What weights and order are dr
 Threads = Annotated[int | None, typer.Option(help="Cores to use; else all.")]
 
 # The options of any task that name files.
-FILE_OPTIONS = ("pairs", "text", "labels", "dev", "test")
+FILE_OPTIONS = ("pairs", "text", "labels", "validation", "test")
 
 
 def asked_spec(

@@ -10,7 +10,6 @@ import typer
 
 from regard.cli.cost import calibrated
 from regard.cli.options import (
-    Dev,
     Format,
     Header,
     Limits,
@@ -27,6 +26,7 @@ from regard.cli.options import (
     TaskName,
     Test,
     Threads,
+    Validation,
     asked_spec,
     memory_limit,
     plug_in_all,
@@ -47,7 +47,7 @@ def run(
     task: TaskName = None,
     *,
     pairs: Pairs = None,
-    dev: Dev = None,
+    validation: Validation = None,
     test: Test = None,
     format: Format = None,  # noqa: A002 — the word users know
     source_column: SourceColumn = None,
@@ -96,7 +96,7 @@ def run(
         settings=settings,
         task_options={
             "pairs": pairs,
-            "dev": dev,
+            "validation": validation,
             "test": test,
             "format": format,
             "source_column": source_column,

@@ -1,4 +1,4 @@
-"""`regard study`: compare arms on equal terms, and write a page about it."""
+"""`regard study`: compare variants on equal terms, and write a page about it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from regard.cli.options import (
-    Dev,
     Format,
     Header,
     Labels,
@@ -30,6 +29,7 @@ from regard.cli.options import (
     Steps,
     TargetColumn,
     Test,
+    Validation,
     plug_in_all,
 )
 from regard.core.errors import RegardError
@@ -58,7 +58,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="OPTION=A,B,…",
-            help="What the arms differ in, such as mechanism=dot,additive. Repeated: a grid.",
+            help="What the variants differ in, such as mechanism=dot,additive. Repeated: a grid.",
         ),
     ] = None,
     settings: Settings = None,
@@ -66,18 +66,19 @@ def run(
         str | None, typer.Option(metavar="N", help="How many, or which: 5, or 3,4,5.")
     ] = None,
     match: Annotated[
-        str | None, typer.Option(metavar="parameters", help="Solve for widths: all arms as large.")
+        str | None,
+        typer.Option(metavar="parameters", help="Solve for widths: all variants as large."),
     ] = None,
     learning_rates: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Tries for every arm; the best counts.")
+        str | None, typer.Option(metavar="A,B,…", help="Tries for every variant; the best counts.")
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(metavar="ARM", help="The arm that others are matched with.")
+        str | None, typer.Option(metavar="ARM", help="The variant that others are matched with.")
     ] = None,
     question: Annotated[str | None, typer.Option(help="What the study asks.")] = None,
     pairs: Pairs = None,
     labels: Labels = None,
-    dev: Dev = None,
+    validation: Validation = None,
     test: Test = None,
     format: Format = None,  # noqa: A002 — the word users know
     source_column: SourceColumn = None,
@@ -101,9 +102,9 @@ def run(
     plugin: Plugins = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
-    """Train every arm with every seed under one budget, and say which are better, with evidence.
+    """Train every variant with every seed under one budget, and say which are better, with evidence.
 
-    Started again it goes on where it stopped; more seeds or arms only add runs.
+    Started again it goes on where it stopped; more seeds or variants only add runs.
     """
     from regard.studies.folder import StudyFolder
     from regard.studies.spec import StudySpec
@@ -121,7 +122,7 @@ def run(
             task_options={
                 "pairs": pairs,
                 "labels": labels,
-                "dev": dev,
+                "validation": validation,
                 "test": test,
                 "format": format,
                 "source_column": source_column,
@@ -248,7 +249,7 @@ def asked_study(
                 f"--over names an option twice: {', '.join(option for option, _ in axes)}. Give all its "
                 "values at once, parted by commas."
             )
-        sections.pop("arms", None)
+        sections.pop("variants", None)
         sections.pop("baseline", None)
     if seeds is not None:
         sections["seeds"] = _seeds(seeds)
@@ -364,11 +365,11 @@ class StudyProgress:
                 self._shares[job.key] = 1.0
                 self._running.pop(job.key, None)
                 if seconds:
-                    self._line(f"✓ {job.arm}, seed {job.seed}  {seconds:.0f} s")
+                    self._line(f"✓ {job.variant}, seed {job.seed}  {seconds:.0f} s")
             case Failed(reason=reason):
                 self._shares[job.key] = 1.0
                 self._running.pop(job.key, None)
-                self._line(f"✗ {job.arm}, seed {job.seed}: {reason}")
+                self._line(f"✗ {job.variant}, seed {job.seed}: {reason}")
         self._draw()
 
     def _line(self, text: str) -> None:
@@ -379,11 +380,11 @@ class StudyProgress:
     def _draw(self) -> None:
         if self.progress is None:
             return
-        arms = ", ".join(f"{job.arm} ({job.seed})" for job in self._running.values())
+        variants = ", ".join(f"{job.variant} ({job.seed})" for job in self._running.values())
         self.progress.update(
             self.progress.task_ids[0],
             completed=sum(self._shares.values()),
-            description=f"{self._left()}  {arms}",
+            description=f"{self._left()}  {variants}",
         )
         self.progress.refresh()
 

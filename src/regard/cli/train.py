@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.options import (
-    Dev,
     Format,
     Header,
     Labels,
@@ -28,6 +27,7 @@ from regard.cli.options import (
     Test,
     Text,
     Threads,
+    Validation,
     asked_spec,
     plug_in_all,
     use_threads,
@@ -71,7 +71,7 @@ def run(
     text: Text = None,
     labels: Labels = None,
     start: Start = None,
-    dev: Dev = None,
+    validation: Validation = None,
     test: Test = None,
     format: Format = None,  # noqa: A002 — the word users know
     source_column: SourceColumn = None,
@@ -114,7 +114,7 @@ def run(
             text,
             labels,
             start,
-            dev,
+            validation,
             test,
             format,
             source_column,
@@ -141,7 +141,7 @@ def run(
             task_options={
                 "pairs": pairs,
                 "labels": labels,
-                "dev": dev,
+                "validation": validation,
                 "test": test,
                 "format": format,
                 "source_column": source_column,
@@ -193,7 +193,7 @@ def _report(record: dict[str, Any], folder: RunFolder, *, as_json: bool) -> None
                 f"{name}{outcome['steps']:,} steps, {outcome['tokens']:,} tokens, "
                 f"{outcome['seconds'] / 60:.1f} minutes on {record['threads']} threads"
             )
-    if record["data"].get("dev_is_learned"):
+    if record["data"].get("validation_is_learned"):
         typer.echo("nothing was held out: these are scores of texts that were learned")
     for part, scores in record["scores"].items():
         typer.echo(

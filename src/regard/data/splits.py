@@ -1,4 +1,4 @@
-"""Which part of the data a pair belongs to: train, dev or test.
+"""Which part of the data a pair belongs to: train, validation or test.
 
 The part follows from a hash of the source text alone. So all pairs with the same source are in
 the same part, and a pair keeps its part when the file grows, is sorted, or is read elsewhere.
@@ -15,24 +15,26 @@ from typing import Any, Generic, Literal, Self, TypeVar
 from regard.core.errors import RegardError
 from regard.data.tokenizers.vocabulary import normal_text
 
-Part = Literal["train", "dev", "test"]
+Part = Literal["train", "validation", "test"]
 
 
-def part_of(source: str, *, salt: str = "regard", dev: float = 0.05, test: float = 0.05) -> Part:
-    """The part of a source; about `dev` and `test` of all sources are held out.
+def part_of(
+    source: str, *, salt: str = "regard", validation: float = 0.05, test: float = 0.05
+) -> Part:
+    """The part of a source; about `validation` and `test` of all sources are held out.
 
-    Another `salt` gives another split. A larger `dev` moves sources from train to dev only, since test
+    Another `salt` gives another split. A larger `validation` moves sources from train to validation only, since test
     is taken from the other end.
     """
-    if not (min(dev, test) >= 0 and dev + test < 1):
+    if not (min(validation, test) >= 0 and validation + test < 1):
         raise RegardError(
-            f"dev={dev}, test={test}: fractions are at least 0, and together leave some for train. "
-            "Use such as dev=0.05, test=0.05."
+            f"validation={validation}, test={test}: fractions are at least 0, and together leave some for train. "
+            "Use such as validation=0.05, test=0.05."
         )
     digest = hashlib.blake2b(f"{salt}\0{source}".encode(), digest_size=8).digest()
     place = int.from_bytes(digest, "big") / 2**64
-    if place < dev:
-        return "dev"
+    if place < validation:
+        return "validation"
     return "test" if place >= 1 - test else "train"
 
 
@@ -90,16 +92,16 @@ def held_out_shares(options: Any) -> tuple[float, float]:
     A part that has its own file takes nothing from the main one. Whoever holds out rows to develop on
     has made the split, so that a test part is not cut from the rest then.
     """
-    dev = 0.0 if options.dev else options.dev_share
-    test = 0.0 if options.test or options.dev else options.test_share
-    return dev, test
+    validation = 0.0 if options.validation else options.validation_share
+    test = 0.0 if options.test or options.validation else options.test_share
+    return validation, test
 
 
-def held_out_facts(dev: HeldOut, test: HeldOut) -> dict[str, Any]:
+def held_out_facts(validation: HeldOut, test: HeldOut) -> dict[str, Any]:
     """How many items each part has, and fingerprints that show any later change."""
     return {
-        "dev_items": len(dev),
-        "dev_fingerprint": dev.fingerprint(),
+        "validation_items": len(validation),
+        "validation_fingerprint": validation.fingerprint(),
         "test_items": len(test),
         "test_fingerprint": test.fingerprint(),
     }
@@ -142,8 +144,8 @@ class LearnedToo(Generic[Row]):
 def learned_too_words(counts: Mapping[str, int], what: str) -> str:
     """The end of a sentence about a corpus; nothing where nothing was met.
 
-    >>> learned_too_words({"dev": 2, "test": 0}, "sources")
-    '; 2 dev sources stand in the training part too'
+    >>> learned_too_words({"validation": 2, "test": 0}, "sources")
+    '; 2 validation sources stand in the training part too'
     """
     return "".join(
         f"; {count:,} {part} {what} stand in the training part too"

@@ -122,7 +122,7 @@ class SegmentEmbedding(nn.Module):
         return Cost(arithmetic=numbers, memory=2 * numbers, parameters=self.table.weight.numel())
 
 
-# Words by how they begin and end: "developed" has vectors of its own for dev, deve, devel … and ed,
+# Words by how they begin and end: "developed" has vectors of its own for validation, deve, devel … and ed,
 # ped.
 #
 # vector of a word  =  mean of S[hash(g)] over its beginnings and endings g

@@ -3,11 +3,11 @@
 spec.json               what was asked for, in full
 vocabulary.json         text to token numbers and back
 data.json               how much data there is, with fingerprints that show any later change
-metrics.jsonl           loss, learning rate and dev scores, step by step; the same bits every time
+metrics.jsonl           loss, learning rate and validation scores, step by step; the same bits every time
 timing.jsonl            how long it took, which is never the same
 checkpoint.safetensors  where to go on from
 model.safetensors       the weights that were kept
-predictions-dev.jsonl   what those weights wrote for every held-out source, beside the right answers
+predictions-validation.jsonl   what those weights wrote for every held-out source, beside the right answers
 predictions-test.jsonl
 record.json             what came of it: scores, counts, versions; written last
 bad_rows.txt            rows left out of the data, if there were any
@@ -41,7 +41,9 @@ class RunFolder:
         self.timing = path / "timing.jsonl"
         self.checkpoint = path / "checkpoint.safetensors"
         self.model = path / "model.safetensors"
-        self.predictions = {part: path / f"predictions-{part}.jsonl" for part in ("dev", "test")}
+        self.predictions = {
+            part: path / f"predictions-{part}.jsonl" for part in ("validation", "test")
+        }
         self.record = path / "record.json"
         self.bad_rows = path / "bad_rows.txt"
         self.tensorboard = path / "tensorboard"
@@ -189,7 +191,7 @@ def write_predictions(
 
 
 def read_predictions(folder: RunFolder, part: str = "test") -> Predictions:
-    """The predictions of a finished run on "dev" or "test"."""
+    """The predictions of a finished run on "validation" or "test"."""
     path = look_up("part", part, folder.predictions)
     if folder.record.is_file() and not path.is_file():
         raise RegardError(
@@ -247,10 +249,10 @@ def evaluations(folder: RunFolder) -> list[Evaluated]:
                 tokens=counts[row["step"]]["tokens"],
                 operations=counts[row["step"]]["operations"],
                 seconds=seconds[row["step"]],
-                scores=row["dev"],
+                scores=row["validation"],
             )
             for row in rows
-            if "dev" in row
+            if "validation" in row
         ]
     except (KeyError, TypeError) as error:
         raise RegardError(

@@ -70,7 +70,7 @@ class OnlyHeldOut(NamedTuple):
     """All that is left of a corpus where nothing is learned any more."""
 
     vocabularies: Any
-    dev: HeldOut
+    validation: HeldOut
 
 
 class TrainedRun:
@@ -202,7 +202,7 @@ class TrainedRun:
             bad=BadRows() if bad is None else bad,
         )
         task = kind(
-            corpus=OnlyHeldOut(vocabularies=self.vocabularies, dev=part),
+            corpus=OnlyHeldOut(vocabularies=self.vocabularies, validation=part),
             options=options,
             seed=self.spec.seed,
             decode=self._decoding(beam_size, length_penalty),

@@ -367,7 +367,7 @@ def made_up_task(spec: RunSpec, *, length: int) -> PairTask:
     corpus = PairCorpus(
         vocabularies=PairVocabularies(source=source, target=target),
         train=TokenStore.build(zip(*drawn, strict=True)),
-        dev=one,
+        validation=one,
         test=nothing,
         learned_too={},
         bad=BadRows(),

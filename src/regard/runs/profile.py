@@ -309,7 +309,7 @@ def evaluation_price(
             beam = _part_price(model, task, calibration, beam_size=beam_size, samples=BEAM_SAMPLES)
     finally:
         model.train()
-    in_the_end = 1 + len(task.corpus.test) / len(task.corpus.dev)
+    in_the_end = 1 + len(task.corpus.test) / len(task.corpus.validation)
     return EvaluationPrice(
         each_seconds=loss.seconds + greedy.seconds,
         final_seconds=in_the_end * (loss.seconds + beam.seconds),
@@ -321,7 +321,7 @@ def _part_price(
     model: Any, task: Any, calibration: Calibration, *, beam_size: int, samples: int
 ) -> WorkPrice:
     """Of the whole development part; a beam of 0 is the loss alone."""
-    store = task.held_out_store(task.corpus.dev)
+    store = task.held_out_store(task.corpus.validation)
     # Decoding makes its batches from the sources alone.
     cut = store
     if beam_size:

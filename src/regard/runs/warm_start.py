@@ -96,7 +96,7 @@ def learned_before(spec: RunSpec) -> set[str]:
 def held_out_learned_before(spec: RunSpec, corpus: Any) -> dict[str, int]:
     """How many sources of each held-out part the runs before have learned: their scores say little."""
     learned = learned_before(spec)
-    parts = {"dev": corpus.dev, "test": corpus.test}
+    parts = {"validation": corpus.validation, "test": corpus.test}
     return {
         name: sum(as_read(source, lowercase=True) in learned for source in part.sources)
         for name, part in parts.items()

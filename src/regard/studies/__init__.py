@@ -1,1 +1,1 @@
-"""Arms trained under one budget are compared: on the test items at hand, and as methods over seeds."""
+"""Variants trained under one budget are compared: on the test items at hand, and as methods over seeds."""

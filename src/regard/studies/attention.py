@@ -33,12 +33,12 @@ from regard.studies.statistics.paired import seed_interval
 #
 # share = phones whose largest weight lies on a letter of their known group / all phones
 #
-# The model is given the right phones, so that every arm is scored on the same symbols, whatever it
+# The model is given the right phones, so that every variant is scored on the same symbols, whatever it
 # would have written itself. Two figures that need no model say what a share is worth: reading all
 # places alike, and reading along the diagonal.
 #
 # A model may read its source in several maps, each with several heads. The one whose share is best
-# on words of the dev part is named, and scored on words of the test part.
+# on words of the validation part is named, and scored on words of the test part.
 
 
 WORDS = 1000
@@ -110,19 +110,19 @@ def known_words(
 
 
 def attention_agreement(
-    run: TrainedRun, *, dev: Sequence[LetterSounds], test: Sequence[LetterSounds]
+    run: TrainedRun, *, validation: Sequence[LetterSounds], test: Sequence[LetterSounds]
 ) -> Agreement | None:
     """The share of the run's best map and head; None of a model without attention over its source."""
     if not run.reads_source:
         return None
-    for part, words in (("dev", dev), ("test", test)):
+    for part, words in (("validation", validation), ("test", test)):
         if not words:
             raise RegardError(
                 f"There are no {part} words with a known alignment. Hold out more words, or leave the "
                 "agreement out."
             )
-    on_dev = {where: hits.mean() for where, hits in _hits(run, dev).items()}
-    best = max(on_dev, key=lambda where: on_dev[where])
+    on_validation = {where: hits.mean() for where, hits in _hits(run, validation).items()}
+    best = max(on_validation, key=lambda where: on_validation[where])
     hits = _hits(run, test)[best]
     return Agreement(
         share=float(hits.mean()),
@@ -209,7 +209,7 @@ def _on_target(
 TASK = "pronounce"
 
 
-class ArmAgreement(NamedTuple):
+class VariantAgreement(NamedTuple):
     """The mean share over seeds with its 95 % interval, which one seed does not have."""
 
     mean: float
@@ -218,64 +218,74 @@ class ArmAgreement(NamedTuple):
 
 
 class Agreements(NamedTuple):
-    """By arm, and a sentence on where the known alignments come from, or why there are none."""
+    """By variant, and a sentence on where the known alignments come from, or why there are none."""
 
-    arms: dict[str, ArmAgreement]
+    variants: dict[str, VariantAgreement]
     source: str
 
 
 def agreements(
     runs: Mapping[str, Sequence[KnownRun]], folder: StudyFolder, *, part: str
 ) -> Agreements:
-    """Of every arm with attention, over those of its runs that are finished."""
+    """Of every variant with attention, over those of its runs that are finished."""
     finished = {
-        arm: [known for known in of_arm if known.state == "finished"]
-        for arm, of_arm in runs.items()
+        variant: [known for known in of_variant if known.state == "finished"]
+        for variant, of_variant in runs.items()
     }
-    some = next((known for of_arm in finished.values() for known in of_arm), None)
+    some = next((known for of_variant in finished.values() for known in of_variant), None)
     if some is None or some.run.spec.task != TASK:
         return Agreements({}, "")
     try:
-        dev = known_words(read_predictions(some.folder, "dev"))
+        validation = known_words(read_predictions(some.folder, "validation"))
         test = known_words(read_predictions(some.folder, part))
     except RegardError as error:
         return Agreements({}, str(error))
-    if not (dev.words and test.words):
+    if not (validation.words and test.words):
         return Agreements({}, "no held-out word has a known alignment.")
     kept: dict[str, float | None] = (
         folder.read(folder.agreements) if folder.agreements.is_file() else {}
     )
-    found: dict[str, ArmAgreement] = {}
+    found: dict[str, VariantAgreement] = {}
     reasons: list[str] = []
-    for arm, of_arm in finished.items():
+    for variant, of_variant in finished.items():
         try:
-            shares = [_share(known, kept, part=part, dev=dev, test=test) for known in of_arm]
+            shares = [
+                _share(known, kept, part=part, validation=validation, test=test)
+                for known in of_variant
+            ]
         except RegardError as error:
-            reasons.append(f"{arm}: {error}")
+            reasons.append(f"{variant}: {error}")
             continue
         if with_attention := [share for share in shares if share is not None]:
-            found[arm] = _over_seeds(with_attention)
+            found[variant] = _over_seeds(with_attention)
     folder.write(folder.agreements, kept)
     return Agreements(found, "; ".join([test.in_words(), *reasons]))
 
 
 def _share(
-    known: KnownRun, kept: dict[str, float | None], *, part: str, dev: KnownWords, test: KnownWords
+    known: KnownRun,
+    kept: dict[str, float | None],
+    *,
+    part: str,
+    validation: KnownWords,
+    test: KnownWords,
 ) -> float | None:
     key = f"{known.run.key} {part}"
     if key not in kept:
-        agreed = attention_agreement(load(known.folder.path), dev=dev.words, test=test.words)
+        agreed = attention_agreement(
+            load(known.folder.path), validation=validation.words, test=test.words
+        )
         kept[key] = None if agreed is None else agreed.share
     return kept[key]
 
 
-def _over_seeds(shares: list[float]) -> ArmAgreement:
+def _over_seeds(shares: list[float]) -> VariantAgreement:
     interval = seed_interval(shares)
     low, high = interval if interval is not None else (None, None)
-    return ArmAgreement(float(np.mean(shares)), low, high)
+    return VariantAgreement(float(np.mean(shares)), low, high)
 
 
-# What the arms of a study read while each wrote its output for one and the same source.
+# What the variants of a study read while each wrote its output for one and the same source.
 #
 # Sources are of middling length, so that a picture has something to show and fits beside others.
 # The first is the same whatever the seed; the others are drawn by it. Weights are rounded, and
@@ -292,14 +302,14 @@ DECIMALS = 4
 def shared_pictures(
     runs: Mapping[str, TrainedRun], sources: Sequence[str], *, count: int = COUNT, seed: int = 0
 ) -> tuple[SharedPicture, ...]:
-    """Pictures of some of the sources, by arm; an arm without attention over its source is left out."""
-    reading = {arm: run for arm, run in runs.items() if run.reads_source}
+    """Pictures of some of the sources, by variant; a variant without attention over its source is left out."""
+    reading = {variant: run for variant, run in runs.items() if run.reads_source}
     if not reading:
         return ()
     return tuple(
         SharedPicture(
             source=source,
-            alignments={arm: small(run.alignment(source)) for arm, run in reading.items()},
+            alignments={variant: small(run.alignment(source)) for variant, run in reading.items()},
         )
         for source in middling(sources, count=count, seed=seed)
     )

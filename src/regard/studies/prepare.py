@@ -1,4 +1,4 @@
-"""A study made ready to run: its arms in their final widths, and what is known of each before training."""
+"""A study made ready to run: its variants in their final widths, and what is known of each before training."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from regard.studies.folder import StudyFolder
 from regard.studies.spec import StudySpec
 from regard.tasks.task import RunTask, Vocabularies
 
-# Arms made as large as the baseline: widths solved for, and what mismatch is left.
+# Variants made as large as the baseline: widths solved for, and what mismatch is left.
 #
 # The main width is found by halving, since parameters only grow with it: the hidden width of a
 # recurrent model, the model width of a Transformer. A width that counts for less then closes what
@@ -47,39 +47,39 @@ MOST_UNITS = 1 << 14
 
 
 class Matched(NamedTuple):
-    """The study with its arms made alike, and a sentence on how alike they are."""
+    """The study with its variants made alike, and a sentence on how alike they are."""
 
     study: StudySpec
     told: str
 
 
 def matched_parameters(study: StudySpec, vocabularies: Vocabularies) -> Matched:
-    """Every arm in the width that brings its parameters closest to the baseline's."""
-    base = study.spec_of(study.arm(study.baseline), seed=study.seeds[0])
+    """Every variant in the width that brings its parameters closest to the baseline's."""
+    base = study.spec_of(study.variant(study.baseline), seed=study.seeds[0])
     wanted = count_parameters(base, vocabularies)
     solved = {width for widths in SOLVED.values() for width in widths}
     for option in study.written.get("over", {}):
         if option.rpartition(".")[2] in solved:
             raise RegardError(
-                f"match=parameters solves for {', '.join(sorted(solved))}, but the arms are to differ in "
+                f"match=parameters solves for {', '.join(sorted(solved))}, but the variants are to differ in "
                 f"{option}. Leave match away, or compare something else."
             )
     changes, mismatches = {}, []
-    for arm in study.arms:
-        if arm.name == study.baseline:
+    for variant in study.variants:
+        if variant.name == study.baseline:
             continue
-        found = _matched(study.spec_of(arm, seed=study.seeds[0]), vocabularies, wanted)
+        found = _matched(study.spec_of(variant, seed=study.seeds[0]), vocabularies, wanted)
         share = count_parameters(found, vocabularies) / wanted - 1
         if abs(share) > TOLERATED:
             raise RegardError(
-                f"The arm '{arm.name}' cannot be made as large as '{study.baseline}': the closest model "
+                f"The variant '{variant.name}' cannot be made as large as '{study.baseline}': the closest model "
                 f"differs by {share:+.1%} from its {wanted:,} parameters. Choose other depths, or leave "
                 "match away."
             )
-        changes[arm.name] = {"model": {"name": found.model, **found.model_options}}
+        changes[variant.name] = {"model": {"name": found.model, **found.model_options}}
         mismatches.append(abs(share))
     told = (
-        f"Widths were solved for, so that every arm has about the {wanted:,} parameters of "
+        f"Widths were solved for, so that every variant has about the {wanted:,} parameters of "
         f"'{study.baseline}'; the largest mismatch is {max(mismatches, default=0.0):.2%}."
     )
     return Matched(study.changed(changes), told)
@@ -150,8 +150,8 @@ def step_bytes(spec: RunSpec, task: RunTask) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmSize:
-    """How large an arm's model is, and what a training step of it holds at its peak.
+class VariantSize:
+    """How large a variant's model is, and what a training step of it holds at its peak.
 
     `data` says how much data there is, with fingerprints.
     """
@@ -163,11 +163,11 @@ class ArmSize:
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedStudy:
-    """`matched` is a sentence on how arms were made alike, if they were; `command` is what began it."""
+    """`matched` is a sentence on how variants were made alike, if they were; `command` is what began it."""
 
     name: str
     study: StudySpec
-    sizes: dict[str, ArmSize]
+    sizes: dict[str, VariantSize]
     matched: str
     command: str
     machine: str
@@ -178,7 +178,7 @@ class PreparedStudy:
         return [
             Job(
                 key=run.key,
-                arm=run.arm,
+                variant=run.variant,
                 seed=run.seed,
                 sections=run.spec.as_sections(),
                 folder=folder.runs / run.key,
@@ -207,9 +207,9 @@ class PreparedStudy:
                     "they cannot be held against new ones. Restore it, or choose another folder with --out."
                 )
         for job in finished:
-            if folder.read(job.folder / "record.json").get("data") != self.sizes[job.arm].data:
+            if folder.read(job.folder / "record.json").get("data") != self.sizes[job.variant].data:
                 raise RegardError(
-                    f"The data changed since the run '{job.folder}' was trained ({job.arm}, seed "
+                    f"The data changed since the run '{job.folder}' was trained ({job.variant}, seed "
                     f"{job.seed}), so it cannot be held against new ones. Restore the files, or choose "
                     "another folder with --out."
                 )
@@ -229,8 +229,8 @@ class PreparedStudy:
             {
                 "name": self.name,
                 "asked": self.study.written,
-                "arms": {arm.name: arm.changes for arm in self.study.arms},
-                "sizes": {arm: asdict(size) for arm, size in self.sizes.items()},
+                "variants": {variant.name: variant.changes for variant in self.study.variants},
+                "sizes": {variant: asdict(size) for variant, size in self.sizes.items()},
                 "matched": self.matched,
                 "command": self.command,
                 "machine": self.machine,
@@ -246,8 +246,8 @@ class PreparedStudy:
         try:
             return cls(
                 name=held["name"],
-                study=StudySpec.from_sections(held["asked"]).changed(held["arms"]),
-                sizes={arm: ArmSize(**size) for arm, size in held["sizes"].items()},
+                study=StudySpec.from_sections(held["asked"]).changed(held["variants"]),
+                sizes={variant: VariantSize(**size) for variant, size in held["sizes"].items()},
                 matched=held["matched"],
                 command=held["command"],
                 machine=held["machine"],
@@ -268,30 +268,30 @@ def prepare_study(
     plugins: Sequence[str] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> PreparedStudy:
-    """Read the data, match the arms if asked to, and size each of them up.
+    """Read the data, match the variants if asked to, and size each of them up.
 
     What cannot be built is found here, before anything is trained.
     """
     tell("reading the data")
     read = _Read()
-    first = read.of(study.spec_of(study.arms[0], seed=study.seeds[0]))
+    first = read.of(study.spec_of(study.variants[0], seed=study.seeds[0]))
     matched = ""
     if study.match == "parameters":
-        tell("matching the arms in parameters")
+        tell("matching the variants in parameters")
         study, matched = matched_parameters(study, first.task.corpus.vocabularies)
     sizes = {}
-    for arm in study.arms:
-        tell(f"sizing up {arm.name}")
-        spec = study.spec_of(arm, seed=study.seeds[0])
+    for variant in study.variants:
+        tell(f"sizing up {variant.name}")
+        spec = study.spec_of(variant, seed=study.seeds[0])
         try:
             own = read.of(spec)
-            sizes[arm.name] = ArmSize(
+            sizes[variant.name] = VariantSize(
                 parameters=count_parameters(spec, own.task.corpus.vocabularies),
                 peak_bytes=step_bytes(spec, own.task),
                 data=own.facts,
             )
         except RegardError as error:
-            raise RegardError(f"In the arm '{arm.name}': {error}") from error
+            raise RegardError(f"In the variant '{variant.name}': {error}") from error
     _require_same_items(sizes)
     return PreparedStudy(
         name=name,
@@ -304,15 +304,15 @@ def prepare_study(
     )
 
 
-def _require_same_items(sizes: Mapping[str, ArmSize]) -> None:
-    """Refuse arms that would be scored on different items."""
+def _require_same_items(sizes: Mapping[str, VariantSize]) -> None:
+    """Refuse variants that would be scored on different items."""
     first, of_first = next(iter(sizes.items()))
-    for arm, size in sizes.items():
-        for part in ("dev", "test"):
+    for variant, size in sizes.items():
+        for part in ("validation", "test"):
             if size.data[f"{part}_fingerprint"] != of_first.data[f"{part}_fingerprint"]:
                 raise RegardError(
-                    f"The arms '{first}' and '{arm}' have different {part} items, so their scores cannot "
-                    "be compared. Give both the same held-out files with --dev and --test, or compare "
+                    f"The variants '{first}' and '{variant}' have different {part} items, so their scores cannot "
+                    "be compared. Give both the same held-out files with --validation and --test, or compare "
                     "something else."
                 )
 
@@ -325,7 +325,7 @@ class Data(NamedTuple):
 
 
 class _Read:
-    """What arms learn from, each read once."""
+    """What variants learn from, each read once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], Data] = {}

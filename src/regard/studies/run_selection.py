@@ -1,4 +1,4 @@
-"""Which runs count: one a seed and arm, with the learning rate that did best on the dev part."""
+"""Which runs count: one a seed and variant, with the learning rate that did best on the validation part."""
 
 from __future__ import annotations
 
@@ -50,40 +50,45 @@ def _known(run: StudyRun, folder: StudyFolder) -> KnownRun:
 def best_rates(
     runs: Sequence[KnownRun], *, metric: str, lower_is_better: bool
 ) -> dict[str, float | None]:
-    """Arm → the learning rate with the best mean on dev; a rate with a run that failed comes last.
+    """Variant → the learning rate with the best mean on validation; a rate with a run that failed comes last.
 
-    Only seeds count with which every rate of the arm has been tried, if there are any.
+    Only seeds count with which every rate of the variant has been tried, if there are any.
     """
-    untried = {(known.run.arm, known.run.seed) for known in runs if known.state == "missing"}
-    tried = [known for known in runs if (known.run.arm, known.run.seed) not in untried]
-    whole = {known.run.arm for known in tried}
-    by_arm: dict[str, dict[float | None, list[float]]] = {}
+    untried = {(known.run.variant, known.run.seed) for known in runs if known.state == "missing"}
+    tried = [known for known in runs if (known.run.variant, known.run.seed) not in untried]
+    whole = {known.run.variant for known in tried}
+    by_variant: dict[str, dict[float | None, list[float]]] = {}
     for known in runs:
-        if known.run.arm not in whole or (known.run.arm, known.run.seed) not in untried:
-            scores = by_arm.setdefault(known.run.arm, {}).setdefault(known.run.learning_rate, [])
-            scores.append(known.score("dev", metric))
+        if known.run.variant not in whole or (known.run.variant, known.run.seed) not in untried:
+            scores = by_variant.setdefault(known.run.variant, {}).setdefault(
+                known.run.learning_rate, []
+            )
+            scores.append(known.score("validation", metric))
 
     def badness(scores: list[float]) -> tuple[int, float]:
         found = [score for score in scores if math.isfinite(score)]
         mean = sum(found) / len(found) if found else math.inf
         return len(scores) - len(found), mean if lower_is_better else -mean
 
-    return {arm: min(rates, key=lambda rate: badness(rates[rate])) for arm, rates in by_arm.items()}
+    return {
+        variant: min(rates, key=lambda rate: badness(rates[rate]))
+        for variant, rates in by_variant.items()
+    }
 
 
-def by_arm_and_seed(
+def by_variant_and_seed(
     runs: Sequence[KnownRun], rates: Mapping[str, float | None]
 ) -> dict[str, dict[int, KnownRun]]:
     """The runs that count."""
     found: dict[str, dict[int, KnownRun]] = {}
     for known in runs:
-        if known.run.learning_rate == rates[known.run.arm]:
-            found.setdefault(known.run.arm, {})[known.run.seed] = known
+        if known.run.learning_rate == rates[known.run.variant]:
+            found.setdefault(known.run.variant, {})[known.run.seed] = known
     return found
 
 
 def common_seeds(chosen: Mapping[str, Mapping[int, KnownRun]]) -> tuple[int, ...]:
-    """Seeds with which every arm has been run to its end or failed; else the one that most arms have."""
+    """Seeds with which every variant has been run to its end or failed; else the one that most variants have."""
     seeds = list(next(iter(chosen.values())))
     missing = {
         seed: sum(runs[seed].state == "missing" for runs in chosen.values()) for seed in seeds

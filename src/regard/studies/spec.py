@@ -1,22 +1,22 @@
-"""What a study is: one question, a grid of arms, the same seeds for all, one budget.
+"""What a study is: one question, a grid of variants, the same seeds for all, one budget.
 
 Written the same in TOML, by flags or in Python:
 
     question = "Which score reads best?"
-    recipe = "pronounce-quick"              what every run is, before an arm changes it
+    recipe = "pronounce-quick"              what every run is, before a variant changes it
     seeds = 5                               that many, from 0; or a list
-    baseline = "dot"                        the arm that others are matched with; else the first
-    match = "parameters"                    widths are solved for, so that all arms are as large
-    learning_rates = [1e-3, 2e-3]           every arm tries each, and the best on dev counts
-    [training]                              over the recipe: the budget that all arms share
+    baseline = "dot"                        the variant that others are matched with; else the first
+    match = "parameters"                    widths are solved for, so that all variants are as large
+    learning_rates = [1e-3, 2e-3]           every variant tries each, and the best on validation counts
+    [training]                              over the recipe: the budget that all variants share
     steps = 2000
-    [over]                                  the grid: every combination is an arm
+    [over]                                  the grid: every combination is a variant
     "model.mechanism" = ["dot", "additive"]
-    [[arms]]                                or arms one by one, crossed with the grid
+    [[variants]]                                or variants one by one, crossed with the grid
     name = "Transformer"
     set = ["model.name=transformer", "model.num_layers=2"]
 
-Every arm has the same data, seeds, order of batches and evaluation, so that runs are paired by seed. Runs
+Every variant has the same data, seeds, order of batches and evaluation, so that runs are paired by seed. Runs
 compute with one thread unless `threads` says more: as many of them as there are cores go side by side.
 """
 
@@ -34,7 +34,7 @@ from regard.core.errors import RegardError
 from regard.core.registry import ShippedFiles, unknown_name
 from regard.runs.spec import SECTIONS, RunSpec, Sections, merged, read_recipe, settings_as_sections
 
-# The arms of a study: listed one by one, made by a grid, or both.
+# The variants of a study: listed one by one, made by a grid, or both.
 
 
 # That of an option in a grid which does not name its own.
@@ -42,14 +42,14 @@ DEFAULT_SECTION = "model"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arm:
+class Variant:
     """One of the compared: its name, and what it changes in the base."""
 
     name: str
     changes: Sections
 
 
-def arms_of(sections: Mapping[str, Any]) -> tuple[Arm, ...]:
+def variants_of(sections: Mapping[str, Any]) -> tuple[Variant, ...]:
     """Those that are listed, each with every combination of the grid."""
     over = sections.get("over", {})
     if not isinstance(over, Mapping):
@@ -57,12 +57,12 @@ def arms_of(sections: Mapping[str, Any]) -> tuple[Arm, ...]:
             f"over={over!r}: it must be a table of options and the values each takes, such as "
             'over = { "model.mechanism" = ["dot", "additive"] }.'
         )
-    given = sections.get("arms", [])
+    given = sections.get("variants", [])
     if not isinstance(given, list | tuple):
         raise RegardError(
-            f"arms={given!r}: it must be a list of tables, each a [[arms]] of its own."
+            f"variants={given!r}: it must be a list of tables, each a [[variants]] of its own."
         )
-    listed = [_listed_arm(arm) for arm in given] or [Arm(name="", changes={})]
+    listed = [_listed_variant(variant) for variant in given] or [Variant(name="", changes={})]
     names: list[tuple[str, str]] = []
     values: list[list[Any]] = []
     for name, choices in over.items():
@@ -74,36 +74,40 @@ def arms_of(sections: Mapping[str, Any]) -> tuple[Arm, ...]:
         section, _, option = name.rpartition(".")
         names.append((section or DEFAULT_SECTION, option))
         values.append(list(choices))
-    arms = []
-    for arm in listed:
+    variants = []
+    for variant in listed:
         for combination in product(*values):
             named = list(zip(names, combination, strict=True))
             labels = (_label(option, value) for (_, option), value in named)
-            label = " · ".join(filter(None, (arm.name, *labels)))
-            changes = arm.changes
+            label = " · ".join(filter(None, (variant.name, *labels)))
+            changes = variant.changes
             # Another model drops the options of the one before, so that it must come first.
             for (section, option), value in sorted(named, key=lambda one: one[0][1] != "name"):
                 changes = merged(changes, {section: {option: value}})
-            arms.append(Arm(name=label or "only", changes=changes))
-    repeated = {arm.name for arm in arms if sum(arm.name == other.name for other in arms) > 1}
+            variants.append(Variant(name=label or "only", changes=changes))
+    repeated = {
+        variant.name
+        for variant in variants
+        if sum(variant.name == other.name for other in variants) > 1
+    }
     if repeated:
         raise RegardError(
-            f"Two arms are called '{min(repeated)}'. Every arm needs a name and options of its own."
+            f"Two variants are called '{min(repeated)}'. Every variant needs a name and options of its own."
         )
-    return tuple(arms)
+    return tuple(variants)
 
 
-def _listed_arm(arm: Any) -> Arm:
+def _listed_variant(variant: Any) -> Variant:
     if (
-        not isinstance(arm, Mapping)
-        or not isinstance(arm.get("name"), str)
-        or not set(arm) <= {"name", "set"}
-        or not isinstance(arm.get("set", []), list | tuple)
+        not isinstance(variant, Mapping)
+        or not isinstance(variant.get("name"), str)
+        or not set(variant) <= {"name", "set"}
+        or not isinstance(variant.get("set", []), list | tuple)
     ):
         raise RegardError(
-            f'An arm is {arm!r}; write it as name = "…" and set = ["model.option=value", …].'
+            f'A variant is {variant!r}; write it as name = "…" and set = ["model.option=value", …].'
         )
-    return Arm(name=arm["name"], changes=settings_as_sections(arm.get("set", ())))
+    return Variant(name=variant["name"], changes=settings_as_sections(variant.get("set", ())))
 
 
 def _label(option: str, value: Any) -> str:
@@ -111,7 +115,7 @@ def _label(option: str, value: Any) -> str:
 
 
 KEYS = (
-    *("question", "recipe", "seeds", "baseline", "match", "learning_rates", "over", "arms"),
+    *("question", "recipe", "seeds", "baseline", "match", "learning_rates", "over", "variants"),
     *(*SECTIONS, "threads"),
 )
 MATCHES = ("parameters",)
@@ -121,7 +125,7 @@ MATCHES = ("parameters",)
 class StudyRun:
     """One training of a study; `key` is the hash of its spec, and the name of its folder."""
 
-    arm: str
+    variant: str
     seed: int
     learning_rate: float | None
     spec: RunSpec
@@ -133,10 +137,10 @@ class StudyRun:
 
 @dataclass(frozen=True, kw_only=True)
 class StudySpec:
-    """A checked study. `base` are the sections of a run without arm and seed."""
+    """A checked study. `base` are the sections of a run without variant and seed."""
 
     base: Sections
-    arms: tuple[Arm, ...]
+    variants: tuple[Variant, ...]
     seeds: tuple[int, ...]
     question: str = ""
     baseline: str = ""
@@ -146,21 +150,21 @@ class StudySpec:
 
     @classmethod
     def from_sections(cls, sections: Mapping[str, Any]) -> Self:
-        """The study that these sections describe, every arm of it checked."""
+        """The study that these sections describe, every variant of it checked."""
         for key in sections:
             if key not in KEYS:
                 raise unknown_name("key of a study", key, KEYS)
         base = _base(sections)
-        arms = arms_of(sections)
-        baseline = sections.get("baseline") or arms[0].name
-        if baseline not in {arm.name for arm in arms}:
-            raise unknown_name("arm", str(baseline), [arm.name for arm in arms])
+        variants = variants_of(sections)
+        baseline = sections.get("baseline") or variants[0].name
+        if baseline not in {variant.name for variant in variants}:
+            raise unknown_name("variant", str(baseline), [variant.name for variant in variants])
         match = sections.get("match")
         if match is not None and match not in MATCHES:
             raise unknown_name("figure to match", str(match), MATCHES)
         study = cls(
             base=base,
-            arms=arms,
+            variants=variants,
             seeds=_seeds(sections.get("seeds", 5)),
             question=str(sections.get("question", "")),
             baseline=str(baseline),
@@ -168,44 +172,48 @@ class StudySpec:
             learning_rates=_learning_rates(sections.get("learning_rates", ())),
             written=_written(sections, base),
         )
-        study._require_different_arms()
+        study._require_different_variants()
         return study
 
-    def _require_different_arms(self) -> None:
-        """Every arm can be run, and none is another one under a second name."""
+    def _require_different_variants(self) -> None:
+        """Every variant can be run, and none is another one under a second name."""
         names: dict[str, str] = {}
-        for arm in self.arms:
+        for variant in self.variants:
             try:
-                key = spec_key(self.spec_of(arm, seed=self.seeds[0], learning_rate=self.some_rate))
+                key = spec_key(
+                    self.spec_of(variant, seed=self.seeds[0], learning_rate=self.some_rate)
+                )
             except RegardError as error:
-                raise RegardError(f"In the arm '{arm.name}': {error}") from error
+                raise RegardError(f"In the variant '{variant.name}': {error}") from error
             if key in names:
                 raise RegardError(
-                    f"The arms '{names[key]}' and '{arm.name}' are the same in every option. Leave one "
+                    f"The variants '{names[key]}' and '{variant.name}' are the same in every option. Leave one "
                     "away, or let them differ."
                 )
-            names[key] = arm.name
+            names[key] = variant.name
 
     @property
     def some_rate(self) -> float | None:
         """One of the learning rates, if there are any."""
         return next(iter(self.learning_rates), None)
 
-    def arm(self, name: str) -> Arm:
-        """The arm of this name."""
-        return next(arm for arm in self.arms if arm.name == name)
+    def variant(self, name: str) -> Variant:
+        """The variant of this name."""
+        return next(variant for variant in self.variants if variant.name == name)
 
     def changed(self, changes: Mapping[str, Sections]) -> StudySpec:
-        """The study with more changes to some arms, by their names."""
-        arms = (
-            replace(arm, changes=merged(arm.changes, changes.get(arm.name, {})))
-            for arm in self.arms
+        """The study with more changes to some variants, by their names."""
+        variants = (
+            replace(variant, changes=merged(variant.changes, changes.get(variant.name, {})))
+            for variant in self.variants
         )
-        return replace(self, arms=tuple(arms))
+        return replace(self, variants=tuple(variants))
 
-    def spec_of(self, arm: Arm, *, seed: int, learning_rate: float | None = None) -> RunSpec:
+    def spec_of(
+        self, variant: Variant, *, seed: int, learning_rate: float | None = None
+    ) -> RunSpec:
         """The spec of one run."""
-        sections = merged(merged(self.base, arm.changes), {"seed": seed})
+        sections = merged(merged(self.base, variant.changes), {"seed": seed})
         if learning_rate is not None:
             sections = merged(sections, {"training": {"learning_rate": learning_rate}})
         return RunSpec.from_sections(sections)
@@ -215,13 +223,13 @@ class StudySpec:
         rates: Sequence[float | None] = self.learning_rates or (None,)
         return tuple(
             StudyRun(
-                arm=arm.name,
+                variant=variant.name,
                 seed=seed,
                 learning_rate=rate,
-                spec=self.spec_of(arm, seed=seed, learning_rate=rate),
+                spec=self.spec_of(variant, seed=seed, learning_rate=rate),
             )
             for seed in self.seeds
-            for arm in self.arms
+            for variant in self.variants
             for rate in rates
         )
 
@@ -242,7 +250,7 @@ def _written(sections: Mapping[str, Any], base: Sections) -> dict[str, Any]:
 def _base(sections: Mapping[str, Any]) -> Sections:
     base = read_recipe(str(sections["recipe"])) if "recipe" in sections else {}
     own = {key: sections[key] for key in (*SECTIONS, "threads") if key in sections}
-    # One thread a run, so that arms do not disturb one another and every machine counts alike.
+    # One thread a run, so that variants do not disturb one another and every machine counts alike.
     return merged({"threads": 1, **base}, own)
 
 

@@ -4,7 +4,7 @@
     record = run_study(study, Path("studies/mine"))
 
 Started again in the same folder it goes on: finished runs are recognised by their specs, and more seeds or
-arms only add runs.
+variants only add runs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import numpy as np
 
 from regard.core.atomic_write import write_whole
 from regard.core.records.study import (
-    ArmRecord,
     CurvePoint,
     PairVerdict,
     StudyRecord,
     StudyRunRecord,
+    VariantRecord,
 )
 from regard.runs.folder import Predictions, evaluations, read_predictions
 from regard.runs.load import load
@@ -35,7 +35,7 @@ from regard.studies.prepare import PreparedStudy, prepare_study
 from regard.studies.run_selection import (
     KnownRun,
     best_rates,
-    by_arm_and_seed,
+    by_variant_and_seed,
     common_seeds,
     known_runs,
 )
@@ -111,7 +111,7 @@ def gather(
 ) -> StudyRecord:
     """Read every run and compare them."""
     study = prepared.study
-    spec = study.spec_of(study.arms[0], seed=study.seeds[0])
+    spec = study.spec_of(study.variants[0], seed=study.seeds[0])
     task = task_class(spec.task)
     metric = spec.task_options.metric or next(iter(task.metrics))
     lower_is_better = task.metrics[metric]
@@ -119,32 +119,35 @@ def gather(
     runs = known_runs(prepared, folder)
     part = _part(runs)
     rates = best_rates(runs, metric=metric, lower_is_better=lower_is_better)
-    chosen = by_arm_and_seed(runs, rates)
+    chosen = by_variant_and_seed(runs, rates)
     seeds = common_seeds(chosen)
-    tell("comparing the arms")
+    tell("comparing the variants")
     over_seeds = compare_over_seeds(
         {
-            arm: {seed: of_arm[seed].score(part, metric) for seed in seeds}
-            for arm, of_arm in chosen.items()
+            variant: {seed: of_variant[seed].score(part, metric) for seed in seeds}
+            for variant, of_variant in chosen.items()
         },
         lower_is_better=lower_is_better,
     )
-    compared = [arm.arm for arm in over_seeds.arms]
+    compared = [variant.variant for variant in over_seeds.variants]
     predictions = {
-        arm: [read_predictions(chosen[arm][seed].folder, part) for seed in seeds]
-        for arm in compared
+        variant: [read_predictions(chosen[variant][seed].folder, part) for seed in seeds]
+        for variant in compared
     }
     on_items = _on_items(predictions, task, metric, lower_is_better=lower_is_better)
-    tell("looking at what the arms attend to")
+    tell("looking at what the variants attend to")
     agreed = agreements(
-        {arm: [of_arm[seed] for seed in seeds] for arm, of_arm in chosen.items()}, folder, part=part
+        {variant: [of_variant[seed] for seed in seeds] for variant, of_variant in chosen.items()},
+        folder,
+        part=part,
     )
-    first = {arm: chosen[arm][seeds[0]] for arm in compared}
-    first_written = {arm: of_arm[0] for arm, of_arm in predictions.items()}
+    first = {variant: chosen[variant][seeds[0]] for variant in compared}
+    first_written = {variant: of_variant[0] for variant, of_variant in predictions.items()}
     some = next(iter(first_written.values()), None)
     return StudyRecord(
         name=prepared.name,
-        question=study.question or f"Which of {len(study.arms)} arms does best on {spec.task}?",
+        question=study.question
+        or f"Which of {len(study.variants)} variants does best on {spec.task}?",
         headline=(
             *headline(over_seeds, on_items, metric=metric, part=part),
             *_unfinished(runs),
@@ -155,12 +158,14 @@ def gather(
         metric=metric,
         lower_is_better=lower_is_better,
         seeds=seeds,
-        budget=budget_words([study.spec_of(arm, seed=seeds[0]) for arm in study.arms]),
+        budget=budget_words([study.spec_of(variant, seed=seeds[0]) for variant in study.variants]),
         tries=tries_words(study),
         matched=prepared.matched,
-        arms=tuple(
-            _arm(prepared, name, of_arm, seeds, over_seeds, agreed, part=part, rate=rates[name])
-            for name, of_arm in chosen.items()
+        variants=tuple(
+            _variant(
+                prepared, name, of_variant, seeds, over_seeds, agreed, part=part, rate=rates[name]
+            )
+            for name, of_variant in chosen.items()
         ),
         runs=tuple(_run(known, metric, part, counts=_counts(known, chosen)) for known in runs),
         verdicts=(
@@ -169,7 +174,7 @@ def gather(
         ),
         disagreements=disagreements(first_written, task=task, metric=metric),
         pictures=shared_pictures(
-            {arm: load(known.folder.path) for arm, known in first.items()},
+            {variant: load(known.folder.path) for variant, known in first.items()},
             some.sources if some else (),
         ),
         agreement_source=agreed.source,
@@ -181,7 +186,7 @@ def _part(runs: Sequence[KnownRun]) -> str:
     """The test part, unless the data has none."""
     finished = [known for known in runs if known.state == "finished"]
     has_test = all("test" in known.record["scores"] for known in finished)
-    return "test" if finished and has_test else "dev"
+    return "test" if finished and has_test else "validation"
 
 
 def _on_items(
@@ -194,7 +199,7 @@ def _on_items(
     """Statistics are added up over the seeds: the answer is about these models together."""
     if metric not in task.summed or not predictions:
         return None
-    every = [one for of_arm in predictions.values() for one in of_arm]
+    every = [one for of_variant in predictions.values() for one in of_variant]
     # Of all runs at once: which columns there are may depend on what was predicted.
     together = task.item_statistics(
         metric,
@@ -203,13 +208,14 @@ def _on_items(
     )
     of_runs = iter(np.split(together, len(every)))
     statistics = {
-        arm: np.sum([next(of_runs) for _ in of_arm], axis=0) for arm, of_arm in predictions.items()
+        variant: np.sum([next(of_runs) for _ in of_variant], axis=0)
+        for variant, of_variant in predictions.items()
     }
     score = task.summed_metric(metric).score
     return compare_on_items(statistics, score=score, lower_is_better=lower_is_better)
 
 
-def _arm(
+def _variant(
     prepared: PreparedStudy,
     name: str,
     runs: Mapping[int, KnownRun],
@@ -219,17 +225,17 @@ def _arm(
     *,
     part: str,
     rate: float | None,
-) -> ArmRecord:
-    found = next((arm for arm in over_seeds.arms if arm.arm == name), None)
+) -> VariantRecord:
+    found = next((variant for variant in over_seeds.variants if variant.variant == name), None)
     finished = [runs[seed] for seed in seeds if runs[seed].state == "finished"]
     outcomes = [known.record["outcome"] for known in finished]
     names = finished[0].record["scores"][part] if finished else {}
     interval = found.interval if found else None
-    agreement = agreed.arms.get(name)
+    agreement = agreed.variants.get(name)
     size = prepared.sizes[name]
-    return ArmRecord(
+    return VariantRecord(
         name=name,
-        settings=prepared.study.arm(name).changes,
+        settings=prepared.study.variant(name).changes,
         is_baseline=name == prepared.study.baseline,
         mean=found.mean if found else None,
         low=interval.low if interval else None,
@@ -268,7 +274,7 @@ def _unfinished(runs: Sequence[KnownRun]) -> list[str]:
 
 
 def _counts(known: KnownRun, chosen: Chosen) -> bool:
-    return chosen[known.run.arm].get(known.run.seed) is known
+    return chosen[known.run.variant].get(known.run.seed) is known
 
 
 def _run(known: KnownRun, metric: str, part: str, *, counts: bool) -> StudyRunRecord:
@@ -276,7 +282,7 @@ def _run(known: KnownRun, metric: str, part: str, *, counts: bool) -> StudyRunRe
     scores: dict[str, dict[str, float]] = known.record.get("scores", {})
     curve = evaluations(known.folder) if known.state == "finished" else []
     return StudyRunRecord(
-        arm=known.run.arm,
+        variant=known.run.variant,
         seed=known.run.seed,
         learning_rate=known.run.learning_rate,
         key=known.run.key,
@@ -284,7 +290,7 @@ def _run(known: KnownRun, metric: str, part: str, *, counts: bool) -> StudyRunRe
         counts=counts,
         reason=known.reason,
         scores=_finite(scores.get(part, {})),
-        dev_scores=_finite(scores.get("dev", {})),
+        validation_scores=_finite(scores.get("validation", {})),
         steps=int(outcome.get("steps", 0)),
         seconds=float(outcome.get("seconds", 0.0)),
         curve=tuple(

@@ -27,30 +27,33 @@ def headline(
 ) -> tuple[str, ...]:
     """What may be said of the methods, then what may be said of these models."""
     left_out = [
-        f"Left out of every comparison: {arm.arm} ({arm.reason})." for arm in over_seeds.excluded
+        f"Left out of every comparison: {variant.variant} ({variant.reason})."
+        for variant in over_seeds.excluded
     ]
-    if not over_seeds.arms:
-        return ("No arm has been run to its end, so there is nothing to say yet.",)
+    if not over_seeds.variants:
+        return ("No variant has been run to its end, so there is nothing to say yet.",)
     sign = 1 if over_seeds.lower_is_better else -1
-    ordered = sorted(over_seeds.arms, key=lambda arm: sign * arm.mean)
+    ordered = sorted(over_seeds.variants, key=lambda variant: sign * variant.mean)
     best = ordered[0]
     over = f"on {part}, {best.mean:.2f}, over {_counted(len(over_seeds.seeds), 'seed')}"
     if len(ordered) == 1:
         return (
-            f"{best.arm} has a mean {metric} {over}; there is nothing to compare it with.",
+            f"{best.variant} has a mean {metric} {over}; there is nothing to compare it with.",
             *left_out,
         )
-    told = [f"{best.arm} has the {'lowest' if sign == 1 else 'highest'} mean {metric} {over}."]
+    told = [f"{best.variant} has the {'lowest' if sign == 1 else 'highest'} mean {metric} {over}."]
     if len(over_seeds.seeds) < FEWEST_SEEDS:
         told.append(
             f"That is true of these runs only: a claim about the methods takes {FEWEST_SEEDS} seeds."
         )
     else:
         told.append(
-            _split(best.arm, _against(best.arm, over_seeds.pairs), "over seeds", "The method")
+            _split(
+                best.variant, _against(best.variant, over_seeds.pairs), "over seeds", "The method"
+            )
         )
     if on_items is not None and on_items.pairs:
-        leading = min(on_items.arms, key=lambda arm: sign * arm.score).arm
+        leading = min(on_items.variants, key=lambda variant: sign * variant.score).variant
         told.append(
             _split(
                 leading,
@@ -62,19 +65,19 @@ def headline(
     return (*told, *left_out)
 
 
-def _against(arm: str, pairs: Sequence[SeedPair] | Sequence[ItemPair]) -> dict[str, str]:
-    """Other arm → the verdict on `arm` against it."""
+def _against(variant: str, pairs: Sequence[SeedPair] | Sequence[ItemPair]) -> dict[str, str]:
+    """Other variant → the verdict on `variant` against it."""
     turned = {"better": "worse", "worse": "better"}
     found: dict[str, str] = {}
     for pair in pairs:
-        if pair.first == arm:
+        if pair.first == variant:
             found[pair.second] = pair.verdict
-        elif pair.second == arm:
+        elif pair.second == variant:
             found[pair.first] = turned.get(pair.verdict, pair.verdict)
     return found
 
 
-def _split(arm: str, against: dict[str, str], where: str, who: str) -> str:
+def _split(variant: str, against: dict[str, str], where: str, who: str) -> str:
     better = [other for other, verdict in against.items() if verdict == "better"]
     rest = [other for other in against if other not in better]
     verb = "are" if who.endswith("those of") else "is"
@@ -83,7 +86,7 @@ def _split(arm: str, against: dict[str, str], where: str, who: str) -> str:
         parts.append(f"{verb} better than {_listed(better)}")
     if rest:
         parts.append(f"cannot be told apart from {_listed(rest)}")
-    return f"{who} {arm} {' and '.join(parts)} {where}."
+    return f"{who} {variant} {' and '.join(parts)} {where}."
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -101,15 +104,15 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-# What every arm of a study was given, in words, and what whoever repeats it needs to know.
+# What every variant of a study was given, in words, and what whoever repeats it needs to know.
 
 
 def budget_words(specs: Sequence[RunSpec]) -> str:
-    """What every run was given; where arms differ in it, all that there were."""
+    """What every run was given; where variants differ in it, all that there were."""
     told = list(dict.fromkeys(_limits(spec) for spec in specs))
     if len(told) == 1:
         return f"Every run had {told[0]}."
-    return f"The arms had different budgets: {'; '.join(told)}."
+    return f"The variants had different budgets: {'; '.join(told)}."
 
 
 def _limits(spec: RunSpec) -> str:
@@ -122,17 +125,20 @@ def _limits(spec: RunSpec) -> str:
 
 
 def tries_words(study: StudySpec) -> str:
-    """How often each arm could try, and with which learning rates."""
+    """How often each variant could try, and with which learning rates."""
     if study.learning_rates:
         listed = ", ".join(f"{rate:g}" for rate in study.learning_rates)
         return (
-            f"Every arm had {len(study.learning_rates)} tries with each seed, one for each learning rate "
-            f"({listed}); the rate with the best mean on dev counts."
+            f"Every variant had {len(study.learning_rates)} tries with each seed, one for each learning rate "
+            f"({listed}); the rate with the best mean on validation counts."
         )
-    rates = {study.spec_of(arm, seed=study.seeds[0]).training.learning_rate for arm in study.arms}
+    rates = {
+        study.spec_of(variant, seed=study.seeds[0]).training.learning_rate
+        for variant in study.variants
+    }
     listed = ", ".join(f"{rate:g}" for rate in sorted(rates))
     which = f"the learning rate {listed}" if len(rates) == 1 else f"its learning rate ({listed})"
-    return f"Every arm had one try, with {which}."
+    return f"Every variant had one try, with {which}."
 
 
 def repeating_facts(
@@ -158,10 +164,10 @@ def repeating_facts(
     return facts
 
 
-# Items on which the arms of a study disagree, chosen by a seed and not by hand.
+# Items on which the variants of a study disagree, chosen by a seed and not by hand.
 #
-# Where outputs are often right as a whole, these are items that some arms get right and others
-# wrong. Each arm is, where there are such items, alone right in some and alone wrong in others, so
+# Where outputs are often right as a whole, these are items that some variants get right and others
+# wrong. Each variant is, where there are such items, alone right in some and alone wrong in others, so
 # that none is shown from its best side only. Where hardly any output is right as a whole, as in
 # translation, they are the items whose own scores lie farthest apart.
 
@@ -179,7 +185,7 @@ def disagreements(
     count: int = COUNT,
     seed: int = 0,
 ) -> tuple[Disagreement, ...]:
-    """At most `count` items in the order of the part, from what each arm wrote for the same items.
+    """At most `count` items in the order of the part, from what each variant wrote for the same items.
 
     In place of a metric that cannot be taken item by item, such as the loss, the task's first that can is.
     """
@@ -187,7 +193,7 @@ def disagreements(
         return ()
     first = next(iter(predictions.values()))
     _require_same_items(predictions)
-    right = np.stack([_right(of_arm) for of_arm in predictions.values()], axis=1)
+    right = np.stack([_right(of_variant) for of_variant in predictions.values()], axis=1)
     order = list(range(len(first)))
     random.Random(seed).shuffle(order)
     if right.size and right.mean() < RARE:
@@ -198,9 +204,13 @@ def disagreements(
         Disagreement(
             source=first.sources[item],
             answers=first.answers[item],
-            predicted={arm: of_arm.predicted[item] for arm, of_arm in predictions.items()},
+            predicted={
+                variant: of_variant.predicted[item] for variant, of_variant in predictions.items()
+            },
             right=tuple(
-                arm for arm, is_right in zip(predictions, right[item], strict=True) if is_right
+                variant
+                for variant, is_right in zip(predictions, right[item], strict=True)
+                if is_right
             ),
         )
         for item in sorted(chosen)
@@ -208,12 +218,12 @@ def disagreements(
 
 
 def _require_same_items(predictions: Mapping[str, Predictions]) -> None:
-    first_arm, first = next(iter(predictions.items()))
-    for arm, of_arm in predictions.items():
-        if (of_arm.sources, of_arm.answers) != (first.sources, first.answers):
+    first_variant, first = next(iter(predictions.items()))
+    for variant, of_variant in predictions.items():
+        if (of_variant.sources, of_variant.answers) != (first.sources, first.answers):
             raise RegardError(
-                f"The arms '{first_arm}' and '{arm}' were not scored on the same items, so they cannot be "
-                "compared item by item. Score all arms on the same data."
+                f"The variants '{first_variant}' and '{variant}' were not scored on the same items, so they cannot be "
+                "compared item by item. Score all variants on the same data."
             )
 
 
@@ -228,21 +238,21 @@ def _right(predictions: Predictions) -> Bool[np.ndarray, " items"]:
     )
 
 
-def _balanced(right: Bool[np.ndarray, "items arms"], order: list[int], count: int) -> list[int]:
+def _balanced(right: Bool[np.ndarray, "items variants"], order: list[int], count: int) -> list[int]:
     """Items in turn from every kind of disagreement, until there are enough."""
     kinds: dict[tuple[str, int], list[int]] = {}
-    arms = right.shape[1]
+    variants = right.shape[1]
     for item in order:
         number = int(right[item].sum())
-        if number in (0, arms):
+        if number in (0, variants):
             continue
         kind = ("several", 0)
         if number == 1:
             kind = ("alone right", int(right[item].argmax()))
-        elif number == arms - 1:
+        elif number == variants - 1:
             kind = ("alone wrong", int(right[item].argmin()))
         kinds.setdefault(kind, []).append(item)
-    # "alone right" of every arm before "alone wrong" of any, and the rest last.
+    # "alone right" of every variant before "alone wrong" of any, and the rest last.
     in_turn = _in_turn([kinds[kind] for kind in sorted(kinds)])
     return [item for item, _ in zip(in_turn, range(count), strict=False)]
 
@@ -262,10 +272,10 @@ def _farthest_apart(
     """The items with the widest spread of scores; of equal ones those that come first in the order."""
     named = metric if metric in task.summed else next(iter(task.summed))
     score = task.summed_metric(named).score
-    scores: Float[np.ndarray, "items arms"] = np.stack(
+    scores: Float[np.ndarray, "items variants"] = np.stack(
         [
-            score(task.item_statistics(named, of_arm.predicted, of_arm.answers))
-            for of_arm in predictions.values()
+            score(task.item_statistics(named, of_variant.predicted, of_variant.answers))
+            for of_variant in predictions.values()
         ],
         axis=1,
     )

@@ -238,7 +238,7 @@ class EncoderCorpus:
 
     vocabularies: TextVocabularies
     train: TextChunks
-    dev: HeldOut
+    validation: HeldOut
     test: HeldOut
     # How many texts of each held-out part stand in the training part too.
     learned_too: dict[str, int]
@@ -268,7 +268,7 @@ class EncoderCorpus:
                 options,
                 vocabularies.text,
             )
-            for part in ("dev", "test")
+            for part in ("validation", "test")
         }
         seen = LearnedToo[Any](held_out, lowercase=options.lowercase, text_of=lambda row: row.text)
         watched = seen.watch(part_rows(texts, options, "train", first))
@@ -276,12 +276,12 @@ class EncoderCorpus:
         if not len(train):
             raise RegardError(
                 "There are no documents to learn from. Give more, or lower "
-                f"task.dev_share={options.dev_share} and task.test_share={options.test_share}."
+                f"task.validation_share={options.validation_share} and task.test_share={options.test_share}."
             )
         return cls(
             vocabularies=vocabularies,
             train=train,
-            dev=held_out["dev"],
+            validation=held_out["validation"],
             test=held_out["test"],
             learned_too=seen.counts(),
             bad=bad,
@@ -293,7 +293,7 @@ class EncoderCorpus:
             "train_documents": len(np.unique(self.train.documents)),
             "train_pieces": len(self.train),
             "train_fingerprint": self.train.fingerprint(),
-            **held_out_facts(self.dev, self.test),
+            **held_out_facts(self.validation, self.test),
             "held_out_sources_in_train": self.learned_too,
             "bad_rows": self.bad.count,
         }
@@ -303,7 +303,7 @@ class EncoderCorpus:
         facts = self.facts()
         return (
             f"{facts['train_documents']:,} documents to learn from in {len(self.train):,} pieces, "
-            f"{len(self.dev):,} to develop on, {len(self.test):,} to test on; vocabulary of "
+            f"{len(self.validation):,} to develop on, {len(self.test):,} to test on; vocabulary of "
             f"{self.vocabularies.text.size:,}" + learned_too_words(self.learned_too, "documents")
         )
 

@@ -129,7 +129,7 @@ class DrawnLabelOptions(DrawnStrings, ClassifyOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_drawn(self, ("labels", "dev", "test"))
+        require_drawn(self, ("labels", "validation", "test"))
 
 
 class DrawnLabelTask(Classify):
@@ -187,7 +187,7 @@ def drawn_corpus(
     require_labels(vocabularies.labels, drawn.path)
     longer = DrawnLabels(rule=rule, **options.to_test())
     held_out = {
-        "dev": held_out_texts(part_rows(drawn, options, "dev", bad)),
+        "validation": held_out_texts(part_rows(drawn, options, "validation", bad)),
         "test": held_out_texts(longer.rows(bad=bad)),
     }
     seen = LearnedToo[LabelledRow](
@@ -197,7 +197,7 @@ def drawn_corpus(
     return ClassifyCorpus(
         vocabularies=vocabularies,
         train=train,
-        dev=held_out["dev"],
+        validation=held_out["validation"],
         test=held_out["test"],
         learned_too=seen.counts(),
         notice="",
@@ -226,7 +226,7 @@ class DrawnPairOptions(DrawnStrings, PairOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_drawn(self, ("pairs", "dev", "test"))
+        require_drawn(self, ("pairs", "validation", "test"))
 
 
 class DrawnPairTask(PairTask):
@@ -334,7 +334,7 @@ class EvenAsOptions(DrawnLabelOptions):
     longest: int = 40
     test_shortest: int = 41
     test_longest: int = 160
-    dev_share: float = 0.2
+    validation_share: float = 0.2
 
     def __post_init__(self) -> None:
         super().__post_init__()

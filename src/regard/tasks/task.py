@@ -60,10 +60,10 @@ class RunTask(ItemScores, ABC):
         self.decode = decode
         self.metric = options.metric or next(iter(self.metrics))
         self.lower_is_better = look_up("metric", self.metric, self.metrics)
-        if not len(corpus.dev):
+        if not len(corpus.validation):
             raise RegardError(
-                "There is nothing held out to evaluate on. Give a file with --dev, or raise "
-                f"task.dev_share={options.dev_share}."
+                "There is nothing held out to evaluate on. Give a file with --validation, or raise "
+                f"task.validation_share={options.validation_share}."
             )
 
     @classmethod
@@ -117,7 +117,7 @@ class RunTask(ItemScores, ABC):
 
     def evaluate(self, model: Any) -> dict[str, float]:
         """Scores on the part held out for development."""
-        return self.assess_on(model, self.corpus.dev).scores
+        return self.assess_on(model, self.corpus.validation).scores
 
     def details(self, model: Any, part: HeldOut, assessed: Assessed) -> dict[str, Any]:
         """What is told of the kept weights beside their scores, as JSON values."""

@@ -27,9 +27,9 @@ from regard.tasks.task import RunTask
 class TextOptions:
     """Options that are the same whatever is asked about a text.
 
-    dev, test           held-out files; without them, parts of what is learned from, chosen by a hash
-    dev_share           the part held out where `dev` is not given
-    test_share          the part held out for testing where neither `dev` nor `test` is given
+    validation, test           held-out files; without them, parts of what is learned from, chosen by a hash
+    validation_share           the part held out where `validation` is not given
+    test_share          the part held out for testing where neither `validation` nor `test` is given
     skip_bad_rows       leave bad rows out, and list them, instead of stopping at the first
     vocabulary_size     of a vocabulary of word pieces, subwords or words; characters are all there
     lowercase           whether all texts are put into lower case
@@ -38,9 +38,9 @@ class TextOptions:
     metric              the score that decides which weights are kept
     """
 
-    dev: str | None = None
+    validation: str | None = None
     test: str | None = None
-    dev_share: float = 0.05
+    validation_share: float = 0.05
     test_share: float = 0.05
     skip_bad_rows: bool = False
     vocabulary_size: int = 8000
@@ -169,10 +169,10 @@ def part_rows(
     source: RowSource[Row], options: TextOptions, part: str, bad: BadRows
 ) -> Iterator[Row]:
     """The rows of the main file that belong to one part."""
-    dev, test = held_out_shares(options)
+    validation, test = held_out_shares(options)
     for row in source.rows(bad=bad):
         text = as_read(row.text, lowercase=options.lowercase)
-        if part_of(text, dev=dev, test=test) == part:
+        if part_of(text, validation=validation, test=test) == part:
             yield row
 
 

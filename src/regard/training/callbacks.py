@@ -298,7 +298,7 @@ class TensorBoard:
     def evaluated(self, scores: Evaluation) -> None:
         """Every score."""
         for name, value in scores.scores.items():
-            self._writer.add_scalar(f"dev/{name}", value, scores.step)
+            self._writer.add_scalar(f"validation/{name}", value, scores.step)
 
     def saved(self, path: Path) -> None:
         """Hand over what was written, so that it is as far as the checkpoint."""

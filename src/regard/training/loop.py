@@ -305,7 +305,7 @@ class _Run:
         counters, task = self.counters, self.task
         averaged = self.averaging.weights(counters.step)
         scores = evaluate(self.model, task, averaged=averaged, guard=self.interruption.abandoning())
-        self.metrics.add({"step": counters.step, "dev": scores})
+        self.metrics.add({"step": counters.step, "validation": scores})
         improved = counters.note_scores(
             scores,
             metric=task.metric,

@@ -41,7 +41,7 @@ def test_the_nearest_answer_counts() -> None:
     assert mean_similarity(jaccard, ["A B", "C"], [["A C", "A B"], ["D"]]) == 0.5
 
 
-def test_every_arm_is_trained_with_every_seed(
+def test_every_variant_is_trained_with_every_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a dictionary of forty words instead of the embedded one."""
@@ -50,16 +50,16 @@ def test_every_arm_is_trained_with_every_seed(
     words.write_text("".join(f"{s}\t{' '.join(s.upper())}\n" for s in syllables))
     whole = topic.sections_of
 
-    def few_words(arm: str, *, seed: int, steps: int) -> Sections:
-        sections = whole(arm, seed=seed, steps=steps)
-        sections["task"] |= {"pairs": str(words), "dev_share": 0.2, "test_share": 0.2}
+    def few_words(variant: str, *, seed: int, steps: int) -> Sections:
+        sections = whole(variant, seed=seed, steps=steps)
+        sections["task"] |= {"pairs": str(words), "validation_share": 0.2, "test_share": 0.2}
         return sections
 
     monkeypatch.setattr(topic, "sections_of", few_words)
     decoders = trained_decoders.__wrapped__(seeds=1, steps=1)
-    assert [each.arm for each in decoders] == list(ARMS)
-    assert {arm: list(rates) for arm, rates in error_rates(decoders).items()} == {
-        arm: [0] for arm in ARMS
+    assert [each.variant for each in decoders] == list(ARMS)
+    assert {variant: list(rates) for variant, rates in error_rates(decoders).items()} == {
+        variant: [0] for variant in ARMS
     }
     assert all(set(each.similarities) == set(SIMILARITIES) for each in decoders)
 

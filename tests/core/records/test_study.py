@@ -20,21 +20,21 @@ def test_json_gives_the_same_record_back() -> None:
 
 def test_what_is_not_there_comes_back_as_not_there() -> None:
     bare = dataclasses.replace(
-        RECORD, arms=(), runs=(), verdicts=(), disagreements=(), pictures=(), facts={}
+        RECORD, variants=(), runs=(), verdicts=(), disagreements=(), pictures=(), facts={}
     )
     assert StudyRecord.from_json(bare.as_json()) == bare
 
 
 def test_only_the_runs_that_count_are_compared() -> None:
-    of_arm = [run for run in RECORD.runs if run.arm == "dot · before"]
-    assert len(of_arm) == 4
+    of_variant = [run for run in RECORD.runs if run.variant == "dot · before"]
+    assert len(of_variant) == 4
     assert [run.seed for run in RECORD.runs_of("dot · before")] == [0, 1]
     assert {run.learning_rate for run in RECORD.runs_of("dot · before")} == {1e-3}
-    assert RECORD.arm("dot · before").is_baseline
+    assert RECORD.variant("dot · before").is_baseline
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", json.dumps({**json.loads(RECORD.as_json()), "arms": [{}]})]
+    "text", ["", "[]", "{}", json.dumps({**json.loads(RECORD.as_json()), "variants": [{}]})]
 )
 def test_another_text_is_refused_with_a_way_out(text: str) -> None:
     with pytest.raises(RegardError, match=r"(?s)not the record of a study .*`regard report STUDY`"):
@@ -42,6 +42,6 @@ def test_another_text_is_refused_with_a_way_out(text: str) -> None:
 
 
 def test_a_score_that_is_no_number_is_not_written() -> None:
-    arm = dataclasses.replace(RECORD.arms[0], mean=float("nan"))
+    variant = dataclasses.replace(RECORD.variants[0], mean=float("nan"))
     with pytest.raises(ValueError, match="not JSON compliant"):
-        dataclasses.replace(RECORD, arms=(arm,)).as_json()
+        dataclasses.replace(RECORD, variants=(variant,)).as_json()

@@ -128,5 +128,5 @@ def test_what_it_has_in_common_with_other_sets(data_folder: Path) -> None:
     test = texts("imdb/test.tsv.gz", mark="\t", column=3)
     assert sum(text in imdb for text in test) == 60
     sentences = keys("rotten_tomatoes")
-    dev = texts("sentences/stsa.binary.dev.gz", mark=" ", column=1)
-    assert (sum(text in sentences for text in dev), len(dev)) == (691, 872)
+    validation = texts("sentences/stsa.binary.dev.gz", mark=" ", column=1)
+    assert (sum(text in sentences for text in validation), len(validation)) == (691, 872)

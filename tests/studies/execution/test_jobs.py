@@ -66,7 +66,7 @@ def test_runs_with_the_same_data_read_it_once(tmp_path: Path, reads: list[str]) 
     for seed in range(3):
         assert done(toy_job(tmp_path, seed=seed, task={"beam_size": 1 + seed}))
     assert reads == ["read"]
-    assert done(toy_job(tmp_path, key="other", task={"dev_share": 0.2}))
+    assert done(toy_job(tmp_path, key="other", task={"validation_share": 0.2}))
     assert reads == ["read", "read"]
 
 
@@ -179,7 +179,7 @@ def test_evaluations_say_what_was_spent(tmp_path: Path) -> None:
 
 def test_rows_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    folder.metrics.write_text('{"step": 3, "dev": {"wer": 1.0}}\n')
+    folder.metrics.write_text('{"step": 3, "validation": {"wer": 1.0}}\n')
     folder.timing.write_text("")
     with pytest.raises(RegardError, match=r"do not fit, or rows are missing \(3\)"):
         evaluations(folder)

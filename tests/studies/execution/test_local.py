@@ -56,14 +56,14 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Mixed:
     return Mixed(by_key, list(Processes(2).run([*jobs, by_key["own"]])))
 
 
-def test_an_arm_that_fails_does_not_stop_the_rest(mixed: Mixed) -> None:
+def test_a_variant_that_fails_does_not_stop_the_rest(mixed: Mixed) -> None:
     reasons = {one.job.key: one.reason for one in mixed.events if isinstance(one, Failed)}
     assert reasons.keys() == {"long", "broken"}
     assert "max_length=1" in reasons["long"]
     assert "Training broke down at step" in reasons["broken"]
     kept = json.loads(mixed.jobs["long"].failure.read_text())
     assert kept["reason"] == reasons["long"]
-    assert (kept["arm"], kept["seed"]) == ("toy", 0)
+    assert (kept["variant"], kept["seed"]) == ("toy", 0)
     assert kept["traceback"].startswith("Traceback")
     finished = {one.job.key for one in mixed.events if isinstance(one, Finished)}
     assert finished == {"own", "timed", "timed too", "there"}
@@ -162,7 +162,7 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from regard.studies.execution.jobs import Job\n"
         "from regard.studies.execution.local import Processes\n"
-        "job = Job(key='key', arm='arm', seed=0, sections={}, folder=Path('study/runs/key'))\n"
+        "job = Job(key='key', variant='variant', seed=0, sections={}, folder=Path('study/runs/key'))\n"
         "list(Processes(1).run([job]))\n"
     )
     ended = subprocess.run(

@@ -20,18 +20,18 @@ from regard.tasks.metrics.metric import bleu_from_sums as bleu, percentage
 
 
 def edits(*, items: int, seed: int, better: float = 0.0) -> dict[str, np.ndarray]:
-    """Edits and lengths of two arms, some items hard for both."""
+    """Edits and lengths of two variants, some items hard for both."""
     generator = np.random.default_rng(seed)
     lengths = generator.integers(3, 10, size=items)
     chance = np.where(generator.random(items) < 0.3, 0.3, 0.05)
     return {
-        arm: np.stack([generator.binomial(lengths, chance * factor), lengths], axis=1)
-        for arm, factor in (("dot", 1.0), ("additive", 1.0 - better))
+        variant: np.stack([generator.binomial(lengths, chance * factor), lengths], axis=1)
+        for variant, factor in (("dot", 1.0), ("additive", 1.0 - better))
     }
 
 
-def compared(arms: dict[str, np.ndarray], *, lower_is_better: bool = True) -> ItemPair:
-    result = compare_on_items(arms, score=percentage, lower_is_better=lower_is_better)
+def compared(variants: dict[str, np.ndarray], *, lower_is_better: bool = True) -> ItemPair:
+    result = compare_on_items(variants, score=percentage, lower_is_better=lower_is_better)
     (pair,) = result.pairs
     return pair
 
@@ -42,9 +42,9 @@ def right_or_wrong(wrong: list[int]) -> np.ndarray:
 
 @pytest.mark.parametrize("better", [0.0, 0.3])
 def test_the_interval_agrees_with_scipy(better: float) -> None:
-    arms = edits(items=150, seed=1, better=better)
-    pair = compared(arms)
-    dot, additive = arms["dot"], arms["additive"]
+    variants = edits(items=150, seed=1, better=better)
+    pair = compared(variants)
+    dot, additive = variants["dot"], variants["additive"]
 
     def difference(chosen: np.ndarray) -> float:
         first, second = (100 * a[chosen, 0].sum() / a[chosen, 1].sum() for a in (dot, additive))
@@ -97,13 +97,13 @@ def test_p_and_interval_agree(better: float) -> None:
 
 
 def test_lower_is_better_flips_the_verdict() -> None:
-    arms = edits(items=3_000, seed=2, better=0.3)
-    assert compared(arms, lower_is_better=False).verdict == "better"
+    variants = edits(items=3_000, seed=2, better=0.3)
+    assert compared(variants, lower_is_better=False).verdict == "better"
 
 
-def test_swapping_arms_turns_the_verdict_round() -> None:
-    arms = edits(items=1_000, seed=3, better=0.3)
-    there, back = compared(arms), compared(dict(reversed(arms.items())))
+def test_swapping_variants_turns_the_verdict_round() -> None:
+    variants = edits(items=1_000, seed=3, better=0.3)
+    there, back = compared(variants), compared(dict(reversed(variants.items())))
     assert there.interval is not None
     assert back.interval is not None
     assert back.difference == pytest.approx(-there.difference)
@@ -113,20 +113,20 @@ def test_swapping_arms_turns_the_verdict_round() -> None:
 
 
 def test_the_same_seed_gives_the_same_answer() -> None:
-    arms = edits(items=300, seed=4)
-    assert compared(arms) == compared(arms)
+    variants = edits(items=300, seed=4)
+    assert compared(variants) == compared(variants)
 
 
 def test_pairs_share_one_level() -> None:
-    arms = edits(items=400, seed=5, better=0.1)
-    arms["third"] = arms["dot"][::-1].copy()
-    result = compare_on_items(arms, score=percentage, lower_is_better=True)
+    variants = edits(items=400, seed=5, better=0.1)
+    variants["third"] = variants["dot"][::-1].copy()
+    result = compare_on_items(variants, score=percentage, lower_is_better=True)
     smallest = min(result.pairs, key=lambda pair: pair.p)
     assert smallest.holm_p == pytest.approx(min(1.0, 3 * smallest.p))
 
 
 def test_the_coverage_of_a_small_simulation() -> None:
-    # 200 intervals of two equal arms; 95 % less five standard errors is 87.3 %.
+    # 200 intervals of two equal variants; 95 % less five standard errors is 87.3 %.
     covered = 0
     for seed in range(200):
         interval = (
@@ -170,37 +170,39 @@ def test_a_handful_of_differing_items_claims_nothing() -> None:
     assert (pair.differing_items, pair.verdict) == (6, "cannot tell apart")
 
 
-def test_an_arm_without_finite_statistics_is_left_out_and_listed() -> None:
-    arms = edits(items=100, seed=6)
-    broken = arms["dot"].astype(float)
+def test_a_variant_without_finite_statistics_is_left_out_and_listed() -> None:
+    variants = edits(items=100, seed=6)
+    broken = variants["dot"].astype(float)
     broken[3, 0] = np.nan
-    result = compare_on_items(arms | {"wild": broken}, score=percentage, lower_is_better=True)
-    assert [(arm.arm, arm.reason) for arm in result.excluded] == [
+    result = compare_on_items(variants | {"wild": broken}, score=percentage, lower_is_better=True)
+    assert [(variant.variant, variant.reason) for variant in result.excluded] == [
         ("wild", "statistics of 1 of 100 items not finite")
     ]
-    assert result.pairs == (compared(arms),)
+    assert result.pairs == (compared(variants),)
 
 
-def test_a_single_arm_has_a_score_and_no_pairs() -> None:
+def test_a_single_variant_has_a_score_and_no_pairs() -> None:
     result = compare_on_items(
         {"dot": right_or_wrong([1, 0, 0, 0])}, score=percentage, lower_is_better=True
     )
-    assert (result.arms[0].score, result.pairs) == (25.0, ())
+    assert (result.variants[0].score, result.pairs) == (25.0, ())
 
 
 @pytest.mark.parametrize(
-    ("arms", "complaint"),
+    ("variants", "complaint"),
     [
-        ({}, "0 arms"),
+        ({}, "0 variants"),
         ({"dot": np.ones((0, 2))}, "0 items"),
         ({"dot": np.ones((3, 2)), "gated": np.ones((4, 2))}, r"dot \(3, 2\), gated \(4, 2\)"),
         ({"dot": np.zeros((3, 2))}, "the test set is not a finite number"),
         ({"dot": np.eye(2), "gated": np.eye(2)}, "a resample of the test set"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(arms: dict[str, np.ndarray], complaint: str) -> None:
+def test_what_cannot_be_compared_is_refused(
+    variants: dict[str, np.ndarray], complaint: str
+) -> None:
     with pytest.raises(RegardError, match=complaint):
-        compare_on_items(arms, score=percentage, lower_is_better=True)
+        compare_on_items(variants, score=percentage, lower_is_better=True)
 
 
 def test_a_result_is_plain_enough_for_json() -> None:

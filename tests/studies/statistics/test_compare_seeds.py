@@ -23,18 +23,18 @@ SOME_STUDIES = range(12)
 
 
 def drawn(number: int) -> dict[str, dict[int, float]]:
-    """A study of 2 to 5 arms and 5 to 9 seeds, with differences from none to large."""
+    """A study of 2 to 5 variants and 5 to 9 seeds, with differences from none to large."""
     generator = np.random.default_rng(number)
-    arms, seeds = generator.integers(2, 6), generator.integers(5, 10)
-    scores = generator.normal(size=(arms, seeds)) + 3 * generator.normal(size=seeds)
-    scores += generator.exponential(2.0) * generator.normal(size=(arms, 1))
+    variants, seeds = generator.integers(2, 6), generator.integers(5, 10)
+    scores = generator.normal(size=(variants, seeds)) + 3 * generator.normal(size=seeds)
+    scores += generator.exponential(2.0) * generator.normal(size=(variants, 1))
     return as_runs(scores)
 
 
 def as_runs(scores: np.ndarray) -> dict[str, dict[int, float]]:
     return {
-        f"arm{arm}": {seed: float(score) for seed, score in enumerate(of_arm)}
-        for arm, of_arm in enumerate(scores)
+        f"variant{variant}": {seed: float(score) for seed, score in enumerate(of_variant)}
+        for variant, of_variant in enumerate(scores)
     }
 
 
@@ -48,7 +48,7 @@ def test_each_pair_agrees_with_scipy(number: int) -> None:
     result = compare_over_seeds(runs, lower_is_better=True)
     raw = []
     for pair in result.pairs:
-        first, second = ([*runs[arm].values()] for arm in (pair.first, pair.second))
+        first, second = ([*runs[variant].values()] for variant in (pair.first, pair.second))
         test = stats.ttest_rel(first, second)
         raw.append(test.pvalue)
         alone, together = (
@@ -63,12 +63,12 @@ def test_each_pair_agrees_with_scipy(number: int) -> None:
     )
 
 
-def test_the_interval_of_an_arm_agrees_with_scipy() -> None:
+def test_the_interval_of_a_variant_agrees_with_scipy() -> None:
     scores = [9.0, 8.0, 9.5, 8.7, 9.1]
-    (arm,) = compare(scores).arms
+    (variant,) = compare(scores).variants
     expected = stats.ttest_1samp(scores, 0.0).confidence_interval(0.95)
-    assert arm.mean == pytest.approx(np.mean(scores))
-    assert arm.interval == pytest.approx(tuple(expected))
+    assert variant.mean == pytest.approx(np.mean(scores))
+    assert variant.interval == pytest.approx(tuple(expected))
 
 
 def test_holm_by_hand() -> None:
@@ -83,7 +83,7 @@ def test_holm_stops_at_one_and_keeps_ties_together() -> None:
 
 
 @pytest.mark.parametrize("number", SOME_STUDIES)
-def test_swapping_two_arms_turns_everything_round(number: int) -> None:
+def test_swapping_two_variants_turns_everything_round(number: int) -> None:
     runs = drawn(number)
     backwards = dict(reversed(runs.items()))
     there = {
@@ -103,12 +103,12 @@ def test_swapping_two_arms_turns_everything_round(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", SOME_STUDIES)
-def test_what_a_seed_does_to_all_arms_does_not_matter(number: int) -> None:
+def test_what_a_seed_does_to_all_variants_does_not_matter(number: int) -> None:
     runs = drawn(number)
     luck = np.random.default_rng(number).normal(scale=5.0, size=20)
     moved = {
-        arm: {seed: score + float(luck[seed]) for seed, score in of_arm.items()}
-        for arm, of_arm in runs.items()
+        variant: {seed: score + float(luck[seed]) for seed, score in of_variant.items()}
+        for variant, of_variant in runs.items()
     }
     for pair, same in zip(
         compare_over_seeds(runs, lower_is_better=True).pairs,
@@ -150,7 +150,7 @@ def test_the_drawn_studies_end_in_every_verdict() -> None:
 def test_a_lower_error_rate_is_better() -> None:
     (pair,) = compare([5.0, 5.2, 4.9, 5.1, 5.0], [6.0, 6.3, 6.0, 6.2, 5.9]).pairs
     assert pair.verdict == "better"
-    assert pair.in_words() == "arm0 is better than arm1"
+    assert pair.in_words() == "variant0 is better than variant1"
 
 
 @pytest.mark.parametrize("seeds", [5, 8])
@@ -184,7 +184,7 @@ def test_a_small_simulation_keeps_both_promises() -> None:
     assert (equal.holm_p <= 0.05).any(axis=1).mean() < 0.08
     reported = detectable_difference(1.0, seeds=5, pairs=6) * equal.standard_error
     fresh = studies()
-    fresh[:, 0] += reported[:, 2, None]  # the pair of the first arm and the last
+    fresh[:, 0] += reported[:, 2, None]  # the pair of the first variant and the last
     assert (pair_tests(fresh).holm_p[:, 2] <= 0.05).mean() > 0.8
 
 
@@ -201,7 +201,7 @@ def test_one_seed_shows_no_spread() -> None:
     assert pair.difference == -1.0
     assert (pair.interval, pair.detectable, pair.p) == (None, None, 1.0)
     assert pair.verdict == "these runs only"
-    assert result.arms[0].interval is None
+    assert result.variants[0].interval is None
 
 
 def test_identical_scores_cannot_be_told_apart() -> None:
@@ -222,29 +222,29 @@ def test_a_difference_without_spread_is_judged_by_its_sign_alone() -> None:
     assert pair.verdict == "better"
 
 
-def test_an_arm_that_diverged_is_left_out_and_listed() -> None:
+def test_a_variant_that_diverged_is_left_out_and_listed() -> None:
     runs = as_runs(np.array([[5.0, 5.2, 4.9, 5.1, 5.0], [6.0, 6.3, 6.0, 6.2, 5.9]]))
     with_it = runs | {"wild": dict(enumerate([5.0, float("nan"), 5.0, float("inf"), 5.0]))}
     result = compare_over_seeds(with_it, lower_is_better=True)
-    assert [(arm.arm, arm.reason) for arm in result.excluded] == [
+    assert [(variant.variant, variant.reason) for variant in result.excluded] == [
         ("wild", "no finite score with 2 of 5 seeds")
     ]
     assert result.pairs == compare_over_seeds(runs, lower_is_better=True).pairs
-    assert [arm.arm for arm in result.arms] == ["arm0", "arm1"]
+    assert [variant.variant for variant in result.variants] == ["variant0", "variant1"]
 
 
-def test_nothing_is_left_when_all_arms_diverged() -> None:
+def test_nothing_is_left_when_all_variants_diverged() -> None:
     result = compare([float("nan")] * 5, [float("nan")] * 5)
-    assert (result.arms, result.pairs, len(result.excluded)) == ((), (), 2)
+    assert (result.variants, result.pairs, len(result.excluded)) == ((), (), 2)
 
 
-def test_a_single_arm_has_a_mean_and_no_pairs() -> None:
+def test_a_single_variant_has_a_mean_and_no_pairs() -> None:
     result = compare([5.0, 5.5, 5.0, 5.2, 5.1])
     assert result.pairs == ()
-    assert result.arms[0].mean == pytest.approx(5.16)
+    assert result.variants[0].mean == pytest.approx(5.16)
 
 
-def test_unequal_seeds_are_refused_with_the_arms_named() -> None:
+def test_unequal_seeds_are_refused_with_the_variants_named() -> None:
     runs = {"dot": {0: 1.0, 1: 2.0}, "gated": {0: 1.0, 1: 2.0}, "delta": {0: 1.0, 2: 2.0}}
     with pytest.raises(RegardError, match=r"dot, gated: 0, 1; delta: 0, 2"):
         compare_over_seeds(runs, lower_is_better=True)
@@ -255,7 +255,7 @@ def test_the_order_of_the_seeds_does_not_matter() -> None:
     assert compare_over_seeds(runs, lower_is_better=True).pairs[0].difference == -0.5
 
 
-@pytest.mark.parametrize(("runs", "complaint"), [({}, "0 arms"), ({"dot": {}}, "0 seeds")])
+@pytest.mark.parametrize(("runs", "complaint"), [({}, "0 variants"), ({"dot": {}}, "0 seeds")])
 def test_nothing_to_compare_is_refused(runs: dict[str, dict[int, float]], complaint: str) -> None:
     with pytest.raises(RegardError, match=complaint):
         compare_over_seeds(runs, lower_is_better=True)
@@ -266,4 +266,4 @@ def test_a_result_is_plain_enough_for_json() -> None:
     written = json.loads(json.dumps(result.as_json(), allow_nan=False))
     assert written["pairs"][0]["verdict"] == "better"
     assert written["pairs"][0]["interval"] == list(result.pairs[0].interval or ())
-    assert written["excluded"][0]["arm"] == "arm2"
+    assert written["excluded"][0]["variant"] == "variant2"

@@ -17,7 +17,7 @@ WORDS = ("long", "short", "tedious", "fine", "lovely", "dull")
 
 
 def corpus_of(path: Path, **options: Any) -> ClassifyCorpus:
-    chosen = {"tokens": "running_words", "vocabulary_size": 50, "dev_share": 0.2, **options}
+    chosen = {"tokens": "running_words", "vocabulary_size": 50, "validation_share": 0.2, **options}
     given = ClassifyOptions(labels=str(path), **chosen)
     return ClassifyCorpus.read(given, texts=source_of(given, given.labels))
 
@@ -45,7 +45,7 @@ def test_labels_that_are_texts_are_told(reviews: Path) -> None:
             RegardError,
             match=r"different labels, such as 'A .*looks like texts.* with --target-col",
         ):
-            corpus_of(reviews, **swapped, skip_bad_rows=skip, dev_share=0.0, test_share=0.0)
+            corpus_of(reviews, **swapped, skip_bad_rows=skip, validation_share=0.0, test_share=0.0)
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,13 @@ def test_many_labels_alone_are_no_fault(counts: dict[str, int], refused: bool) -
         require_repeated(Counter(counts), Path("a.csv"))
 
 
-def rare_in_dev(folder: Path) -> Path:
+def rare_in_validation(folder: Path) -> Path:
     """Texts of which the only one with its label falls to the part that is developed on."""
     texts = (f"Rare text {number}." for number in range(1000))
     fallen = next(
-        text for text in texts if part_of(as_read(text, lowercase=True), dev=0.2, test=0.0) == "dev"
+        text
+        for text in texts
+        if part_of(as_read(text, lowercase=True), validation=0.2, test=0.0) == "validation"
     )
     rows = [f"{('good', 'bad')[number % 2]}\tText number {number}." for number in range(40)]
     path = folder / "rare.tsv"
@@ -81,11 +83,11 @@ def rare_in_dev(folder: Path) -> Path:
 
 def test_a_label_that_fell_to_a_held_out_part_says_what_helps(tmp_path: Path) -> None:
     with pytest.raises(RegardError) as refused:
-        corpus_of(rare_in_dev(tmp_path), test_share=0.0)
+        corpus_of(rare_in_validation(tmp_path), test_share=0.0)
     for words in (
         "unknown label: 'rare' is not in the part",
-        "It fell to the dev part, which is drawn from the file: give more texts with that label",
-        "lower task.dev_share=0.2, or give a file of its own with --dev",
+        "It fell to the validation part, which is drawn from the file: give more texts with that label",
+        "lower task.validation_share=0.2, or give a file of its own with --validation",
     ):
         assert words in str(refused.value)
 
@@ -93,16 +95,16 @@ def test_a_label_that_fell_to_a_held_out_part_says_what_helps(tmp_path: Path) ->
 def test_a_file_without_a_learned_label_says_so_and_not_to_hold_out_more(
     reviews: Path, tmp_path: Path
 ) -> None:
-    dev = tmp_path / "dev.csv"
-    dev.write_text("review,sentiment\nA film.,meh\n")
+    validation = tmp_path / "validation.csv"
+    validation.write_text("review,sentiment\nA film.,meh\n")
     with pytest.raises(
         RegardError, match=r"has a label that is learned; the first has 'meh'\. Give t"
     ):
-        corpus_of(reviews, text_column="review", dev=str(dev), skip_bad_rows=True)
+        corpus_of(reviews, text_column="review", validation=str(validation), skip_bad_rows=True)
     with pytest.raises(
-        RegardError, match=r"dev\.csv:2: unknown label: 'meh'.*Give texts with that"
+        RegardError, match=r"validation\.csv:2: unknown label: 'meh'.*Give texts with that"
     ):
-        corpus_of(reviews, text_column="review", dev=str(dev))
+        corpus_of(reviews, text_column="review", validation=str(validation))
 
 
 def test_unknown_labels_are_counted_and_few_are_named() -> None:
@@ -120,14 +122,19 @@ def test_texts_are_cut_off_in_every_part_and_it_is_said(reviews: Path, tmp_path:
     long = tmp_path / "long.csv"
     long.write_text(f"review,sentiment\n{'long ' * 100},bad\nA fine film,good\n")
     corpus = corpus_of(
-        reviews, text_column="review", dev=str(long), test=str(long), max_length=12, sentences=True
+        reviews,
+        text_column="review",
+        validation=str(long),
+        test=str(long),
+        max_length=12,
+        sentences=True,
     )
     facts = corpus.facts()
-    assert facts["cut_texts"] == {"train": 0, "dev": 1, "test": 1}
-    assert facts["cut_tokens"] == {"train": 0, "dev": 88, "test": 88}
+    assert facts["cut_texts"] == {"train": 0, "validation": 1, "test": 1}
+    assert facts["cut_tokens"] == {"train": 0, "validation": 88, "test": 88}
     said = corpus.describe()
     assert (
-        "; of the dev part, 1 of 2 texts is cut off after 12 tokens, which leaves out 85.4 %"
+        "; of the validation part, 1 of 2 texts is cut off after 12 tokens, which leaves out 85.4 %"
         in said
     )
     assert "; of the test part, 1 of 2 texts is cut" in said

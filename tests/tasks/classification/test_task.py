@@ -45,7 +45,9 @@ def questions(tmp_path: Path) -> Path:
 
 def task_on(path: Path, *, seed: int = 0, **options: Any) -> Classify:
     chosen = {"vocabulary_size": 100, "max_length": 16, "batch_tokens": 120, **options}
-    given = ClassifyOptions(labels=str(path), **{"dev_share": 0.2, "test_share": 0.1, **chosen})
+    given = ClassifyOptions(
+        labels=str(path), **{"validation_share": 0.2, "test_share": 0.1, **chosen}
+    )
     return Classify.from_options(given, seed=seed, decode=no_decoding)
 
 
@@ -155,8 +157,8 @@ def test_macro_f1_is_that_of_scikit_learn_where_labels_are_only_said_or_only_wan
 def test_parts_are_apart_and_described(questions: Path, tmp_path: Path) -> None:
     corpus = task_on(questions).corpus
     facts = corpus.facts()
-    assert facts["train_texts"] + facts["dev_items"] + facts["test_items"] == 240
-    assert facts["held_out_sources_in_train"] == {"dev": 0, "test": 0}
+    assert facts["train_texts"] + facts["validation_items"] + facts["test_items"] == 240
+    assert facts["held_out_sources_in_train"] == {"validation": 0, "test": 0}
     assert (
         "; vocabulary of 100. 3 labels over 166 texts, all about equally common"
         in corpus.describe()
@@ -168,14 +170,16 @@ def test_parts_are_apart_and_described(questions: Path, tmp_path: Path) -> None:
 
 
 def test_a_label_that_is_never_learned(questions: Path, tmp_path: Path) -> None:
-    dev = tmp_path / "dev.tsv"
-    dev.write_text("place\tWhere is it?\nreason\tWhy is it?\n")
-    with pytest.raises(RegardError, match=r"dev\.tsv:2: unknown label: 'reason' is not in the"):
-        task_on(questions, dev=str(dev))
-    task = task_on(questions, dev=str(dev), skip_bad_rows=True)
-    assert task.corpus.dev.sources == ("Where is it?",)
+    validation = tmp_path / "dev.tsv"
+    validation.write_text("place\tWhere is it?\nreason\tWhy is it?\n")
+    with pytest.raises(
+        RegardError, match=r"validation\.tsv:2: unknown label: 'reason' is not in the"
+    ):
+        task_on(questions, validation=str(validation))
+    task = task_on(questions, validation=str(validation), skip_bad_rows=True)
+    assert task.corpus.validation.sources == ("Where is it?",)
     assert task.corpus.bad.count == 1
-    part = Classify.held_out(str(dev), task.options, bad=BadRows())
+    part = Classify.held_out(str(validation), task.options, bad=BadRows())
     assert part.answers == (("place",), ("reason",))
     scores, predicted, _ = task.assess_on(small_model(task), part)
     assert len(predicted) == 2
@@ -195,7 +199,7 @@ def test_where_no_label_is_known_there_is_no_loss(questions: Path) -> None:
     assert scores["accuracy"] == 0
     (note,) = task.notes(part)
     assert note.startswith("2 of 2 texts have labels that the model never learned: meh, hm;")
-    assert task.notes(task.corpus.dev) == []
+    assert task.notes(task.corpus.validation) == []
 
 
 def test_long_texts_are_cut_off(questions: Path) -> None:
@@ -233,7 +237,7 @@ def test_what_hops_share_is_no_metric_of_a_model_without_them(questions: Path) -
 
 def test_the_commonest_label_is_a_baseline(questions: Path) -> None:
     task = task_on(questions)
-    (accuracy,) = task.baselines(task.corpus.dev).values()
+    (accuracy,) = task.baselines(task.corpus.validation).values()
     assert 10 < accuracy < 60
 
 
@@ -256,13 +260,13 @@ def test_what_cannot_be_learned_is_refused(questions: Path, tmp_path: Path) -> N
     one = tmp_path / "one.tsv"
     one.write_text("place\ta\nplace\tb\n")
     with pytest.raises(RegardError, match="has 1 label in the part that is learned from"):
-        task_on(one, dev_share=0.0)
+        task_on(one, validation_share=0.0)
     with pytest.raises(RegardError, match="Unknown vocabulary 'wordpieces'"):
         task_on(questions, tokens="wordpieces")
     with pytest.raises(RegardError, match=r"task\.label_smoothing=1\.0"):
         task_on(questions, label_smoothing=1.0)
     with pytest.raises(RegardError, match="nothing held out"):
-        task_on(questions, dev_share=0.0)
+        task_on(questions, validation_share=0.0)
 
 
 def test_the_real_encoder_takes_it(questions: Path) -> None:

@@ -48,19 +48,19 @@ def rows_of(epoch: Any) -> list[tuple[list[int], list[int]]]:
 
 
 def test_every_text_is_learned_once_an_epoch(text: str) -> None:
-    own = task(text, dev_share=0.2)
+    own = task(text, validation_share=0.2)
     rows = rows_of(own.epoch(0))
-    assert len(rows) + len(own.corpus.dev) == len(LINES)
+    assert len(rows) + len(own.corpus.validation) == len(LINES)
     assert all(not source for source, _ in rows)
     decode = own.corpus.vocabularies.target.decode
     learned = {decode(target) for _, target in rows}
-    held_out = {answers[0] for answers in own.corpus.dev.answers}
+    held_out = {answers[0] for answers in own.corpus.validation.answers}
     assert learned | held_out == set(LINES)
     assert learned.isdisjoint(held_out)
 
 
 def test_an_epoch_is_a_function_of_seed_and_number(text: str) -> None:
-    options: dict[str, Any] = {"span_share": 0.5, "dev_share": 0.0}
+    options: dict[str, Any] = {"span_share": 0.5, "validation_share": 0.0}
     first = rows_of(task(text, **options).epoch(3))
     assert first == rows_of(task(text, **options).epoch(3))
     assert first != rows_of(task(text, **options).epoch(4))
@@ -68,7 +68,7 @@ def test_an_epoch_is_a_function_of_seed_and_number(text: str) -> None:
 
 
 def test_a_share_of_the_texts_has_a_gap(text: str) -> None:
-    own = task(text, span_share=0.5, dev_share=0.0, keep_whole=1.0)
+    own = task(text, span_share=0.5, validation_share=0.0, keep_whole=1.0)
     gapped = whole = 0
     decode = own.corpus.vocabularies.target.decode
     for number in range(10):
@@ -87,7 +87,7 @@ def test_a_share_of_the_texts_has_a_gap(text: str) -> None:
 def test_pairs_are_mixed_in_evenly(text: str, tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"cat {number} ?\tmat {number}\n" for number in range(7)))
-    own = task(text, pairs=str(pairs), pair_share=0.2, dev_share=0.0)
+    own = task(text, pairs=str(pairs), pair_share=0.2, validation_share=0.0)
     asked = [source for number in range(7) for source, _ in rows_of(own.epoch(number)) if source]
     assert len(asked) == 7 * 10  # a fifth of all: 10 beside 40 texts
     counts = {tuple(source): asked.count(source) for source in asked}
@@ -108,26 +108,28 @@ def test_scores_by_hand(text: str) -> None:
         def logits(self, hidden: torch.Tensor) -> torch.Tensor:
             return hidden @ self.size
 
-    own = task(text, dev_share=0.2, max_length=5, tokens="characters")
+    own = task(text, validation_share=0.2, max_length=5, tokens="characters")
     size = own.corpus.vocabularies.target.size
     with torch.no_grad():
-        scores, nats, _ = own.assess_on(Uniform(size).eval(), own.corpus.dev)
+        scores, nats, _ = own.assess_on(Uniform(size).eval(), own.corpus.validation)
     assert scores["loss"] == pytest.approx(math.log(size), rel=1e-5)
     assert scores["perplexity"] == pytest.approx(size, rel=1e-4)
     # The characters of a text in pieces of five, an END after each.
-    texts = [answers[0] for answers in own.corpus.dev.answers]
+    texts = [answers[0] for answers in own.corpus.validation.answers]
     predicted = [len(text) + math.ceil(len(text) / 5) for text in texts]
     assert float(nats[0]) == pytest.approx(predicted[0] * math.log(size), rel=1e-5)
     characters = sum(len(text) + 1 for text in texts)
     bits = sum(predicted) * math.log2(size)
     assert scores["bits_per_character"] == pytest.approx(bits / characters, rel=1e-5)
-    sums = own.item_statistics("bits_per_character", nats, own.corpus.dev.answers).sum(axis=0)
+    sums = own.item_statistics("bits_per_character", nats, own.corpus.validation.answers).sum(
+        axis=0
+    )
     score = own.summed_metric("bits_per_character").score(sums)
     assert score == pytest.approx(scores["bits_per_character"])
 
 
 def test_it_learns(text: str) -> None:
-    own = task(text, dev_share=0.2, tokens="characters", max_length=64, batch_tokens=256)
+    own = task(text, validation_share=0.2, tokens="characters", max_length=64, batch_tokens=256)
     torch.manual_seed(0)
     size = own.corpus.vocabularies.target.size
     model = DecoderOnly(
@@ -149,7 +151,7 @@ def test_it_learns(text: str) -> None:
 
 
 def test_spans_alone_are_scored_as_spans(text: str) -> None:
-    own = task(text, span_share=1.0, dev_share=0.2)
+    own = task(text, span_share=1.0, validation_share=0.2)
     assert own.metric == "loss"
     size = own.corpus.vocabularies.target.size
     model = DecoderOnly(
@@ -161,33 +163,35 @@ def test_spans_alone_are_scored_as_spans(text: str) -> None:
 
 
 def test_several_gaps_take_the_share_asked_for(text: str) -> None:
-    own = task(text, span_share=1.0, gaps="several", masked_share=0.25, mean_gap=1.0, dev_share=0.0)
+    own = task(
+        text, span_share=1.0, gaps="several", masked_share=0.25, mean_gap=1.0, validation_share=0.0
+    )
     for source, target in rows_of(own.epoch(0)):
         assert source.count(UNKNOWN) == target.count(UNKNOWN) == 2
         assert len(target) == 4  # two of eight words, a sign before each
 
 
 def test_unknown_words_are_no_free_letters(text: str) -> None:
-    assert task(text, dev_share=0.2).metric == "loss"
+    assert task(text, validation_share=0.2).metric == "loss"
     with pytest.raises(RegardError, match="would count as free letters"):
-        task(text, dev_share=0.2, metric="bits_per_character")
+        task(text, validation_share=0.2, metric="bits_per_character")
 
 
 def test_nothing_held_out_by_chance_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "one.txt"
     path.write_text("one line alone .\n")
     with pytest.raises(RegardError, match="nothing held out to evaluate on"):
-        task(str(path), dev_share=0.05)
+        task(str(path), validation_share=0.05)
 
 
 def test_without_held_out_texts_it_says_what_it_evaluates_on(text: str) -> None:
-    own = task(text, dev_share=0.0)
+    own = task(text, validation_share=0.0)
     assert "evaluated on texts that are learned" in own.corpus.describe()
-    assert own.corpus.facts()["dev_is_learned"]
+    assert own.corpus.facts()["validation_is_learned"]
 
 
 def test_a_text_that_runs_on(text: str) -> None:
-    own = task(text, stream=True, max_length=16, dev_share=0.5)
+    own = task(text, stream=True, max_length=16, validation_share=0.5)
     rows = rows_of(own.epoch(0))
     lengths = sorted(len(target) for _, target in rows)
     assert set(lengths[1:]) == {16}  # all but the last piece are full
@@ -197,7 +201,7 @@ def test_a_text_that_runs_on(text: str) -> None:
 
 
 def test_films_are_embedded() -> None:
-    own = task(None, films=40, tokens="words", pair_share=0.2, dev_share=0.0)
+    own = task(None, films=40, tokens="words", pair_share=0.2, validation_share=0.0)
     assert len(own.corpus.train) == 40
     assert own.corpus.pairs is not None
     assert len(own.corpus.pairs) > 40

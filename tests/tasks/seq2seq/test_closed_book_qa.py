@@ -27,14 +27,14 @@ def test_an_answer_counts_if_it_is_right_to_the_letter() -> None:
 
 
 def test_the_commonest_answer(tmp_path: Path) -> None:
-    pairs, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
+    pairs, validation = tmp_path / "train.tsv", tmp_path / "dev.tsv"
     pairs.write_text("a ?\tNew York\nb ?\tRome\nc ?\tNew York\n")
-    dev.write_text("d ?\tNew York\ne ?\tOslo\n")
+    validation.write_text("d ?\tNew York\ne ?\tOslo\n")
     options = RecallOptions(
-        pairs=str(pairs), dev=str(dev), source_tokens="words", target_tokens="words"
+        pairs=str(pairs), validation=str(validation), source_tokens="words", target_tokens="words"
     )
     task = Recall.from_options(options, seed=0, decode=_nothing)
-    assert task.baselines(task.corpus.dev) == {"always 'New York'": 50.0}
+    assert task.baselines(task.corpus.validation) == {"always 'New York'": 50.0}
     assert task.corpus.vocabularies.source is task.corpus.vocabularies.target
 
 
@@ -44,4 +44,4 @@ def test_questions_about_films_are_embedded() -> None:
     rows = list(FilmQuestions(count=50).rows(bad=BadRows()))
     assert {row.source for row in rows} >= {f"Who directed {film.title}?" for film in films}
     task = Recall.from_options(RecallOptions(films=50), seed=0, decode=_nothing)
-    assert len(task.corpus.train) + len(task.corpus.dev) + len(task.corpus.test) == len(rows)
+    assert len(task.corpus.train) + len(task.corpus.validation) + len(task.corpus.test) == len(rows)

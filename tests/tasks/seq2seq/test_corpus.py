@@ -23,7 +23,9 @@ from regard.tasks.seq2seq.translate import Translate, TranslateOptions
 
 
 def task_on(path: Path, **options: Any) -> Pronounce:
-    given = PronounceOptions(pairs=str(path), **{"dev_share": 0.3, "test_share": 0.2, **options})
+    given = PronounceOptions(
+        pairs=str(path), **{"validation_share": 0.3, "test_share": 0.2, **options}
+    )
     task = Pronounce.from_options(given, seed=0, decode=partial(decode, beam_size=1))
     assert isinstance(task, Pronounce)
     return task
@@ -47,19 +49,19 @@ def mixed(tmp_path: Path) -> Path:
 def test_one_source_never_stands_on_both_sides(mixed: Path) -> None:
     task = task_on(mixed)
     train = set(learned_words(task))
-    dev = {source.lower() for source in task.corpus.dev.sources}
+    validation = {source.lower() for source in task.corpus.validation.sources}
     test = {source.lower() for source in task.corpus.test.sources}
-    assert dev
+    assert validation
     assert test
-    assert not train & (dev | test)
-    assert not dev & test
-    assert len(train | dev | test) == 100
+    assert not train & (validation | test)
+    assert not validation & test
+    assert len(train | validation | test) == 100
 
 
 def test_spellings_that_are_one_to_the_model_share_their_answers(mixed: Path) -> None:
-    dev = task_on(mixed).corpus.dev
-    assert all(len(answers) == 2 for answers in dev.answers)
-    apart = task_on(mixed, lowercase="no").corpus.dev
+    validation = task_on(mixed).corpus.validation
+    assert all(len(answers) == 2 for answers in validation.answers)
+    apart = task_on(mixed, lowercase="no").corpus.validation
     assert all(len(answers) == 1 for answers in apart.answers)
 
 
@@ -67,7 +69,8 @@ def test_the_split_does_not_depend_on_the_order_of_the_file(mixed: Path, tmp_pat
     turned = tmp_path / "turned.tsv"
     turned.write_text("".join(reversed(mixed.read_text().splitlines(keepends=True))))
     words = [
-        {word.lower() for word in task_on(path).corpus.dev.sources} for path in (mixed, turned)
+        {word.lower() for word in task_on(path).corpus.validation.sources}
+        for path in (mixed, turned)
     ]
     assert words[0] == words[1]
 
@@ -89,11 +92,11 @@ def test_either_of_two_pronunciations_is_right() -> None:
 
 
 def test_a_file_of_its_own_leaves_the_pairs_whole(mixed: Path, tmp_path: Path) -> None:
-    dev = tmp_path / "dev.gz"
-    dev.write_text("waa  A 1\nwaa(2)  B x\n")  # no name of a format: a dictionary
-    task = task_on(mixed, dev=str(dev))
+    validation = tmp_path / "dev.gz"
+    validation.write_text("waa  A 1\nwaa(2)  B x\n")  # no name of a format: a dictionary
+    task = task_on(mixed, validation=str(validation))
     assert len(task.corpus.train) == 200
-    assert task.corpus.dev == HeldOut(sources=("waa",), answers=(("A 1", "B x"),))
+    assert task.corpus.validation == HeldOut(sources=("waa",), answers=(("A 1", "B x"),))
     assert len(task.corpus.test) == 0
 
 
@@ -111,8 +114,10 @@ def test_two_files_are_parallel_whatever_the_default() -> None:
 
 
 def test_nothing_held_out_is_refused(mixed: Path) -> None:
-    with pytest.raises(RegardError, match=r"nothing held out.*--dev.*task\.dev_share=0\.0"):
-        task_on(mixed, dev_share=0.0)
+    with pytest.raises(
+        RegardError, match=r"nothing held out.*--validation.*task\.validation_share=0\.0"
+    ):
+        task_on(mixed, validation_share=0.0)
 
 
 def test_fingerprints_show_a_change(mixed: Path) -> None:
@@ -121,7 +126,7 @@ def test_fingerprints_show_a_change(mixed: Path) -> None:
     mixed.write_text(mixed.read_text().replace("A 1\n", "A 2\n"))
     now = task_on(mixed).corpus.facts()
     assert {key for key in facts if facts[key] != now[key]} <= {
-        *("train_fingerprint", "dev_fingerprint", "test_fingerprint")
+        *("train_fingerprint", "validation_fingerprint", "test_fingerprint")
     }
     assert now != facts
 
@@ -144,9 +149,9 @@ def test_texts_to_learn_from_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> No
                 yield PairRow(text, "A", number + 1)
 
     monkeypatch.setattr(pair_corpus, "ROWS_AT_A_TIME", 16)
-    options = PronounceOptions(dev_share=0.05, test_share=0.0)
+    options = PronounceOptions(validation_share=0.05, test_share=0.0)
     corpus = PairCorpus.read(options, pairs=Streamed(path=Path("streamed")), group=True)
-    held = len(corpus.dev)
+    held = len(corpus.validation)
     assert held > 20
     assert len(corpus.train) == 1000 - held
     assert most <= held + 2 * 16 + 4  # a block that is read and the one before it
@@ -181,9 +186,9 @@ def test_sources_that_are_learned_too_are_counted(tmp_path: Path) -> None:
     learned, held = tmp_path / "learned.tsv", tmp_path / "held.tsv"
     learned.write_text("ab\tA\nAC\tB\nad\tC\n")
     held.write_text("ac\tB\nac\tD\nae\tE\n")
-    corpus = task_on(learned, dev=str(held)).corpus
-    assert corpus.learned_too == {"dev": 1, "test": 0}
-    assert corpus.facts()["held_out_sources_in_train"] == {"dev": 1, "test": 0}
+    corpus = task_on(learned, validation=str(held)).corpus
+    assert corpus.learned_too == {"validation": 1, "test": 0}
+    assert corpus.facts()["held_out_sources_in_train"] == {"validation": 1, "test": 0}
 
 
 def test_a_held_out_text_that_is_too_long_is_a_bad_row(tmp_path: Path) -> None:
@@ -191,7 +196,7 @@ def test_a_held_out_text_that_is_too_long_is_a_bad_row(tmp_path: Path) -> None:
     learned.write_text("ab\tA\nac\tB\n")
     held.write_text("ab\tA\nabcabcabc\tB\n")
     with pytest.raises(RegardError, match=r"held\.tsv:2: too long: 9 tokens.*--skip-bad-rows"):
-        task_on(learned, dev=str(held), max_length=8)
-    corpus = task_on(learned, dev=str(held), max_length=8, skip_bad_rows=True).corpus
-    assert corpus.dev.sources == ("ab",)
+        task_on(learned, validation=str(held), max_length=8)
+    corpus = task_on(learned, validation=str(held), max_length=8, skip_bad_rows=True).corpus
+    assert corpus.validation.sources == ("ab",)
     assert corpus.bad.count == 1

@@ -18,8 +18,8 @@ LOSSES: list[dict[str, Any]] = [
     for n in range(1, 9)
 ]
 SCORES: list[dict[str, Any]] = [
-    {"step": 200, "dev": {"wer": 60.5, "per": 21.0}},
-    {"step": 400, "dev": {"wer": 30.125, "per": 8.25}},
+    {"step": 200, "validation": {"wer": 60.5, "per": 21.0}},
+    {"step": 400, "validation": {"wer": 30.125, "per": 8.25}},
 ]
 ROWS = sorted([*LOSSES, *SCORES], key=lambda row: row["step"])
 
@@ -43,27 +43,27 @@ def curves(path: Path) -> list[list[tuple[float, float]]]:
 def test_loss_and_metric_are_drawn_against_steps(tmp_path: Path) -> None:
     path = tmp_path / "curve.svg"
     draw_learning_curve(ROWS, metric="wer", path=path)
-    assert {"training loss", "dev wer", "step", "30.12", "0.5"} <= set(texts(path))
-    loss, dev = curves(path)
-    assert [len(loss), len(dev)] == [8, 2]
+    assert {"training loss", "validation wer", "step", "30.12", "0.5"} <= set(texts(path))
+    loss, validation = curves(path)
+    assert [len(loss), len(validation)] == [8, 2]
     # Steps share one scale, in an SVG y grows downwards, and both curves fall.
-    assert dev[0][0] == pytest.approx(loss[3][0])
-    assert dev[1][0] == pytest.approx(loss[7][0])
+    assert validation[0][0] == pytest.approx(loss[3][0])
+    assert validation[1][0] == pytest.approx(loss[7][0])
     assert loss[0][1] < loss[1][1] < loss[7][1]
-    assert dev[0][1] < dev[1][1]
+    assert validation[0][1] < validation[1][1]
 
 
 def test_the_metric_is_the_one_asked_for(tmp_path: Path) -> None:
     draw_learning_curve(ROWS, metric="per", path=tmp_path / "curve.svg")
     found = texts(tmp_path / "curve.svg")
-    assert {"dev per", "8.25"} <= set(found)
-    assert "dev wer" not in found
+    assert {"validation per", "8.25"} <= set(found)
+    assert "validation wer" not in found
 
 
 def test_a_kind_without_rows_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "curve.svg"
     draw_learning_curve(LOSSES[:1], metric="wer", path=path)
-    assert "dev wer" not in texts(path)
+    assert "validation wer" not in texts(path)
     draw_learning_curve(SCORES, metric="wer", path=path)
     assert "training loss" not in texts(path)
 
@@ -95,9 +95,9 @@ def test_the_same_rows_give_the_same_bytes(suffix: str, tmp_path: Path) -> None:
         ([{"step": True, "loss": 3.0}], "Row 1 has True as its step"),
         ([{"step": math.nan, "loss": 3.0}], "Row 1 has nan as its step"),
         ([{"step": -1, "loss": 3.0}], "Row 1 has -1 as its step"),
-        ([{"step": 1, "dev": 3.0}], "Row 1 has 3.0 as its dev scores"),
-        ([{"step": 1, "dev": {"wer": None}}], "Row 1 has None as its dev wer"),
-        ([{"step": 1, "dev": {"per": 1.0}}], "Unknown metric 'wer'.*Choose from: per"),
+        ([{"step": 1, "validation": 3.0}], "Row 1 has 3.0 as its validation scores"),
+        ([{"step": 1, "validation": {"wer": None}}], "Row 1 has None as its validation wer"),
+        ([{"step": 1, "validation": {"per": 1.0}}], "Unknown metric 'wer'.*Choose from: per"),
     ],
 )
 def test_rows_that_are_no_curve_are_refused(

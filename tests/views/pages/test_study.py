@@ -16,7 +16,7 @@ from regard.core.records.study import StudyRecord
 from regard.views.pages.study import SECTIONS, study_page
 
 RECORD = made_up_study()
-NASTY = "<script>alert('arm')</script>"
+NASTY = "<script>alert('variant')</script>"
 
 
 class Reader(HTMLParser):
@@ -85,8 +85,8 @@ def reader() -> Reader:
 
 def test_the_question_and_the_verdict_come_first(reader: Reader) -> None:
     text = reader.text
-    assert text.index(RECORD.question) < text.index(RECORD.headline[0]) < text.index("8 arms")
-    assert "8 arms × 5 seeds" in text
+    assert text.index(RECORD.question) < text.index(RECORD.headline[0]) < text.index("8 variants")
+    assert "8 variants × 5 seeds" in text
     assert "6 374 items of test" in text.replace("\u202f", " ")
     assert "lower is better" in text
     assert "2,000 steps each" in text
@@ -96,14 +96,14 @@ def test_every_section_is_there_but_that_of_troubles() -> None:
     assert sections(drawn()) == [name for name in SECTIONS if name != "trouble"]
 
 
-def test_the_table_has_the_best_arm_first_with_its_interval() -> None:
+def test_the_table_has_the_best_variant_first_with_its_interval() -> None:
     html = drawn()
-    table = html[html.index('<section id="arms"') : html.index('<section id="method"')]
-    names = re.findall(r'scope="row"><span class="arm[^>]*>([^<]+)<', table)
+    table = html[html.index('<section id="variants"') : html.index('<section id="method"')]
+    names = re.findall(r'scope="row"><span class="variant[^>]*>([^<]+)<', table)
     assert [name.replace("\u00a0", " ") for name in names] == [
-        arm.name for arm in sorted(RECORD.arms, key=lambda arm: arm.mean or 0.0)
+        variant.name for variant in sorted(RECORD.variants, key=lambda variant: variant.mean or 0.0)
     ]
-    best = min(RECORD.arms, key=lambda arm: arm.mean or 0.0)
+    best = min(RECORD.variants, key=lambda variant: variant.mean or 0.0)
     assert f"<b>{best.mean:.2f}</b>" in table
     assert f"{best.low:.2f} to {best.high:.2f}" in table
     assert table.count('class="tag">baseline') == 1
@@ -133,7 +133,7 @@ def test_the_matrix_says_both_directions_in_words() -> None:
     assert "dot · before beside additive · after: worse" in text
 
 
-def test_with_few_arms_all_pairs_are_shown_and_there_is_no_matrix() -> None:
+def test_with_few_variants_all_pairs_are_shown_and_there_is_no_matrix() -> None:
     html = study_page(made_up_study(names=["a", "b", "c", "d"]))
     assert "in figures" not in html
     assert 'class="matrix' not in html
@@ -177,15 +177,15 @@ def test_what_users_write_cannot_run() -> None:
     assert NASTY in reader.text
 
 
-def test_one_arm_with_one_seed_is_a_page() -> None:
+def test_one_variant_with_one_seed_is_a_page() -> None:
     record = made_up_study(names=["only"], seeds=1)
     text = whole(record).text
-    assert "1 arm × 1 seed" in text
+    assert "1 variant × 1 seed" in text
     assert "no interval" in text
     assert not {"method", "models", "front"} & set(sections(study_page(record)))
 
 
-def test_twenty_arms_with_long_names_are_a_page() -> None:
+def test_twenty_variants_with_long_names_are_a_page() -> None:
     names = [f"{'a very long name ' * 4}{number}" for number in range(20)]
     record = made_up_study(names=names)
     text = whole(record).text
@@ -193,22 +193,22 @@ def test_twenty_arms_with_long_names_are_a_page() -> None:
     assert "The other 171 pairs in figures" in text
 
 
-def test_failed_arms_and_runs_are_listed_with_their_trouble() -> None:
-    arm = dataclasses.replace(
-        RECORD.arms[1], mean=None, low=None, high=None, scores={}, trouble="the loss was <nan>"
+def test_failed_variants_and_runs_are_listed_with_their_trouble() -> None:
+    variant = dataclasses.replace(
+        RECORD.variants[1], mean=None, low=None, high=None, scores={}, trouble="the loss was <nan>"
     )
     runs = tuple(
         dataclasses.replace(run, state="failed", reason="out of memory", scores={}, curve=())
-        if run.arm == arm.name
+        if run.variant == variant.name
         else run
         for run in RECORD.runs
     )
     record = dataclasses.replace(
         RECORD,
-        arms=(RECORD.arms[0], arm, *RECORD.arms[2:]),
+        variants=(RECORD.variants[0], variant, *RECORD.variants[2:]),
         runs=runs,
         verdicts=tuple(
-            pair for pair in RECORD.verdicts if arm.name not in (pair.first, pair.second)
+            pair for pair in RECORD.verdicts if variant.name not in (pair.first, pair.second)
         ),
     )
     reader = whole(record)
@@ -219,17 +219,17 @@ def test_failed_arms_and_runs_are_listed_with_their_trouble() -> None:
 
 
 def test_a_study_in_which_everything_failed_is_a_page() -> None:
-    arms = tuple(
-        dataclasses.replace(arm, mean=None, low=None, high=None, agreement=None, trouble="gone")
-        for arm in RECORD.arms
+    variants = tuple(
+        dataclasses.replace(variant, mean=None, low=None, high=None, agreement=None, trouble="gone")
+        for variant in RECORD.variants
     )
     runs = tuple(
-        dataclasses.replace(run, state="missing", scores={}, dev_scores={}, curve=())
+        dataclasses.replace(run, state="missing", scores={}, validation_scores={}, curve=())
         for run in RECORD.runs
     )
     record = dataclasses.replace(
         RECORD,
-        arms=arms,
+        variants=variants,
         runs=runs,
         verdicts=(),
         disagreements=(),
@@ -237,7 +237,7 @@ def test_a_study_in_which_everything_failed_is_a_page() -> None:
         agreement_source="",
     )
     whole(record)
-    assert sections(study_page(record)) == ["arms", "trouble", "repeat"]
+    assert sections(study_page(record)) == ["variants", "trouble", "repeat"]
     # Why there is no agreement is said, if there is a reason.
     reason = "the package is not installed here"
     assert reason in whole(dataclasses.replace(record, agreement_source=reason)).text
@@ -251,17 +251,19 @@ def test_what_a_study_has_nothing_of_is_left_out() -> None:
         disagreements=(),
         pictures=(),
         agreement_source="",
-        arms=tuple(dataclasses.replace(arm, agreement=None) for arm in RECORD.arms),
+        variants=tuple(dataclasses.replace(variant, agreement=None) for variant in RECORD.variants),
         runs=tuple(dataclasses.replace(run, curve=()) for run in RECORD.runs),
     )
     whole(bare)
-    assert sections(study_page(bare)) == ["arms", "front", "repeat"]
+    assert sections(study_page(bare)) == ["variants", "front", "repeat"]
 
 
 def test_a_cost_that_is_the_same_for_all_is_a_sentence() -> None:
-    arms = tuple(dataclasses.replace(arm, parameters=1_000_000) for arm in RECORD.arms)
-    text = whole(dataclasses.replace(RECORD, arms=arms)).text
-    assert "The same for all arms: parameters (1.0 M)." in text
+    variants = tuple(
+        dataclasses.replace(variant, parameters=1_000_000) for variant in RECORD.variants
+    )
+    text = whole(dataclasses.replace(RECORD, variants=variants)).text
+    assert "The same for all variants: parameters (1.0 M)." in text
 
 
 def test_the_same_record_gives_the_same_page() -> None:

@@ -75,8 +75,8 @@ def test_everything_shows_and_nothing_is_fetched(
     for anchor, title in SECTIONS.items():
         if anchor != "trouble":
             assert page.locator(f"#{anchor} h2").inner_text() == title
-    assert page.locator(".arms tbody tr").count() == 8
-    assert page.locator(".arms tbody svg").nth(7).is_visible()
+    assert page.locator(".variants tbody tr").count() == 8
+    assert page.locator(".variants tbody svg").nth(7).is_visible()
     assert page.locator(".front-chart").count() == 4
     assert page.locator(".curves-chart:visible").count() == 1
     assert page.locator(".reading:visible").count() == 8
@@ -136,9 +136,9 @@ def test_details_open_without_widening_the_page(browser: Any, path: Path) -> Non
     visit.context.close()
 
 
-def test_pointing_at_an_arm_lights_it_in_every_chart(browser: Any, path: Path) -> None:
+def test_pointing_at_a_variant_lights_it_in_every_chart(browser: Any, path: Path) -> None:
     visit = Visit(browser, path, size=DESKTOP, scheme="light")
-    visit.page.locator(".arms tbody th .arm").first.hover()
+    visit.page.locator(".variants tbody th .variant").first.hover()
     lit = visit.page.locator(".curves-chart").first.locator(".curve.on")
     assert lit.count() == 1
     assert lit.locator("text").text_content() == "additive · after"

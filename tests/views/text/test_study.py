@@ -21,11 +21,11 @@ def rows_of(record: StudyRecord) -> list[dict[str, str]]:
 
 def test_the_table_aligns_and_ends_with_the_headline() -> None:
     lines = study_table(RECORD, 110).splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith("arm "))
+    start = next(number for number, line in enumerate(lines) if line.startswith("variant "))
     heading, rows = lines[start], lines[start + 1 : start + 9]
     assert rows[0].startswith("additive · after ")
     end = heading.index("PER") + 3
-    best = RECORD.arm("additive · after")
+    best = RECORD.variant("additive · after")
     assert best.mean is not None
     assert best.low is not None
     assert best.high is not None
@@ -60,11 +60,13 @@ def test_one_seed_has_no_plus_or_minus() -> None:
     assert "1 seed" in text
 
 
-def test_a_failed_arm_is_in_the_table_with_its_trouble() -> None:
+def test_a_failed_variant_is_in_the_table_with_its_trouble() -> None:
     failed = dataclasses.replace(
-        RECORD.arms[1], mean=None, low=None, high=None, trouble="out of memory"
+        RECORD.variants[1], mean=None, low=None, high=None, trouble="out of memory"
     )
-    record = dataclasses.replace(RECORD, arms=(RECORD.arms[0], failed, *RECORD.arms[2:]))
+    record = dataclasses.replace(
+        RECORD, variants=(RECORD.variants[0], failed, *RECORD.variants[2:])
+    )
     text = study_table(record, 100)
     row = next(line for line in text.splitlines() if line.startswith("dot · after"))
     assert row.split()[3] == "–"
@@ -73,7 +75,7 @@ def test_a_failed_arm_is_in_the_table_with_its_trouble() -> None:
 
 
 def test_a_study_of_nothing_is_still_text() -> None:
-    empty = dataclasses.replace(RECORD, arms=(), runs=(), verdicts=())
+    empty = dataclasses.replace(RECORD, variants=(), runs=(), verdicts=())
     assert RECORD.headline[0] in study_table(empty, 80)
 
 
@@ -81,15 +83,15 @@ def test_the_csv_has_a_row_a_run_with_numbers_in_full() -> None:
     rows = rows_of(RECORD)
     assert len(rows) == len(RECORD.runs)
     for row, run in zip(rows, RECORD.runs, strict=True):
-        assert row["arm"] == run.arm
+        assert row["variant"] == run.variant
         assert int(row["seed"]) == run.seed
         assert float(row["test PER"]) == run.scores["PER"]
         assert float(row["test WER"]) == run.scores["WER"]
-        assert float(row["dev PER"]) == run.dev_scores["PER"]
+        assert float(row["validation PER"]) == run.validation_scores["PER"]
         assert float(row["seconds"]) == run.seconds
         assert float(row["operations"]) == run.curve[-1].operations
-        assert int(row["arm parameters"]) == RECORD.arm(run.arm).parameters
-        assert row["set model.mechanism"] == run.arm.split()[0]
+        assert int(row["variant parameters"]) == RECORD.variant(run.variant).parameters
+        assert row["set model.mechanism"] == run.variant.split()[0]
     assert study_csv(RECORD).count("\r\n") == len(RECORD.runs) + 1
 
 
@@ -104,16 +106,16 @@ def test_rates_tell_runs_apart_and_say_which_counts() -> None:
 @pytest.mark.parametrize("name", ["=1+1", "+cmd", "-x", "@sum", "-1+cmd|' /C calc'!A0"])
 def test_a_name_is_never_a_formula(name: str) -> None:
     rows = rows_of(made_up_study(names=[name, "b"]))
-    assert rows[0]["arm"] == f"'{name}"
-    assert rows[-1]["arm"] == "b"
+    assert rows[0]["variant"] == f"'{name}"
+    assert rows[-1]["variant"] == "b"
 
 
 def test_numbers_may_be_negative_and_texts_may_hold_anything() -> None:
     run = dataclasses.replace(
         RECORD.runs[0], scores={"PER": -1.5}, reason='said "no",\nand left', state="failed"
     )
-    arm = dataclasses.replace(RECORD.arms[0], settings={"model": {"bias": -2}})
-    record = dataclasses.replace(RECORD, arms=(arm,), runs=(run,))
+    variant = dataclasses.replace(RECORD.variants[0], settings={"model": {"bias": -2}})
+    record = dataclasses.replace(RECORD, variants=(variant,), runs=(run,))
     (row,) = rows_of(record)
     assert row["test PER"] == "-1.5"
     assert row["set model.bias"] == "-2"

@@ -1,6 +1,6 @@
 """Small recurrent decoders trained alike, that pronounce English words: without attention, and with scores.
 
-One study for several claims: the arms share data, seeds and budget, and read the source after the update of
+One study for several claims: the variants share data, seeds and budget, and read the source after the update of
 their state, which trains quickest. What each wrote for the test words is kept, to be scored in other ways.
 """
 
@@ -74,9 +74,9 @@ SIMILARITIES: dict[str, Callable[[Tokens, Tokens], float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedDecoder:
-    """One run: its arm and seed, phone error rate in percent, and mean similarities to right answers."""
+    """One run: its variant and seed, phone error rate in percent, and mean similarities to right answers."""
 
-    arm: str
+    variant: str
     seed: int
     phone_error_rate: float
     similarities: dict[str, float]
@@ -84,25 +84,25 @@ class TrainedDecoder:
 
 @cache
 def trained_decoders(*, seeds: int, steps: int) -> tuple[TrainedDecoder, ...]:
-    """Every arm with every seed, seed by seed."""
+    """Every variant with every seed, seed by seed."""
     if seeds < 1 or steps < 1:
         raise RegardError(f"seeds={seeds}, steps={steps}: both must be 1 or more.")
     found = []
     with tempfile.TemporaryDirectory() as folder, one_thread():
         for seed in range(seeds):
-            for arm in ARMS:
-                place = Path(folder) / f"{arm}-{seed}"
-                if not execute(sections_of(arm, seed=seed, steps=steps), place):
+            for variant in ARMS:
+                place = Path(folder) / f"{variant}-{seed}"
+                if not execute(sections_of(variant, seed=seed, steps=steps), place):
                     raise KeyboardInterrupt
-                found.append(_decoder(arm, seed, RunFolder(place)))
+                found.append(_decoder(variant, seed, RunFolder(place)))
     return tuple(found)
 
 
 def error_rates(decoders: Sequence[TrainedDecoder]) -> dict[str, dict[int, float]]:
-    """Arm → seed → phone error rate, as studies compare them."""
+    """Variant → seed → phone error rate, as studies compare them."""
     return {
-        arm: {each.seed: each.phone_error_rate for each in decoders if each.arm == arm}
-        for arm in dict.fromkeys(each.arm for each in decoders)
+        variant: {each.seed: each.phone_error_rate for each in decoders if each.variant == variant}
+        for variant in dict.fromkeys(each.variant for each in decoders)
     }
 
 
@@ -119,10 +119,10 @@ def mean_similarity(
     return sum(nearest) / len(nearest)
 
 
-def _decoder(arm: str, seed: int, run: RunFolder) -> TrainedDecoder:
+def _decoder(variant: str, seed: int, run: RunFolder) -> TrainedDecoder:
     written = read_predictions(run, "test")
     return TrainedDecoder(
-        arm=arm,
+        variant=variant,
         seed=seed,
         phone_error_rate=float(run.read_json(run.record)["scores"]["test"]["per"]),
         similarities={
@@ -132,14 +132,14 @@ def _decoder(arm: str, seed: int, run: RunFolder) -> TrainedDecoder:
     )
 
 
-def sections_of(arm: str, *, seed: int, steps: int) -> Sections:
+def sections_of(variant: str, *, seed: int, steps: int) -> Sections:
     """What one run is, in full."""
     sections: Sections = {
         "task": {
             "name": "pronounce",
             "batch_tokens": 768,
             "beam_size": 1,
-            "dev_share": 0.002,
+            "validation_share": 0.002,
             "test_share": 0.008,
         },
         "model": {
@@ -147,7 +147,7 @@ def sections_of(arm: str, *, seed: int, steps: int) -> Sections:
             "embedding_dim": 32,
             "hidden_dim": 64,
             "wiring": "after",
-            "mechanism": arm,
+            "mechanism": variant,
             "dropout": 0.1,
             "max_length": 66,
         },
@@ -239,12 +239,12 @@ def rates_picture(found: SeedComparison, decoders: Sequence[TrainedDecoder]) -> 
         y_label="phone error rate",
         curves=tuple(
             line(
-                label=f"{arm.arm} (mean {arm.mean:.1f})",
-                x=tuple(rates[arm.arm]),
-                y=tuple(rates[arm.arm].values()),
+                label=f"{variant.variant} (mean {variant.mean:.1f})",
+                x=tuple(rates[variant.variant]),
+                y=tuple(rates[variant.variant].values()),
                 points_only=True,
             )
-            for arm in found.arms
+            for variant in found.variants
         ),
     )
 

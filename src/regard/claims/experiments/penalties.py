@@ -187,7 +187,7 @@ def kl_of_draws(*, hops: int, n: int, seed: int, draws: int = 200) -> tuple[floa
 # Small structured classifiers trained with and without a penalty, and how alike their hops came
 # out.
 #
-# The texts are the embedded films, whose language is to be told. All arms share data, seeds and
+# The texts are the embedded films, whose language is to be told. All variants share data, seeds and
 # budget.
 
 
@@ -197,20 +197,22 @@ ARMS = ("none", "frobenius", "kl")
 
 @cache
 def trained_overlaps(*, seeds: int, steps: int, penalty_weight: float) -> dict[str, list[float]]:
-    """Arm → the mean overlap of hops on the texts held out to test on, seed by seed."""
+    """Variant → the mean overlap of hops on the texts held out to test on, seed by seed."""
     if seeds < 2 or steps < 1:
         raise RegardError(
             f"seeds={seeds}, steps={steps}: two seeds or more show a spread, and one step or more trains."
         )
-    found: dict[str, list[float]] = {arm: [] for arm in ARMS}
+    found: dict[str, list[float]] = {variant: [] for variant in ARMS}
     with tempfile.TemporaryDirectory() as folder, one_thread():
         for seed in range(seeds):
-            for arm in ARMS:
-                place = Path(folder) / f"{arm}-{seed}"
-                sections = sections_of(arm, seed=seed, steps=steps, penalty_weight=penalty_weight)
+            for variant in ARMS:
+                place = Path(folder) / f"{variant}-{seed}"
+                sections = sections_of(
+                    variant, seed=seed, steps=steps, penalty_weight=penalty_weight
+                )
                 if not execute(sections, place):
                     raise KeyboardInterrupt
-                found[arm].append(overlap_of(place))
+                found[variant].append(overlap_of(place))
     return found
 
 
@@ -228,7 +230,7 @@ def overlap_of(run: Path) -> float:
     return float(torch.cat(overlaps).mean())
 
 
-def sections_of(arm: str, *, seed: int, steps: int, penalty_weight: float) -> Sections:
+def sections_of(variant: str, *, seed: int, steps: int, penalty_weight: float) -> Sections:
     """What one run is, in full."""
     sections: Sections = {
         "task": {
@@ -244,7 +246,7 @@ def sections_of(arm: str, *, seed: int, steps: int, penalty_weight: float) -> Se
             "hidden_dim": 24,
             "hops": 4,
             "attention_dim": 24,
-            "penalty": arm,
+            "penalty": variant,
             "penalty_weight": penalty_weight,
             "dropout": 0.2,
         },
@@ -382,7 +384,7 @@ def overlap_points_picture(overlaps: dict[str, list[float]]) -> CurvePicture:
         x_label="seed",
         y_label="mean cosine of two hops",
         curves=tuple(
-            line(label=arm, x=tuple(range(len(values))), y=values, points_only=True)
-            for arm, values in overlaps.items()
+            line(label=variant, x=tuple(range(len(values))), y=values, points_only=True)
+            for variant, values in overlaps.items()
         ),
     )

@@ -30,13 +30,13 @@ class CurvePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyRunRecord:
-    """One training. `counts` says that it is the one of its arm and seed whose score is compared.
+    """One training. `counts` says that it is the one of its variant and seed whose score is compared.
 
-    With a grid of learning rates each arm has several runs a seed, and one rate counts. `reason` says
+    With a grid of learning rates each variant has several runs a seed, and one rate counts. `reason` says
     why a run failed or is missing; such a run has no scores.
     """
 
-    arm: str
+    variant: str
     seed: int
     learning_rate: float | None
     key: str
@@ -44,14 +44,14 @@ class StudyRunRecord:
     counts: bool
     reason: str
     scores: dict[str, float]
-    dev_scores: dict[str, float]
+    validation_scores: dict[str, float]
     steps: int
     seconds: float
     curve: tuple[CurvePoint, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmRecord:
+class VariantRecord:
     """One of the compared. `mean` and `low` to `high` (95 %) are of the metric over seeds.
 
     The interval is missing where one seed, or seeds all alike, show no spread. `seconds`, `operations` and
@@ -80,7 +80,7 @@ class ArmRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class PairVerdict:
-    """Two arms compared, over seeds or on items; the difference is the first's score minus the second's.
+    """Two variants compared, over seeds or on items; the difference is the first's score minus the second's.
 
     `holds_for` is what the question was: "method" (over seeds) or "models" (these, on other items).
     `detectable` is the smallest difference that would probably have been found; only over seeds.
@@ -100,7 +100,7 @@ class PairVerdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Disagreement:
-    """One item on which arms differ; what each wrote with the first seed.
+    """One item on which variants differ; what each wrote with the first seed.
 
     Some get it right and others wrong; where hardly any output is right as a whole, their own scores lie
     far apart, and `right` may be empty.
@@ -114,7 +114,7 @@ class Disagreement:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedPicture:
-    """What the arms read while each wrote its output for one and the same source."""
+    """What the variants read while each wrote its output for one and the same source."""
 
     source: str
     alignments: dict[str, AlignmentRecord]
@@ -124,7 +124,7 @@ class SharedPicture:
 class StudyRecord:
     """Everything that a page shows. `headline` is the verdict in a sentence or two.
 
-    `budget` and `tries` are sentences: what every arm was given. `facts` are label → text for whoever
+    `budget` and `tries` are sentences: what every variant was given. `facts` are label → text for whoever
     wants to repeat the study: command, versions, seeds, data, machine.
     """
 
@@ -140,7 +140,7 @@ class StudyRecord:
     budget: str
     tries: str
     matched: str
-    arms: tuple[ArmRecord, ...]
+    variants: tuple[VariantRecord, ...]
     runs: tuple[StudyRunRecord, ...]
     verdicts: tuple[PairVerdict, ...]
     disagreements: tuple[Disagreement, ...]
@@ -148,13 +148,13 @@ class StudyRecord:
     agreement_source: str
     facts: dict[str, str]
 
-    def arm(self, name: str) -> ArmRecord:
-        """The arm of this name."""
-        return next(arm for arm in self.arms if arm.name == name)
+    def variant(self, name: str) -> VariantRecord:
+        """The variant of this name."""
+        return next(variant for variant in self.variants if variant.name == name)
 
-    def runs_of(self, arm: str) -> tuple[StudyRunRecord, ...]:
-        """The runs of an arm whose scores count, one a seed."""
-        return tuple(run for run in self.runs if run.arm == arm and run.counts)
+    def runs_of(self, variant: str) -> tuple[StudyRunRecord, ...]:
+        """The runs of a variant whose scores count, one a seed."""
+        return tuple(run for run in self.runs if run.variant == variant and run.counts)
 
     def as_json(self) -> str:
         """The record as JSON text."""
@@ -178,7 +178,7 @@ def _study(plain: Mapping[str, Any]) -> StudyRecord:
     nested = {
         "headline": tuple(plain["headline"]),
         "seeds": tuple(plain["seeds"]),
-        "arms": tuple(ArmRecord(**arm) for arm in plain["arms"]),
+        "variants": tuple(VariantRecord(**variant) for variant in plain["variants"]),
         "runs": tuple(
             StudyRunRecord(**{**run, "curve": tuple(CurvePoint(**point) for point in run["curve"])})
             for run in plain["runs"]
@@ -194,8 +194,8 @@ def _study(plain: Mapping[str, Any]) -> StudyRecord:
             SharedPicture(
                 source=picture["source"],
                 alignments={
-                    arm: AlignmentRecord.from_json(json.dumps(held))
-                    for arm, held in picture["alignments"].items()
+                    variant: AlignmentRecord.from_json(json.dumps(held))
+                    for variant, held in picture["alignments"].items()
                 },
             )
             for picture in plain["pictures"]

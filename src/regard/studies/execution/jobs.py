@@ -40,7 +40,7 @@ class Job:
     """One run to be done: STUDY/runs/KEY is its folder. `plugins` are as `--plugin` takes them."""
 
     key: str
-    arm: str
+    variant: str
     seed: int
     sections: Sections
     folder: Path
@@ -141,7 +141,7 @@ class Result(NamedTuple):
 
 def write_failure(job: Job, *, reason: str, traceback: str = "") -> None:
     """Keep the reason, and the traceback for whoever wants to know where."""
-    told = {"reason": reason, "arm": job.arm, "seed": job.seed, "traceback": traceback}
+    told = {"reason": reason, "variant": job.variant, "seed": job.seed, "traceback": traceback}
     write_whole(job.failure, json.dumps(told, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -152,7 +152,7 @@ def remove_failure(job: Job) -> None:
 
 # One run of a study, wherever this is called: begun, taken up where it stopped, or found finished.
 #
-# The corpus is kept from run to run: the arms of a study share one, and reading it can take longer
+# The corpus is kept from run to run: the variants of a study share one, and reading it can take longer
 # than training a small model.
 
 

@@ -1,7 +1,7 @@
 """The runs of a study on this machine: a process a group of cores, each with a run at a time.
 
 Processes are started once and kept, since importing torch takes longer than some runs. Each is pinned to
-its own cores, so that arms do not disturb one another; runs that the clock ends have the machine to
+its own cores, so that variants do not disturb one another; runs that the clock ends have the machine to
 themselves, one after the other. An error in a run is that run's alone. A process that is killed, as the
 system does when memory runs out, has its run taken up by another, once.
 """

@@ -1,6 +1,6 @@
 """The paired bootstrap over test items: how far a difference of scores would move with other items.
 
-Items are drawn with replacement, the same ones for every arm, and the score is taken anew from the summed
+Items are drawn with replacement, the same ones for every variant, and the score is taken anew from the summed
 statistics of what was drawn (Koehn 2004, for BLEU). Items with equal statistics are drawn together: how
 often each kind comes up is multinomial, which is the same draw and a good deal less work.
 
@@ -24,12 +24,12 @@ from scipy.special import ndtr, ndtri
 from regard.core.errors import RegardError
 from regard.studies.statistics.paired import (
     LEVEL,
-    ExcludedArm,
+    ExcludedVariant,
     Interval,
     Verdict,
     claimed,
     holm_adjusted,
-    require_arms,
+    require_variants,
     without_spread_p,
 )
 
@@ -38,25 +38,25 @@ NUMBERS_AT_ONCE = 4_000_000
 
 @dataclass(frozen=True)
 class ItemKinds:
-    """The different items: their statistics for all arms, and how many items have just these."""
+    """The different items: their statistics for all variants, and how many items have just these."""
 
-    statistics: Float[np.ndarray, "kinds arms statistics"]
+    statistics: Float[np.ndarray, "kinds variants statistics"]
     counts: Int[np.ndarray, " kinds"]
 
 
-def item_kinds(statistics: Float[np.ndarray, "items arms statistics"]) -> ItemKinds:
+def item_kinds(statistics: Float[np.ndarray, "items variants statistics"]) -> ItemKinds:
     """The different items among all."""
-    items, arms, width = statistics.shape
+    items, variants, width = statistics.shape
     rows, counts = np.unique(statistics.reshape(items, -1), axis=0, return_counts=True)
-    return ItemKinds(statistics=rows.reshape(len(rows), arms, width), counts=counts)
+    return ItemKinds(statistics=rows.reshape(len(rows), variants, width), counts=counts)
 
 
 def resampled_sums(
     kinds: ItemKinds, *, resamples: int, generator: np.random.Generator
-) -> Float[np.ndarray, "resamples arms statistics"]:
+) -> Float[np.ndarray, "resamples variants statistics"]:
     """The summed statistics of each resample, drawn in portions that fit into memory."""
-    count, arms, width = kinds.statistics.shape
-    flat = kinds.statistics.reshape(count, arms * width)
+    count, variants, width = kinds.statistics.shape
+    flat = kinds.statistics.reshape(count, variants * width)
     items = int(kinds.counts.sum())
     shares = kinds.counts / items
     sums = [
@@ -64,7 +64,7 @@ def resampled_sums(
         generator.multinomial(items, shares, size=portion).astype(np.float64) @ flat
         for portion in _portions(resamples, each=max(1, NUMBERS_AT_ONCE // count))
     ]
-    return np.concatenate(sums).reshape(resamples, arms, width)
+    return np.concatenate(sums).reshape(resamples, variants, width)
 
 
 def bca(
@@ -117,8 +117,8 @@ def _portions(total: int, *, each: int) -> Iterator[int]:
 # training of the same method would give: that is `seed_comparison.py`. Statistics of several seeds
 # may be added up beforehand; the answer is then about these models together.
 #
-# A claim needs some items in which the two arms differ at all. A bootstrap that sees a handful of
-# them is far too sure of itself, however many items there are on which the arms agree.
+# A claim needs some items in which the two variants differ at all. A bootstrap that sees a handful of
+# them is far too sure of itself, however many items there are on which the variants agree.
 
 
 FEWEST_DIFFERING_ITEMS = 50
@@ -130,10 +130,10 @@ ScoreOfSums = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class ArmOnItems:
-    """The score of one arm on the whole test set."""
+class VariantOnItems:
+    """The score of one variant on the whole test set."""
 
-    arm: str
+    variant: str
     score: float
 
 
@@ -166,14 +166,14 @@ class ItemPair:
 
 @dataclass(frozen=True)
 class ItemComparison:
-    """All arms on one test set, and every pair of them."""
+    """All variants on one test set, and every pair of them."""
 
     items: int
     resamples: int
     lower_is_better: bool
-    arms: tuple[ArmOnItems, ...]
+    variants: tuple[VariantOnItems, ...]
     pairs: tuple[ItemPair, ...]
-    excluded: tuple[ExcludedArm, ...]
+    excluded: tuple[ExcludedVariant, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Plain fields, all the way down."""
@@ -188,33 +188,37 @@ def compare_on_items(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> ItemComparison:
-    """Compare trained models by the statistics (items, k) of each arm, the items in the same order.
+    """Compare trained models by the statistics (items, k) of each variant, the items in the same order.
 
-    An arm with statistics that are not finite is left out of the comparisons, and listed.
+    A variant with statistics that are not finite is left out of the comparisons, and listed.
 
     >>> from regard.tasks.metrics.metric import percentage
     >>> wrong = {"dot": [1, 1, 0, 1] * 50, "additive": [0, 1, 0, 0] * 50}
-    >>> arms = {arm: np.stack([of_arm, np.ones(200)], axis=1) for arm, of_arm in wrong.items()}
-    >>> compare_on_items(arms, score=percentage, lower_is_better=True).pairs[0].verdict
+    >>> variants = {variant: np.stack([of_variant, np.ones(200)], axis=1) for variant, of_variant in wrong.items()}
+    >>> compare_on_items(variants, score=percentage, lower_is_better=True).pairs[0].verdict
     'worse'
     """
-    require_arms(statistics)
+    require_variants(statistics)
     items = _common_items(statistics)
     excluded = tuple(
-        ExcludedArm(arm=arm, reason=f"statistics of {int(unfit.sum())} of {items} items not finite")
-        for arm, of_arm in statistics.items()
-        if (unfit := ~np.isfinite(of_arm).all(axis=1)).any()
+        ExcludedVariant(
+            variant=variant, reason=f"statistics of {int(unfit.sum())} of {items} items not finite"
+        )
+        for variant, of_variant in statistics.items()
+        if (unfit := ~np.isfinite(of_variant).all(axis=1)).any()
     )
-    left_out = {arm.arm for arm in excluded}
-    names = [arm for arm in statistics if arm not in left_out]
-    arms: tuple[ArmOnItems, ...] = ()
+    left_out = {variant.variant for variant in excluded}
+    names = [variant for variant in statistics if variant not in left_out]
+    variants: tuple[VariantOnItems, ...] = ()
     pairs: tuple[ItemPair, ...] = ()
     if names:
-        table = np.stack([np.asarray(statistics[arm], dtype=np.float64) for arm in names], axis=1)
+        table = np.stack(
+            [np.asarray(statistics[variant], dtype=np.float64) for variant in names], axis=1
+        )
         scores = _finite(score(table.sum(axis=0)), what="the test set")
-        arms = tuple(
-            ArmOnItems(arm=arm, score=float(of_arm))
-            for arm, of_arm in zip(names, scores, strict=True)
+        variants = tuple(
+            VariantOnItems(variant=variant, score=float(of_variant))
+            for variant, of_variant in zip(names, scores, strict=True)
         )
         pairs = _pairs(
             names,
@@ -228,19 +232,19 @@ def compare_on_items(
         items=items,
         resamples=resamples,
         lower_is_better=lower_is_better,
-        arms=arms,
+        variants=variants,
         pairs=pairs,
         excluded=excluded,
     )
 
 
 def _common_items(statistics: Mapping[str, Real[np.ndarray, "_ _"]]) -> int:
-    shapes = {arm: of_arm.shape for arm, of_arm in statistics.items()}
+    shapes = {variant: of_variant.shape for variant, of_variant in statistics.items()}
     if len(set(shapes.values())) > 1:
-        listed = ", ".join(f"{arm} {shape}" for arm, shape in shapes.items())
+        listed = ", ".join(f"{variant} {shape}" for variant, shape in shapes.items())
         raise RegardError(
-            f"The arms have statistics of different shapes (items, statistics): {listed}. "
-            "Arms are compared item by item: score all of them on the same items."
+            f"The variants have statistics of different shapes (items, statistics): {listed}. "
+            "Variants are compared item by item: score all of them on the same items."
         )
     items = next(iter(shapes.values()))[0]
     if items == 0:
@@ -250,7 +254,7 @@ def _common_items(statistics: Mapping[str, Real[np.ndarray, "_ _"]]) -> int:
 
 def _pairs(
     names: list[str],
-    table: Float[np.ndarray, "items arms statistics"],
+    table: Float[np.ndarray, "items variants statistics"],
     *,
     score: ScoreOfSums,
     lower_is_better: bool,

@@ -1,11 +1,11 @@
-"""Is one method better than another, over seeds? Scores (arms × seeds), paired by seed.
+"""Is one method better than another, over seeds? Scores (variants × seeds), paired by seed.
 
-Every pair of arms gets a paired t test, and Holm's correction over all the pairs keeps the chance of any
+Every pair of variants gets a paired t test, and Holm's correction over all the pairs keeps the chance of any
 false claim in a whole study at 5 %. With fewer than five seeds no claim is made: the verdict is "these
 runs only". Beside each verdict stands the smallest difference that the study could have found, so that
 "cannot tell apart" is not read as "equal".
 
-A bootstrap over seeds is not offered: with two or three seeds it sees a difference between equal arms in
+A bootstrap over seeds is not offered: with two or three seeds it sees a difference between equal variants in
 a half or a quarter of all studies (`python -m benchmarks study_statistics` shows it).
 """
 
@@ -20,14 +20,14 @@ import numpy as np
 
 from regard.core.errors import RegardError
 from regard.studies.statistics.paired import (
-    ExcludedArm,
+    ExcludedVariant,
     Interval,
     Verdict,
     claimed,
     critical_t,
     detectable_difference,
     pair_tests,
-    require_arms,
+    require_variants,
     seed_interval,
 )
 
@@ -37,10 +37,10 @@ SeedScores = Mapping[int, float]
 
 
 @dataclass(frozen=True)
-class ArmOverSeeds:
-    """The mean of one arm, with a 95 % t interval for its mean over all seeds there could be."""
+class VariantOverSeeds:
+    """The mean of one variant, with a 95 % t interval for its mean over all seeds there could be."""
 
-    arm: str
+    variant: str
     mean: float
     interval: Interval | None  # None where the scores of one seed, or all alike, show no spread
 
@@ -85,13 +85,13 @@ class SeedPair:
 
 @dataclass(frozen=True)
 class SeedComparison:
-    """All arms over all seeds, and every pair of them."""
+    """All variants over all seeds, and every pair of them."""
 
     seeds: tuple[int, ...]
     lower_is_better: bool
-    arms: tuple[ArmOverSeeds, ...]
+    variants: tuple[VariantOverSeeds, ...]
     pairs: tuple[SeedPair, ...]
-    excluded: tuple[ExcludedArm, ...]
+    excluded: tuple[ExcludedVariant, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Plain fields, all the way down."""
@@ -101,29 +101,31 @@ class SeedComparison:
 def compare_over_seeds(
     scores: Mapping[str, SeedScores], *, lower_is_better: bool
 ) -> SeedComparison:
-    """Compare methods by the scores of their runs: arm → seed → score.
+    """Compare methods by the scores of their runs: variant → seed → score.
 
-    All arms must have been run with the same seeds. An arm with a score that is not finite is left out of
+    All variants must have been run with the same seeds. A variant with a score that is not finite is left out of
     the comparisons, and listed.
 
     >>> runs = {"dot": {0: 9.0, 1: 8.0, 2: 9.5}, "additive": {0: 7.0, 1: 7.5, 2: 8.0}}
     >>> compare_over_seeds(runs, lower_is_better=True).pairs[0].verdict
     'these runs only'
     """
-    require_arms(scores)
+    require_variants(scores)
     seeds = _common_seeds(scores)
     excluded = tuple(
-        ExcludedArm(arm=arm, reason=f"no finite score with {len(failed)} of {len(seeds)} seeds")
-        for arm, of_arm in scores.items()
-        if (failed := [seed for seed in seeds if not math.isfinite(of_arm[seed])])
+        ExcludedVariant(
+            variant=variant, reason=f"no finite score with {len(failed)} of {len(seeds)} seeds"
+        )
+        for variant, of_variant in scores.items()
+        if (failed := [seed for seed in seeds if not math.isfinite(of_variant[seed])])
     )
-    left_out = {arm.arm for arm in excluded}
-    names = [arm for arm in scores if arm not in left_out]
-    table = {arm: [float(scores[arm][seed]) for seed in seeds] for arm in names}
+    left_out = {variant.variant for variant in excluded}
+    names = [variant for variant in scores if variant not in left_out]
+    table = {variant: [float(scores[variant][seed]) for seed in seeds] for variant in names}
     return SeedComparison(
         seeds=seeds,
         lower_is_better=lower_is_better,
-        arms=tuple(_over_seeds(arm, table[arm]) for arm in names),
+        variants=tuple(_over_seeds(variant, table[variant]) for variant in names),
         pairs=_pairs(table, lower_is_better=lower_is_better),
         excluded=excluded,
     )
@@ -131,25 +133,27 @@ def compare_over_seeds(
 
 def _common_seeds(scores: Mapping[str, SeedScores]) -> tuple[int, ...]:
     by_seeds: dict[tuple[int, ...], list[str]] = {}
-    for arm, of_arm in scores.items():
-        by_seeds.setdefault(tuple(sorted(of_arm)), []).append(arm)
+    for variant, of_variant in scores.items():
+        by_seeds.setdefault(tuple(sorted(of_variant)), []).append(variant)
     if len(by_seeds) > 1:
         groups = "; ".join(
-            f"{', '.join(arms)}: {', '.join(map(str, seeds)) or 'none'}"
-            for seeds, arms in by_seeds.items()
+            f"{', '.join(variants)}: {', '.join(map(str, seeds)) or 'none'}"
+            for seeds, variants in by_seeds.items()
         )
         raise RegardError(
-            f"The arms were not run with the same seeds ({groups}). Runs are compared seed by seed: "
-            "run the seeds that are missing, or leave out those that not all arms have."
+            f"The variants were not run with the same seeds ({groups}). Runs are compared seed by seed: "
+            "run the seeds that are missing, or leave out those that not all variants have."
         )
     (seeds,) = by_seeds
     if not seeds:
-        raise RegardError("There are no scores: 0 seeds. Give each arm at least one run.")
+        raise RegardError("There are no scores: 0 seeds. Give each variant at least one run.")
     return seeds
 
 
-def _over_seeds(arm: str, scores: Sequence[float]) -> ArmOverSeeds:
-    return ArmOverSeeds(arm=arm, mean=float(np.mean(scores)), interval=seed_interval(scores))
+def _over_seeds(variant: str, scores: Sequence[float]) -> VariantOverSeeds:
+    return VariantOverSeeds(
+        variant=variant, mean=float(np.mean(scores)), interval=seed_interval(scores)
+    )
 
 
 def _pairs(table: Mapping[str, Sequence[float]], *, lower_is_better: bool) -> tuple[SeedPair, ...]:

@@ -1,13 +1,13 @@
-"""The paired t test of every pair of arms, on arrays: one study or thousands of them at once.
+"""The paired t test of every pair of variants, on arrays: one study or thousands of them at once.
 
-A seed fixes the initial weights as far as arms share them, and the order of the data, so a seed that is
-lucky for one arm tends to be lucky for all. Only differences within a seed are looked at, and what all
-arms have in common drops out.
+A seed fixes the initial weights as far as variants share them, and the order of the data, so a seed that is
+lucky for one variant tends to be lucky for all. Only differences within a seed are looked at, and what all
+variants have in common drops out.
 
-Each pair is tested with the variance of its own differences. A variance pooled over all arms would be a
-steadier estimate, but raises false alarms when one arm varies more than the others, as a mechanism that
+Each pair is tested with the variance of its own differences. A variance pooled over all variants would be a
+steadier estimate, but raises false alarms when one variant varies more than the others, as a mechanism that
 is hard to train does. The paired t test is exact for normal differences whatever the variances, and is on
-the safe side for symmetric differences with heavier tails. It is not when one arm has rare but terrible
+the safe side for symmetric differences with heavier tails. It is not when one variant has rare but terrible
 runs: differences are then skewed, and no test of five seeds can make up for that.
 """
 
@@ -28,7 +28,7 @@ from regard.core.errors import RegardError
 #
 # The smallest of m p-values is multiplied by m, the next by m − 1, and so on; none may come out
 # smaller than the one before it, nor larger than one. It asks nothing of the p-values but that each
-# is right by itself, so arms may share seeds and differ in variance (Holm 1979).
+# is right by itself, so variants may share seeds and differ in variance (Holm 1979).
 
 
 def holm_adjusted(p: Float[np.ndarray, "*studies pairs"]) -> Float[np.ndarray, "*studies pairs"]:
@@ -55,10 +55,10 @@ def holm_adjusted(p: Float[np.ndarray, "*studies pairs"]) -> Float[np.ndarray, "
 
 
 LEVEL = 0.05
-"""How often a study of equal arms may claim any difference at all."""
+"""How often a study of equal variants may claim any difference at all."""
 
 Verdict = Literal["better", "worse", "cannot tell apart", "these runs only"]
-"""Said of the first arm of a pair: it is better or worse than the second."""
+"""Said of the first variant of a pair: it is better or worse than the second."""
 
 
 class Interval(NamedTuple):
@@ -69,17 +69,17 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ExcludedArm:
-    """An arm that was left out of every comparison, and why."""
+class ExcludedVariant:
+    """A variant that was left out of every comparison, and why."""
 
-    arm: str
+    variant: str
     reason: str
 
 
 def claimed(
     difference: float, *, adjusted_p: float, lower_is_better: bool
 ) -> Literal["better", "worse", "cannot tell apart"]:
-    """The verdict on the first arm when the difference is the first score minus the second.
+    """The verdict on the first variant when the difference is the first score minus the second.
 
     >>> claimed(-1.5, adjusted_p=0.01, lower_is_better=True)
     'better'
@@ -101,10 +101,10 @@ def without_spread_p(*, observations: int) -> float:
     return 2.0 ** (1 - observations)
 
 
-def require_arms(arms: Iterable[str]) -> None:
-    """Refuse a study without arms."""
-    if not list(arms):
-        raise RegardError("There is nothing to compare: 0 arms. Give at least one arm.")
+def require_variants(variants: Iterable[str]) -> None:
+    """Refuse a study without variants."""
+    if not list(variants):
+        raise RegardError("There is nothing to compare: 0 variants. Give at least one variant.")
 
 
 ROUNDING = 1e-12
@@ -124,10 +124,10 @@ class PairTests:
     holm_p: Float[np.ndarray, "*studies pairs"]
 
 
-def pair_tests(scores: Float[np.ndarray, "*studies arms seeds"]) -> PairTests:
-    """Test every pair of arms; the difference is the earlier arm's score minus the later one's."""
-    arms, seeds = scores.shape[-2:]
-    first, second = np.triu_indices(arms, k=1)
+def pair_tests(scores: Float[np.ndarray, "*studies variants seeds"]) -> PairTests:
+    """Test every pair of variants; the difference is the earlier variant's score minus the later one's."""
+    variants, seeds = scores.shape[-2:]
+    first, second = np.triu_indices(variants, k=1)
     differences = scores[..., first, :] - scores[..., second, :]
     largest = np.abs(scores).max(axis=-1)
     rounding = ROUNDING * np.maximum(largest[..., first], largest[..., second])
@@ -163,7 +163,7 @@ def pair_tests(scores: Float[np.ndarray, "*studies arms seeds"]) -> PairTests:
 # more. (`python -m benchmarks study_statistics` measures both.)
 #
 # The variance is that of the pair's own differences. Pooling it over the whole grid would be less
-# noisy, but is wrong for the noisier arms when variances differ; and a difference could then be
+# noisy, but is wrong for the noisier variants when variances differ; and a difference could then be
 # called detectable, be observed, and still not be claimed. With the pair's own spread this cannot
 # happen.
 

@@ -242,7 +242,7 @@ class ClassifyCorpus:
 
     vocabularies: TextVocabularies
     train: Rows
-    dev: HeldOut
+    validation: HeldOut
     test: HeldOut
     # How many texts of each held-out part stand in the training part too.
     learned_too: dict[str, int]
@@ -283,7 +283,7 @@ class ClassifyCorpus:
         known = set(vocabularies.labels)
         held_out = {
             part: held_out_texts(_held_out_rows(texts, options, part, bad, known=known))
-            for part in ("dev", "test")
+            for part in ("validation", "test")
         }
         seen = LearnedToo[Any](held_out, lowercase=options.lowercase, text_of=lambda row: row.text)
         rows = part_rows(texts, options, "train", first)
@@ -292,7 +292,7 @@ class ClassifyCorpus:
         return cls(
             vocabularies=vocabularies,
             train=train,
-            dev=held_out["dev"],
+            validation=held_out["validation"],
             test=held_out["test"],
             learned_too=seen.counts(),
             notice=getattr(texts, "notice", ""),
@@ -306,7 +306,7 @@ class ClassifyCorpus:
         return {
             "train_texts": len(self.train),
             "train_fingerprint": self.train.fingerprint(),
-            **held_out_facts(self.dev, self.test),
+            **held_out_facts(self.validation, self.test),
             "label_balance": self.balance().as_json(),
             "cut_texts": {part: cut.texts for part, cut in self.cuts.items()},
             "cut_tokens": {part: cut.tokens for part, cut in self.cuts.items()},
@@ -317,7 +317,7 @@ class ClassifyCorpus:
     def describe(self) -> str:
         """How much there is, in one line."""
         return (
-            f"{len(self.train):,} texts to learn from, {len(self.dev):,} to develop on, "
+            f"{len(self.train):,} texts to learn from, {len(self.validation):,} to develop on, "
             f"{len(self.test):,} to test on; vocabulary of {self.vocabularies.text.size:,}"
             + "".join(
                 f"; of the {part} part, {words}"
@@ -372,4 +372,4 @@ def _held_out_rows(
         f"lower {share}, or give a file of its own with --{part}"
     )
     # Without texts to test on a run is still one.
-    return known_rows(rows, known, path=path, bad=bad, hint=hint, required=part == "dev")
+    return known_rows(rows, known, path=path, bad=bad, hint=hint, required=part == "validation")

@@ -240,7 +240,7 @@ class Classify(TextTask):
         """Refuse to keep weights by what hops share, of a model that has not several."""
         if self.metric != "hop_overlap":
             return
-        rows = text_rows(self.corpus.dev.sources[:1], self.corpus.vocabularies, self.options)
+        rows = text_rows(self.corpus.validation.sources[:1], self.corpus.vocabularies, self.options)
         training = model.training
         found = overlap_of_hops(model.eval(), rows)
         model.train(training)

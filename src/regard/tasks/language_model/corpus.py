@@ -36,9 +36,9 @@ class LmOptions:
 
     text                a file with a text a line; without it, sentences about films that are embedded
     films               how many of the embedded films are read
-    dev, test           held-out files; without them, parts of `text`, chosen by a hash
-    dev_share           the part held out where `dev` is not given; 0 develops on texts that are learned too
-    test_share          the part held out for testing where neither `dev` nor `test` is given
+    validation, test           held-out files; without them, parts of `text`, chosen by a hash
+    validation_share           the part held out where `validation` is not given; 0 develops on texts that are learned too
+    test_share          the part held out for testing where neither `validation` nor `test` is given
     skip_bad_rows       leave bad rows out, and list them, instead of stopping at the first
     tokens              characters, words or subwords
     vocabulary_size     of a vocabulary of subwords
@@ -54,7 +54,7 @@ class LmOptions:
     shortest_kept       what is left of a text that is cut short, at least
     pairs               a file of questions and answers, to be mixed in; they enter the vocabulary too
     pair_share          the share of pairs among all examples
-    pairs_dev_share     the part of the pairs that is left out, because they are scored later;
+    pairs_validation_share     the part of the pairs that is left out, because they are scored later;
                         `pairs_test_share` likewise
     pairs_lowercase     whether the task that scores the pairs takes sources that differ in capitals for one
     format              of the file of pairs, where its name does not say it
@@ -65,9 +65,9 @@ class LmOptions:
 
     text: str | None = None
     films: int = 2000
-    dev: str | None = None
+    validation: str | None = None
     test: str | None = None
-    dev_share: float = 0.05
+    validation_share: float = 0.05
     test_share: float = 0.0
     skip_bad_rows: bool = False
     tokens: str = "subwords"
@@ -86,7 +86,7 @@ class LmOptions:
     shortest_kept: float = 0.25
     pairs: str | None = None
     pair_share: float = 0.0
-    pairs_dev_share: float = 0.0
+    pairs_validation_share: float = 0.0
     pairs_test_share: float = 0.0
     pairs_lowercase: bool = False
     format: str | None = None
@@ -107,7 +107,7 @@ class LmOptions:
                 raise RegardError(
                     f"task.{name}={getattr(self, name)}: it must be above 0 and at most 1."
                 )
-        shares = ("dev_share", "test_share", "pairs_dev_share", "pairs_test_share")
+        shares = ("validation_share", "test_share", "pairs_validation_share", "pairs_test_share")
         for name in ("label_smoothing", "pair_share", *shares):
             if not 0 <= getattr(self, name) < 1:
                 raise RegardError(
@@ -138,11 +138,11 @@ def mixing_options(task_options: Any) -> dict[str, Any]:
 
     What that task holds out, the pre-training leaves out too: else the scores would be of what was learned.
     """
-    dev, test = held_out_shares(task_options)
+    validation, test = held_out_shares(task_options)
     return {
         **{name: getattr(task_options, name) for name in AS_THE_TASK},
         "pairs_lowercase": task_options.lowercase != "no",
-        "pairs_dev_share": dev,
+        "pairs_validation_share": validation,
         "pairs_test_share": test,
     }
 
@@ -161,9 +161,9 @@ class LmCorpus:
     vocabularies: PairVocabularies
     train: TokenStore
     pairs: TokenStore | None
-    dev: HeldOut
+    validation: HeldOut
     test: HeldOut
-    dev_is_learned: bool
+    validation_is_learned: bool
     cut_texts: int
     max_length: int
     bad: BadRows
@@ -185,20 +185,22 @@ class LmCorpus:
         if not len(train):
             raise RegardError(
                 "There are no texts to learn from. Give more, or lower "
-                f"task.dev_share={options.dev_share} and task.test_share={options.test_share}."
+                f"task.validation_share={options.validation_share} and task.test_share={options.test_share}."
             )
-        dev_is_learned = not (texts["dev"] or options.dev or options.dev_share)
-        if dev_is_learned:
-            texts["dev"] = texts["train"][:LEARNED_AND_EVALUATED]
+        validation_is_learned = not (
+            texts["validation"] or options.validation or options.validation_share
+        )
+        if validation_is_learned:
+            texts["validation"] = texts["train"][:LEARNED_AND_EVALUATED]
             if options.stream:
-                texts["dev"] = [texts["train"][0][-PIECE_CHARACTERS:]]
+                texts["validation"] = [texts["train"][0][-PIECE_CHARACTERS:]]
         return cls(
             vocabularies=vocabularies,
             train=train,
             pairs=_pair_store(pairs if options.pair_share else [], vocabulary),
-            dev=_held_out(texts["dev"]),
+            validation=_held_out(texts["validation"]),
             test=_held_out(texts["test"]),
-            dev_is_learned=dev_is_learned,
+            validation_is_learned=validation_is_learned,
             cut_texts=sum(len(ids) > options.max_length for ids in encoded),
             max_length=options.max_length,
             bad=bad,
@@ -209,8 +211,8 @@ class LmCorpus:
         pairs = f", {len(self.pairs):,} pairs among them" if self.pairs is not None else ""
         held_out = (
             "evaluated on texts that are learned, since none are held out"
-            if self.dev_is_learned
-            else f"{len(self.dev):,} texts to develop on"
+            if self.validation_is_learned
+            else f"{len(self.validation):,} texts to develop on"
         )
         cut = (
             f"; {self.cut_texts:,} texts cut at {self.max_length} tokens" if self.cut_texts else ""
@@ -228,8 +230,8 @@ class LmCorpus:
             "train_fingerprint": self.train.fingerprint(),
             "pairs": 0 if self.pairs is None else len(self.pairs),
             "pairs_fingerprint": "" if self.pairs is None else self.pairs.fingerprint(),
-            **held_out_facts(self.dev, self.test),
-            "dev_is_learned": self.dev_is_learned,
+            **held_out_facts(self.validation, self.test),
+            "validation_is_learned": self.validation_is_learned,
             "cut_texts": self.cut_texts,
             "bad_rows": self.bad.count,
         }
@@ -260,19 +262,21 @@ def _parts(options: LmOptions, bad: BadRows) -> dict[str, list[str]]:
         if options.text is None
         else list(_file_texts(options.text, bad))
     )
-    dev, test = held_out_shares(options)
-    texts: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
+    validation, test = held_out_shares(options)
+    texts: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
     if options.stream:
         # A text that runs on is held out at its end, in pieces that do not lie among what is learned.
         pieces = _joined(all_texts)
-        ends = [round(len(pieces) * share) for share in (1 - dev - test, 1 - test)]
+        ends = [round(len(pieces) * share) for share in (1 - validation - test, 1 - test)]
         texts["train"] = [" ".join(pieces[: ends[0]])] if ends[0] else []
-        texts["dev"], texts["test"] = pieces[ends[0] : ends[1]], pieces[ends[1] :]
+        texts["validation"], texts["test"] = pieces[ends[0] : ends[1]], pieces[ends[1] :]
     else:
         for text in all_texts:
-            part = part_of(as_read(text, lowercase=options.lowercase), dev=dev, test=test)
+            part = part_of(
+                as_read(text, lowercase=options.lowercase), validation=validation, test=test
+            )
             texts[part].append(text)
-    for name in ("dev", "test"):
+    for name in ("validation", "test"):
         if file := getattr(options, name):
             held_out = list(_file_texts(file, bad))
             texts[name] = _joined(held_out) if options.stream else held_out
@@ -310,10 +314,10 @@ def mixed_pairs(options: LmOptions, bad: BadRows) -> Iterator[tuple[str, str]]:
         source = FilmQuestions(count=options.films)
     else:
         return
-    dev, test = options.pairs_dev_share, options.pairs_test_share
+    validation, test = options.pairs_validation_share, options.pairs_test_share
     for row in source.rows(bad=bad):
         question = as_read(row.source, lowercase=options.pairs_lowercase)
-        if part_of(question, dev=dev, test=test) == "train":
+        if part_of(question, validation=validation, test=test) == "train":
             yield row.source, row.target
 
 

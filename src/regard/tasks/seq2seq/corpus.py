@@ -40,9 +40,9 @@ class PairOptions:
     """Every file is FILE, or SOURCE,TARGET for two files with a text a line.
 
     pairs               what is learned from; each task has a default, or asks for one
-    dev, test           held-out files; without them, parts of `pairs`, chosen by a hash of the source
-    dev_share           the part of `pairs` held out where `dev` is not given
-    test_share          the part of `pairs` held out for testing where neither `dev` nor `test` is given
+    validation, test           held-out files; without them, parts of `pairs`, chosen by a hash of the source
+    validation_share           the part of `pairs` held out where `validation` is not given
+    test_share          the part of `pairs` held out for testing where neither `validation` nor `test` is given
     format              of the files, where their names do not say it: tsv, csv, jsonl, dictionary, lines
     header              whether the first row names the columns; a column given by name implies it
     source_column       where the source stands: a number from 0, or a name; `target_column` likewise
@@ -60,9 +60,9 @@ class PairOptions:
     """
 
     pairs: str | None = None
-    dev: str | None = None
+    validation: str | None = None
     test: str | None = None
-    dev_share: float = 0.05
+    validation_share: float = 0.05
     test_share: float = 0.05
     format: str | None = None
     header: bool = False
@@ -188,7 +188,7 @@ class PairCorpus:
 
     vocabularies: PairVocabularies
     train: TokenStore
-    dev: HeldOut
+    validation: HeldOut
     test: HeldOut
     # How many sources of each held-out part stand in the training part too.
     learned_too: dict[str, int]
@@ -223,7 +223,7 @@ class PairCorpus:
             part: _held_out(
                 options, pairs, part, vocabularies, bad, group=group, default_format=default_format
             )
-            for part in ("dev", "test")
+            for part in ("validation", "test")
         }
         seen = LearnedToo[PairRow](
             held_out, lowercase=options.lowercase != "no", text_of=lambda row: row.source
@@ -233,12 +233,12 @@ class PairCorpus:
         if not len(train):
             raise RegardError(
                 f"'{pairs.path}' leaves no pairs to learn from. Give more rows, or lower "
-                f"task.dev_share={options.dev_share} and task.test_share={options.test_share}."
+                f"task.validation_share={options.validation_share} and task.test_share={options.test_share}."
             )
         return cls(
             vocabularies=vocabularies,
             train=train,
-            dev=held_out["dev"],
+            validation=held_out["validation"],
             test=held_out["test"],
             learned_too=seen.counts(),
             bad=bad,
@@ -247,7 +247,7 @@ class PairCorpus:
     def describe(self) -> str:
         """How much there is, in one line for a reader."""
         return (
-            f"{len(self.train):,} pairs to learn from, {len(self.dev):,} to develop on, "
+            f"{len(self.train):,} pairs to learn from, {len(self.validation):,} to develop on, "
             f"{len(self.test):,} to test on; vocabularies of {self.vocabularies.source.size:,} and "
             f"{self.vocabularies.target.size:,}" + learned_too_words(self.learned_too, "sources")
         )
@@ -257,7 +257,7 @@ class PairCorpus:
         return {
             "train_pairs": len(self.train),
             "train_fingerprint": self.train.fingerprint(),
-            **held_out_facts(self.dev, self.test),
+            **held_out_facts(self.validation, self.test),
             "held_out_sources_in_train": self.learned_too,
             "bad_rows": self.bad.count,
         }
@@ -285,14 +285,14 @@ def rows_of_part(
     options: PairOptions, pairs: PairRows, part: str, bad: BadRows
 ) -> Iterator[PairRow]:
     """The rows of the main file that belong to one part."""
-    dev, test = held_out_shares(options)
-    if not (dev or test):
+    validation, test = held_out_shares(options)
+    if not (validation or test):
         if part == "train":
             yield from pairs.rows(bad=bad)
         return
     for row in pairs.rows(bad=bad):
         source = as_read(row.source, lowercase=options.lowercase != "no")
-        if part_of(source, dev=dev, test=test) == part:
+        if part_of(source, validation=validation, test=test) == part:
             yield row
 
 

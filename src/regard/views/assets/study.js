@@ -1,12 +1,12 @@
 
-// Pointing at an arm lights it in every chart.
-let litArm = null;
+// Pointing at a variant lights it in every chart.
+let litVariant = null;
 document.addEventListener("pointerover", (event) => {
-  const arm = event.target.closest("[data-arm]")?.dataset.arm ?? null;
-  if (arm === litArm) return;
-  litArm = arm;
-  document.body.classList.toggle("lit", arm !== null);
-  for (const part of document.querySelectorAll("[data-arm]")) {
-    part.classList.toggle("on", part.dataset.arm === arm);
+  const variant = event.target.closest("[data-variant]")?.dataset.variant ?? null;
+  if (variant === litVariant) return;
+  litVariant = variant;
+  document.body.classList.toggle("lit", variant !== null);
+  for (const part of document.querySelectorAll("[data-variant]")) {
+    part.classList.toggle("on", part.dataset.variant === variant);
   }
 });

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from regard.core.records.attention import AlignmentRecord
 from regard.core.records.overview import MechanismRecord
 from regard.core.records.study import SharedPicture, StudyRecord
-from regard.views.charts.variants import arm_label, ranked
+from regard.views.charts.variants import ranked, variant_label
 from regard.views.pages.html import Markup, element, joined
 from regard.views.text.numbers import weight_text
 
@@ -130,7 +130,7 @@ def _described(record: MechanismRecord, tokens: Sequence[str]) -> str:
     )
 
 
-# What each arm read of one and the same source, side by side: a heat map an arm, one scale for all.
+# What each variant read of one and the same source, side by side: a heat map a variant, one scale for all.
 #
 # A map of several heads, or several maps, are drawn as their mean. Colour is opacity over the
 # page's own ground, as in `heatmap.py`.
@@ -143,8 +143,8 @@ NEGATIVE = -1e-6
 
 
 def attention_columns(record: StudyRecord, picture: SharedPicture) -> Markup:
-    """A column an arm, the best first."""
-    names = [arm.name for arm in ranked(record) if arm.name in picture.alignments]
+    """A column a variant, the best first."""
+    names = [variant.name for variant in ranked(record) if variant.name in picture.alignments]
     means = {name: mean_weights(picture.alignments[name]) for name in names}
     weights = [weight for rows in means.values() for row in rows for weight in row]
     largest = max(map(abs, weights), default=0.0)
@@ -153,8 +153,8 @@ def attention_columns(record: StudyRecord, picture: SharedPicture) -> Markup:
     columns = [
         element(
             "figure",
-            element("figcaption", arm_label(record, name)),
-            _drawing(picture.alignments[name], means[name], limit=limit, arm=name),
+            element("figcaption", variant_label(record, name)),
+            _drawing(picture.alignments[name], means[name], limit=limit, variant=name),
             _of_what(picture.alignments[name]),
         )
         for name in names
@@ -187,7 +187,7 @@ def _of_what(record: AlignmentRecord) -> Markup:
 
 
 def _drawing(
-    record: AlignmentRecord, weights: Sequence[Sequence[float]], *, limit: float, arm: str
+    record: AlignmentRecord, weights: Sequence[Sequence[float]], *, limit: float, variant: str
 ) -> Markup:
     sources = [shortened(token) for token in record.source_tokens]
     outputs = [shortened(token) for token in record.output_tokens]
@@ -222,7 +222,7 @@ def _drawing(
         style=f"max-width:{1.25 * (left + width):.0f}px",
         class_="reading",
         role="img",
-        aria_label=f"What {arm} read of {' '.join(record.source_tokens)} "
+        aria_label=f"What {variant} read of {' '.join(record.source_tokens)} "
         f"while it wrote {' '.join(record.output_tokens)}",
     )
 

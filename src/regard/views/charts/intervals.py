@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from regard.core.records.study import ArmRecord, StudyRecord
+from regard.core.records.study import StudyRecord, VariantRecord
 from regard.views.charts.axes import Scale, scale_around, tick_text
-from regard.views.charts.variants import arm_class, arm_label, arm_number, interval_text
+from regard.views.charts.variants import interval_text, variant_class, variant_label, variant_number
 from regard.views.pages.html import Markup, element, joined
 
 WIDTH, HEIGHT, SIDE = 300.0, 34.0, 12.0
@@ -115,24 +115,24 @@ def _end(place: float, middle: float, *, outward: float, cut: bool) -> Markup:
     return element("line", class_="whisker", x1=place, x2=place, y1=middle - 4, y2=middle + 4)
 
 
-# How far each arm's attention agrees with known alignments: a row an arm, on one axis.
+# How far each variant's attention agrees with known alignments: a row a variant, on one axis.
 
 
 AXIS_HEIGHT = 26.0
 
 
 def agreement_chart(record: StudyRecord) -> Markup:
-    """The arms of which it is known, the best agreement first; nothing where it is of none."""
-    arms = sorted(
-        (arm for arm in record.arms if arm.agreement is not None),
-        key=lambda arm: -(arm.agreement or 0.0),
+    """The variants of which it is known, the best agreement first; nothing where it is of none."""
+    variants = sorted(
+        (variant for variant in record.variants if variant.agreement is not None),
+        key=lambda variant: -(variant.agreement or 0.0),
     )
-    if not arms:
+    if not variants:
         return Markup("")
     ends = [
         100 * end
-        for arm in arms
-        for end in (arm.agreement, arm.agreement_low, arm.agreement_high)
+        for variant in variants
+        for end in (variant.agreement, variant.agreement_low, variant.agreement_high)
         if end is not None
     ]
     held = [min(max(end, 0.0), 100.0) for end in ends]
@@ -143,22 +143,22 @@ def agreement_chart(record: StudyRecord) -> Markup:
         row_picture(tick_row(scale, below=AXIS_HEIGHT - 6), height=AXIS_HEIGHT),
     )
     headings = [
-        element("th", "arm", scope="col"),
+        element("th", "variant", scope="col"),
         element("th", axis, scope="col", class_="drawn-cell"),
         element("th", "mean and 95 % interval", scope="col"),
     ]
     return element(
         "table",
         element("thead", element("tr", *headings)),
-        element("tbody", *(_row(record, arm, scale) for arm in arms)),
+        element("tbody", *(_row(record, variant, scale) for variant in variants)),
         class_="cards agreement",
     )
 
 
-def _row(record: StudyRecord, arm: ArmRecord, scale: Scale) -> Markup:
+def _row(record: StudyRecord, variant: VariantRecord, scale: Scale) -> Markup:
     agreement, low, high = (
         None if share is None else 100 * share
-        for share in (arm.agreement, arm.agreement_low, arm.agreement_high)
+        for share in (variant.agreement, variant.agreement_low, variant.agreement_high)
     )
     assert agreement is not None
     within = interval_text(low, high, decimals=1)
@@ -169,18 +169,21 @@ def _row(record: StudyRecord, arm: ArmRecord, scale: Scale) -> Markup:
         mean=None,
         low=low,
         high=high,
-        dots=[(f"{arm.name}: {said}", agreement)],
+        dots=[(f"{variant.name}: {said}", agreement)],
     )
     drawn = row_picture(
         grid_lines(scale, top=0.0, bottom=HEIGHT),
         element(
-            "g", marks, class_=arm_class(record, arm.name), data_arm=arm_number(record, arm.name)
+            "g",
+            marks,
+            class_=variant_class(record, variant.name),
+            data_variant=variant_number(record, variant.name),
         ),
-        aria_label=f"{arm.name}: {said}" + (f", 95 % interval {within}" if within else ""),
+        aria_label=f"{variant.name}: {said}" + (f", 95 % interval {within}" if within else ""),
     )
     return element(
         "tr",
-        element("th", arm_label(record, arm.name), scope="row"),
+        element("th", variant_label(record, variant.name), scope="row"),
         element("td", drawn, class_="drawn-cell"),
         element("td", element("b", said), " ", element("small", within)),
     )

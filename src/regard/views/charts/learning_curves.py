@@ -1,4 +1,4 @@
-"""Learning curves of all arms: the mean over seeds as a line named at its end, each seed as a thin one.
+"""Learning curves of all variants: the mean over seeds as a line named at its end, each seed as a thin one.
 
 What was spent by then may be counted in steps, tokens, operations or seconds. Where error rates fall so
 far that their ends would be one line, they are drawn on a logarithmic scale.
@@ -24,12 +24,12 @@ from regard.views.charts.figure_file import (
     write_figure,
 )
 from regard.views.charts.variants import (
-    arm_class,
-    arm_number,
     score_decimals,
     score_text,
     scored,
     shortened_name,
+    variant_class,
+    variant_number,
 )
 from regard.views.pages.html import Markup, element
 
@@ -61,7 +61,7 @@ AXES = (
 
 
 class Line(NamedTuple):
-    """The curves of one arm: its seeds', and their mean where they have steps in common."""
+    """The curves of one variant: its seeds', and their mean where they have steps in common."""
 
     name: str
     seeds: list[list[Point]]
@@ -70,7 +70,7 @@ class Line(NamedTuple):
 
 def curves_chart(record: StudyRecord, axis: Axis) -> Markup:
     """The chart; nothing where no curve has two points, or nothing was counted along this axis."""
-    lines = [line for arm in scored(record) if (line := _line(record, arm.name, axis)).mean]
+    lines = [line for variant in scored(record) if (line := _line(record, variant.name, axis)).mean]
     points = [point for line in lines for curve in line.seeds for point in curve]
     if not points or max(x for x, _ in points) <= 0:
         return Markup("")
@@ -99,7 +99,7 @@ def curves_chart(record: StudyRecord, axis: Axis) -> Markup:
             tick_down(up.place(tick), tick_text(tick), left=LEFT, right=RIGHT)
             for tick in up.ticks(about=6)
         ),
-        element("text", f"{record.metric} on dev", class_="unit", x=LEFT - 36, y=TOP - 12),
+        element("text", f"{record.metric} on validation", class_="unit", x=LEFT - 36, y=TOP - 12),
         element("text", name, class_="unit", x=RIGHT, y=bottom + 40, text_anchor="end"),
         *(
             _drawn(record, line, across=across, up=up, size=size, label=label)
@@ -108,7 +108,7 @@ def curves_chart(record: StudyRecord, axis: Axis) -> Markup:
         viewBox=f"0 0 {WIDTH:.0f} {max(bottom, *labels) + ROOM_BELOW:.0f}",
         class_="chart curves-chart",
         role="img",
-        aria_label=f"{record.metric} on dev against {axis.name}; the table has the last scores.",
+        aria_label=f"{record.metric} on validation against {axis.name}; the table has the last scores.",
     )
 
 
@@ -165,8 +165,8 @@ def _drawn(
         element("path", d=leader, class_="leader"),
         element("circle", cx=end, cy=height, r=3),
         element("text", shortened_name(line.name, LONGEST_LABEL), x=beside, y=label + 4),
-        class_=f"curve {arm_class(record, line.name)}",
-        data_arm=arm_number(record, line.name),
+        class_=f"curve {variant_class(record, line.name)}",
+        data_variant=variant_number(record, line.name),
     )
 
 
@@ -201,7 +201,7 @@ class Curve(NamedTuple):
 def draw_learning_curve(rows: Sequence[Mapping[str, Any]], *, metric: str, path: Path) -> None:
     """Write the picture of the rows of a run's `metrics.jsonl` to `path`, an .svg or a .png.
 
-    A row has a "step" and a "loss", or "dev" scores by name, or both; `metric` is such a name. A
+    A row has a "step" and a "loss", or "validation" scores by name, or both; `metric` is such a name. A
     kind of which there is no row is left out. A value that is no finite number leaves a gap.
     """
     require_figure_suffix(path)
@@ -210,19 +210,19 @@ def draw_learning_curve(rows: Sequence[Mapping[str, Any]], *, metric: str, path:
         LOSS_COLOUR,
         ((number, row, row["loss"]) for number, row in enumerate(rows, start=1) if "loss" in row),
     )
-    dev = _curve(
-        f"dev {metric}",
+    validation = _curve(
+        f"validation {metric}",
         DEV_COLOUR,
         (
-            (number, row, look_up("metric", metric, _scores(row["dev"], row=number)))
+            (number, row, look_up("metric", metric, _scores(row["validation"], row=number)))
             for number, row in enumerate(rows, start=1)
-            if "dev" in row
+            if "validation" in row
         ),
     )
-    curves = [curve for curve in (loss, dev) if curve.steps]
+    curves = [curve for curve in (loss, validation) if curve.steps]
     if not curves:
         raise RegardError(
-            f"None of the {len(rows)} rows has a 'loss' or 'dev' scores, so there is no curve to "
+            f"None of the {len(rows)} rows has a 'loss' or 'validation' scores, so there is no curve to "
             "draw. Let the run take a step and log it first."
         )
     with figure_settings():
@@ -243,13 +243,13 @@ def _curve(name: str, colour: str, points: Iterable[tuple[int, Mapping[str, Any]
     return curve
 
 
-def _scores(dev: Any, *, row: int) -> Mapping[str, Any]:
-    if not isinstance(dev, Mapping):
+def _scores(validation: Any, *, row: int) -> Mapping[str, Any]:
+    if not isinstance(validation, Mapping):
         raise RegardError(
-            f"Row {row} has {dev!r} as its dev scores, which are a value a name. "
+            f"Row {row} has {validation!r} as its validation scores, which are a value a name. "
             "Give rows as a run wrote them."
         )
-    return dev
+    return validation
 
 
 def _number(value: Any, *, name: str, row: int) -> float:

@@ -1,6 +1,6 @@
-"""Quality against cost: a point an arm, with the front of arms that no other beats for as little.
+"""Quality against cost: a point a variant, with the front of variants that no other beats for as little.
 
-An arm on the front is a full point and the front a line; the others are rings. The line through a point
+A variant on the front is a full point and the front a line; the others are rings. The line through a point
 is the 95 % interval of its score.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
-from regard.core.records.study import ArmRecord, StudyRecord
+from regard.core.records.study import StudyRecord, VariantRecord
 from regard.views.charts.axes import (
     Box,
     Scale,
@@ -22,17 +22,17 @@ from regard.views.charts.axes import (
 )
 from regard.views.charts.intervals import shared_scale
 from regard.views.charts.variants import (
-    arm_class,
-    arm_number,
     score_decimals,
     score_text,
     scored,
     shortened_name,
+    variant_class,
+    variant_number,
 )
 from regard.views.pages.html import Markup, element, joined
 from regard.views.text.numbers import bytes_text, duration_text, humanised
 
-# What an arm of a study may cost: each measure with its words, its number and its units.
+# What a variant of a study may cost: each measure with its words, its number and its units.
 
 
 # Figures that differ by less than this are one figure to a reader.
@@ -45,13 +45,13 @@ class Measure(NamedTuple):
     key: str
     name: str
     meaning: str
-    number: Callable[[ArmRecord], float]
+    number: Callable[[VariantRecord], float]
     written: Callable[[float], str]
     units: tuple[tuple[str, float], ...]
 
-    def text(self, arm: ArmRecord) -> str:
-        """The figure of an arm; a dash where it is not known."""
-        number = self.number(arm)
+    def text(self, variant: VariantRecord) -> str:
+        """The figure of a variant; a dash where it is not known."""
+        number = self.number(variant)
         return self.written(number) if number > 0 else "–"
 
 
@@ -62,7 +62,7 @@ MEASURES = (
         "operations",
         "operations",
         "of one training, as the cost formulas count them",
-        lambda arm: arm.operations or 0.0,
+        lambda variant: variant.operations or 0.0,
         lambda number: humanised(round(number)),
         (*_DECIMAL, ("10¹⁵", 1e15)),
     ),
@@ -70,7 +70,7 @@ MEASURES = (
         "time",
         "time",
         "of one training where it was run, evaluations included",
-        lambda arm: arm.seconds or 0.0,
+        lambda variant: variant.seconds or 0.0,
         duration_text,
         (("s", 1.0), ("minutes", 60.0), ("hours", 3600.0)),
     ),
@@ -78,7 +78,7 @@ MEASURES = (
         "memory",
         "memory",
         "of the largest step, with weights and moments",
-        lambda arm: float(arm.peak_bytes),
+        lambda variant: float(variant.peak_bytes),
         lambda number: bytes_text(round(number)),
         (("bytes", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30)),
     ),
@@ -86,7 +86,7 @@ MEASURES = (
         "parameters",
         "parameters",
         "numbers that are trained",
-        lambda arm: float(arm.parameters),
+        lambda variant: float(variant.parameters),
         lambda number: humanised(round(number)),
         _DECIMAL,
     ),
@@ -99,27 +99,28 @@ def unit_for(measure: Measure, largest: float) -> tuple[str, float]:
     return fitting[-1] if fitting else measure.units[0]
 
 
-def priced(record: StudyRecord, measure: Measure) -> list[ArmRecord]:
-    """The arms that have a score and this figure, the best first."""
-    return [arm for arm in scored(record) if measure.number(arm) > 0]
+def priced(record: StudyRecord, measure: Measure) -> list[VariantRecord]:
+    """The variants that have a score and this figure, the best first."""
+    return [variant for variant in scored(record) if measure.number(variant) > 0]
 
 
-def all_alike(arms: list[ArmRecord], measure: Measure) -> bool:
+def all_alike(variants: list[VariantRecord], measure: Measure) -> bool:
     """Whether the figures are the same for a reader."""
-    numbers = [measure.number(arm) for arm in arms]
+    numbers = [measure.number(variant) for variant in variants]
     return max(numbers) < ALIKE * min(numbers)
 
 
-def front(record: StudyRecord, measure: Measure) -> list[ArmRecord]:
-    """The arms that no other beats in score without costing more, from cheap to dear."""
+def front(record: StudyRecord, measure: Measure) -> list[VariantRecord]:
+    """The variants that no other beats in score without costing more, from cheap to dear."""
     sign = 1 if record.lower_is_better else -1
     cheap_first = sorted(
-        priced(record, measure), key=lambda arm: (measure.number(arm), sign * (arm.mean or 0.0))
+        priced(record, measure),
+        key=lambda variant: (measure.number(variant), sign * (variant.mean or 0.0)),
     )
-    found: list[ArmRecord] = []
-    for arm in cheap_first:
-        if not found or sign * (arm.mean or 0.0) < sign * (found[-1].mean or 0.0):
-            found.append(arm)
+    found: list[VariantRecord] = []
+    for variant in cheap_first:
+        if not found or sign * (variant.mean or 0.0) < sign * (found[-1].mean or 0.0):
+            found.append(variant)
     return found
 
 
@@ -131,11 +132,11 @@ FAR_APART = 8.0
 
 
 def front_chart(record: StudyRecord, measure: Measure) -> Markup:
-    """The chart; nothing where there are not two arms whose costs differ."""
-    arms = priced(record, measure)
-    if len(arms) < 2 or all_alike(arms, measure):
+    """The chart; nothing where there are not two variants whose costs differ."""
+    variants = priced(record, measure)
+    if len(variants) < 2 or all_alike(variants, measure):
         return Markup("")
-    numbers = [measure.number(arm) for arm in arms]
+    numbers = [measure.number(variant) for variant in variants]
     unit, size = unit_for(measure, max(numbers))
     across = scale_around(
         [number / size for number in numbers],
@@ -145,18 +146,18 @@ def front_chart(record: StudyRecord, measure: Measure) -> Markup:
         air=0.08,
     )
     up = shared_scale(
-        [arm.mean or 0.0 for arm in arms],
-        [(arm.low, arm.high) for arm in arms],
+        [variant.mean or 0.0 for variant in variants],
+        [(variant.low, variant.high) for variant in variants],
         start=BOTTOM,
         end=TOP,
     )
     assert up is not None
     best = front(record, measure)
     places = {
-        arm.name: (across.place(measure.number(arm) / size), up.place(arm.mean or 0.0))
-        for arm in arms
+        variant.name: (across.place(measure.number(variant) / size), up.place(variant.mean or 0.0))
+        for variant in variants
     }
-    stairs = [places[arm.name] for arm in best]
+    stairs = [places[variant.name] for variant in best]
     where = "down" if record.lower_is_better else "up"
     name = f"{measure.name}, {unit}" if unit else measure.name
     return element(
@@ -175,12 +176,12 @@ def front_chart(record: StudyRecord, measure: Measure) -> Markup:
             "text", f"best: {where} and left", class_="unit", x=RIGHT, y=TOP - 14, text_anchor="end"
         ),
         element("path", d=_steps(stairs), class_="front"),
-        *_points(record, measure, arms, best=best, places=places, up=up),
+        *_points(record, measure, variants, best=best, places=places, up=up),
         viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}",
         class_="chart front-chart",
         role="img",
         aria_label=f"{record.metric} against {measure.name}. On the front: "
-        f"{', '.join(arm.name for arm in best)}.",
+        f"{', '.join(variant.name for variant in best)}.",
     )
 
 
@@ -205,33 +206,33 @@ def _taken(stairs: list[tuple[float, float]]) -> list[Box]:
 def _points(
     record: StudyRecord,
     measure: Measure,
-    arms: list[ArmRecord],
+    variants: list[VariantRecord],
     *,
-    best: list[ArmRecord],
+    best: list[VariantRecord],
     places: dict[str, tuple[float, float]],
     up: Scale,
 ) -> list[Markup]:
-    names = {arm.name for arm in best}
-    ordered = [*best, *(arm for arm in arms if arm.name not in names)]
-    texts = [shortened_name(arm.name, LONGEST_LABEL) for arm in ordered]
+    names = {variant.name for variant in best}
+    ordered = [*best, *(variant for variant in variants if variant.name not in names)]
+    texts = [shortened_name(variant.name, LONGEST_LABEL) for variant in ordered]
     labels = label_places(
-        [places[arm.name] for arm in ordered],
+        [places[variant.name] for variant in ordered],
         texts,
         within=Box(LEFT, TOP - 8, WIDTH, BOTTOM),
         keen=len(best),
-        taken=_taken([places[arm.name] for arm in best]),
+        taken=_taken([places[variant.name] for variant in best]),
     )
     decimals, drawn = score_decimals(record), []
-    for arm, text, label in zip(ordered, texts, labels, strict=True):
-        x, y = places[arm.name]
-        on_front = arm.name in names
-        title = f"{arm.name}: {record.metric} {score_text(arm.mean, decimals=decimals)}, "
+    for variant, text, label in zip(ordered, texts, labels, strict=True):
+        x, y = places[variant.name]
+        on_front = variant.name in names
+        title = f"{variant.name}: {record.metric} {score_text(variant.mean, decimals=decimals)}, "
         title += (
-            f"{measure.text(arm)} {measure.name if measure.key == 'parameters' else ''}".strip()
+            f"{measure.text(variant)} {measure.name if measure.key == 'parameters' else ''}".strip()
         )
         parts = [element("title", f"{title}{', on the front' if on_front else ''}")]
-        if arm.low is not None and arm.high is not None:
-            low, high = up.place(up.held(arm.low)), up.place(up.held(arm.high))
+        if variant.low is not None and variant.high is not None:
+            low, high = up.place(up.held(variant.low)), up.place(up.held(variant.high))
             parts.append(element("line", class_="whisker", x1=x, x2=x, y1=low, y2=high))
         parts.append(element("circle", cx=x, cy=y, r=5.5, class_="full" if on_front else "ring"))
         if label is not None:
@@ -239,8 +240,8 @@ def _points(
         group = element(
             "g",
             *parts,
-            class_=f"point {arm_class(record, arm.name)}",
-            data_arm=arm_number(record, arm.name),
+            class_=f"point {variant_class(record, variant.name)}",
+            data_variant=variant_number(record, variant.name),
         )
         drawn.append(group)
     # The front is drawn last, so that it lies on top.
@@ -252,14 +253,14 @@ def _points(
 
 
 def front_section(record: StudyRecord) -> Markup:
-    """The charts and sentences; nothing where fewer than two arms have a score."""
+    """The charts and sentences; nothing where fewer than two variants have a score."""
     charts, alike = [], []
     for measure in MEASURES:
-        arms = priced(record, measure)
-        if len(arms) < 2:
+        variants = priced(record, measure)
+        if len(variants) < 2:
             continue
-        if all_alike(arms, measure):
-            alike.append(f"{measure.name} ({measure.text(arms[0])})")
+        if all_alike(variants, measure):
+            alike.append(f"{measure.name} ({measure.text(variants[0])})")
             continue
         title = element(
             "figcaption",
@@ -270,13 +271,13 @@ def front_section(record: StudyRecord) -> Markup:
     if not charts and not alike:
         return Markup("")
     words = (
-        "A full point is on the front: no arm scores better for as little. A ring is beaten by "
-        "another arm; the line through a point is its 95 % interval. The front goes by means, and "
+        "A full point is on the front: no variant scores better for as little. A ring is beaten by "
+        "another variant; the line through a point is its 95 % interval. The front goes by means, and "
         "neighbours whose intervals overlap may change places."
     )
     parts = []
     if charts:
         parts += [element("p", words, class_="hint"), element("div", *charts, class_="fronts")]
     if alike:
-        parts.append(element("p", f"The same for all arms: {', '.join(alike)}.", class_="hint"))
+        parts.append(element("p", f"The same for all variants: {', '.join(alike)}.", class_="hint"))
     return joined(*parts)

@@ -1,6 +1,6 @@
-"""How arms are ordered, coloured and named wherever a study is shown, and how its scores are written.
+"""How variants are ordered, coloured and named wherever a study is shown, and how its scores are written.
 
-An arm has one colour everywhere, by its place in the study; colours come again after eight, with a broken
+A variant has one colour everywhere, by its place in the study; colours come again after eight, with a broken
 line. No colour stands alone: a name or a title says the same.
 """
 
@@ -8,50 +8,53 @@ from __future__ import annotations
 
 import math
 
-from regard.core.records.study import ArmRecord, StudyRecord
+from regard.core.records.study import StudyRecord, VariantRecord
 from regard.views.pages.html import Markup, element
 
 COLOURS = 8
 
 
-def ranked(record: StudyRecord) -> list[ArmRecord]:
-    """The arms with a score, the best first; then those without, as the study lists them."""
+def ranked(record: StudyRecord) -> list[VariantRecord]:
+    """The variants with a score, the best first; then those without, as the study lists them."""
     sign = 1 if record.lower_is_better else -1
     return sorted(
-        record.arms,
-        key=lambda arm: (arm.mean is None, 0.0 if arm.mean is None else sign * arm.mean),
+        record.variants,
+        key=lambda variant: (
+            variant.mean is None,
+            0.0 if variant.mean is None else sign * variant.mean,
+        ),
     )
 
 
-def scored(record: StudyRecord) -> list[ArmRecord]:
-    """The ranked arms that have a score."""
-    return [arm for arm in ranked(record) if arm.mean is not None]
+def scored(record: StudyRecord) -> list[VariantRecord]:
+    """The ranked variants that have a score."""
+    return [variant for variant in ranked(record) if variant.mean is not None]
 
 
-def baseline_of(record: StudyRecord) -> ArmRecord | None:
-    """The arm that the others are held against, if the study has one."""
-    return next((arm for arm in record.arms if arm.is_baseline), None)
+def baseline_of(record: StudyRecord) -> VariantRecord | None:
+    """The variant that the others are held against, if the study has one."""
+    return next((variant for variant in record.variants if variant.is_baseline), None)
 
 
-def arm_number(record: StudyRecord, name: str) -> int:
-    """The place of an arm in the study."""
-    return next(place for place, arm in enumerate(record.arms) if arm.name == name)
+def variant_number(record: StudyRecord, name: str) -> int:
+    """The place of a variant in the study."""
+    return next(place for place, variant in enumerate(record.variants) if variant.name == name)
 
 
-def arm_class(record: StudyRecord, name: str) -> str:
-    """The classes that give an arm its colour and its kind of line."""
-    turn, colour = divmod(arm_number(record, name), COLOURS)
-    return f"arm-{colour} turn-{min(turn, 2)}"
+def variant_class(record: StudyRecord, name: str) -> str:
+    """The classes that give a variant its colour and its kind of line."""
+    turn, colour = divmod(variant_number(record, name), COLOURS)
+    return f"variant-{colour} turn-{min(turn, 2)}"
 
 
-def arm_label(record: StudyRecord, name: str) -> Markup:
-    """The name beside a mark in the arm's colour; pointing at it lights the arm in every chart."""
+def variant_label(record: StudyRecord, name: str) -> Markup:
+    """The name beside a mark in the variant's colour; pointing at it lights the variant in every chart."""
     return element(
         "span",
         # A long name may break after the signs that its parts are joined by.
         name.replace(" · ", "\u00a0· "),
-        class_=f"arm {arm_class(record, name)}",
-        data_arm=arm_number(record, name),
+        class_=f"variant {variant_class(record, name)}",
+        data_variant=variant_number(record, name),
     )
 
 
@@ -65,7 +68,7 @@ def shortened_name(name: str, most: int) -> str:
 
 
 def seed_scores(record: StudyRecord, name: str) -> list[tuple[int, float]]:
-    """The seeds of an arm, each with the score that counts."""
+    """The seeds of a variant, each with the score that counts."""
     return [
         (run.seed, run.scores[record.metric])
         for run in record.runs_of(name)
@@ -74,14 +77,16 @@ def seed_scores(record: StudyRecord, name: str) -> list[tuple[int, float]]:
 
 
 def score_decimals(record: StudyRecord) -> int:
-    """As many decimals as mean something: two digits of how far seeds of one arm lie apart.
+    """As many decimals as mean something: two digits of how far seeds of one variant lie apart.
 
-    Where there is no such spread, two digits of a tenth of the range of all arms.
+    Where there is no such spread, two digits of a tenth of the range of all variants.
     """
-    by_arm = [[score for _, score in seed_scores(record, arm.name)] for arm in record.arms]
-    spreads = sorted(max(scores) - min(scores) for scores in by_arm if len(scores) > 1)
-    found = [score for scores in by_arm for score in scores]
-    found += [arm.mean for arm in record.arms if arm.mean is not None]
+    by_variant = [
+        [score for _, score in seed_scores(record, variant.name)] for variant in record.variants
+    ]
+    spreads = sorted(max(scores) - min(scores) for scores in by_variant if len(scores) > 1)
+    found = [score for scores in by_variant for score in scores]
+    found += [variant.mean for variant in record.variants if variant.mean is not None]
     span = max(found, default=0.0) - min(found, default=0.0)
     typical = spreads[len(spreads) // 2] if spreads else 0.0
     size = typical or span / 10 or max(map(abs, found), default=0.0) / 100

@@ -17,7 +17,6 @@ from regard.views.charts.intervals import (
     tick_row,
 )
 from regard.views.charts.variants import (
-    arm_label,
     baseline_of,
     counted,
     interval_text,
@@ -26,6 +25,7 @@ from regard.views.charts.variants import (
     score_text,
     scored,
     shortened_name,
+    variant_label,
 )
 from regard.views.pages.html import Markup, element, joined
 
@@ -72,7 +72,7 @@ def verdict_mark(verdict: str | None) -> Markup:
 def verdict_between(
     record: StudyRecord, first: str, second: str, *, holds_for: Question
 ) -> tuple[str, PairVerdict] | None:
-    """What is said of the first arm beside the second, whichever way the pair is kept."""
+    """What is said of the first variant beside the second, whichever way the pair is kept."""
     for pair in record.verdicts:
         if pair.holds_for != holds_for:
             continue
@@ -84,7 +84,7 @@ def verdict_between(
 
 
 def verdict_against(record: StudyRecord, name: str) -> str | None:
-    """The verdict on an arm beside the baseline, of the method over seeds."""
+    """The verdict on a variant beside the baseline, of the method over seeds."""
     baseline = baseline_of(record)
     if baseline is None:
         return None
@@ -96,25 +96,25 @@ LONGEST_HEADING = 26
 
 
 def pair_matrix(record: StudyRecord, *, holds_for: Question) -> Markup:
-    """A row and a column an arm, the best first; a sign in each cell, and its words for whoever asks."""
-    arms = [arm.name for arm in scored(record)]
+    """A row and a column a variant, the best first; a sign in each cell, and its words for whoever asks."""
+    variants = [variant.name for variant in scored(record)]
     heads = [
         element(
             "th", element("span", shortened_name(name, LONGEST_HEADING), title=name), scope="col"
         )
-        for name in arms
+        for name in variants
     ]
     rows = []
-    for first in arms:
-        cells = [_cell(record, first, second, holds_for=holds_for) for second in arms]
-        rows.append(element("tr", element("th", arm_label(record, first), scope="row"), *cells))
+    for first in variants:
+        cells = [_cell(record, first, second, holds_for=holds_for) for second in variants]
+        rows.append(element("tr", element("th", variant_label(record, first), scope="row"), *cells))
     keys = {"better": "▲ better", "worse": "▼ worse", "cannot tell apart": "≈ cannot tell apart"}
     legend = [
         element("span", text, class_=verdict_class(verdict)) for verdict, text in keys.items()
     ]
     words = element(
         "p",
-        "Each row’s arm beside each column’s: ",
+        "Each row’s variant beside each column’s: ",
         *_spaced(legend),
         ".",
         class_="hint matrix-key",
@@ -158,10 +158,10 @@ def _cell(record: StudyRecord, first: str, second: str, *, holds_for: Question) 
 # The pairs of a study for one of its two questions: in words and figures, and all at once as a
 # matrix.
 #
-# With many arms the pairs with the baseline are shown, and the others opened on demand.
+# With many variants the pairs with the baseline are shown, and the others opened on demand.
 
 
-# As many pairs are read at a glance; four arms make six.
+# As many pairs are read at a glance; four variants make six.
 FEW_PAIRS = 6
 AXIS_HEIGHT = 26.0
 

@@ -6,13 +6,12 @@ import re
 from pathlib import Path
 
 from regard.core.atomic_write import write_whole
-from regard.core.records.study import ArmRecord, StudyRecord
+from regard.core.records.study import StudyRecord, VariantRecord
 from regard.views.charts.heatmap import attention_columns
 from regard.views.charts.intervals import agreement_chart, grid_lines, tick_row
 from regard.views.charts.learning_curves import AXES, curves_chart
 from regard.views.charts.pareto import MEASURES, front_chart, front_section
 from regard.views.charts.variants import (
-    arm_label,
     baseline_of,
     counted,
     interval_text,
@@ -20,21 +19,22 @@ from regard.views.charts.variants import (
     score_text,
     scored,
     shortened_name,
+    variant_label,
 )
 from regard.views.pages.html import Markup, asset, chooser, element, joined, page
 from regard.views.pages.pairwise_table import NO_CLAIM, pair_tables
 from regard.views.pages.study_tables import (
-    arm_table,
     disagreement_table,
     run_table,
     score_marks,
     score_scale,
     settings_table,
     trouble_list,
+    variant_table,
 )
 
 SECTIONS = {
-    "arms": "The arms",
+    "variants": "The variants",
     "method": "The method, over seeds",
     "models": "These models, on other items",
     "front": "Quality against cost",
@@ -50,7 +50,7 @@ SECTIONS = {
 def study_page(record: StudyRecord) -> str:
     """The text of an HTML file that shows all of a study; what it has nothing of is left out."""
     contents = {
-        "arms": _arms(record),
+        "variants": _variants(record),
         "method": _method(record),
         "models": _models(record),
         "front": front_section(record),
@@ -87,7 +87,7 @@ def _headline(record: StudyRecord, anchors: list[str]) -> Markup:
 def _in_one_line(record: StudyRecord) -> Markup:
     better = "lower" if record.lower_is_better else "higher"
     parts = [
-        f"{counted(len(record.arms), 'arm')} × {counted(len(record.seeds), 'seed')}",
+        f"{counted(len(record.variants), 'variant')} × {counted(len(record.seeds), 'seed')}",
         f"{record.task}, {counted(record.items, 'item')} of {record.part}",
         f"{record.metric}, {better} is better",
         *(text.rstrip(".") for text in (record.budget, record.tries, record.matched) if text),
@@ -100,8 +100,8 @@ def _section(anchor: str, content: Markup) -> Markup:
     return element("section", heading, content, id=anchor, aria_labelledby=f"{anchor}-heading")
 
 
-def _arms(record: StudyRecord) -> Markup:
-    if not record.arms:
+def _variants(record: StudyRecord) -> Markup:
+    if not record.variants:
         return Markup("")
     several = len(record.seeds) > 1
     words = (
@@ -110,9 +110,11 @@ def _arms(record: StudyRecord) -> Markup:
         else ("A dot is the run of the one seed, so there is no interval")
     )
     held = (
-        "; the broken line is the baseline" if len(record.arms) > 1 and baseline_of(record) else ""
+        "; the broken line is the baseline"
+        if len(record.variants) > 1 and baseline_of(record)
+        else ""
     )
-    return joined(element("p", f"{words}{held}.", class_="hint"), arm_table(record))
+    return joined(element("p", f"{words}{held}.", class_="hint"), variant_table(record))
 
 
 def _method(record: StudyRecord) -> Markup:
@@ -158,7 +160,7 @@ def _curves(record: StudyRecord) -> Markup:
         return Markup("")
     words = f"{record.metric} on the part held out for development, as training went on."
     seeds = " Thick: the mean over seeds; thin: each seed." if len(record.seeds) > 1 else ""
-    names = [element("li", arm_label(record, arm.name)) for arm in scored(record)]
+    names = [element("li", variant_label(record, variant.name)) for variant in scored(record)]
     return joined(
         element("p", f"{words}{seeds}", class_="hint"),
         chooser(panes, key="axis", asks="against"),
@@ -171,9 +173,9 @@ def _items(record: StudyRecord) -> Markup:
     if not table:
         return Markup("")
     words = (
-        "Items that some arms get right (✓) and others wrong (✗), as written with the first seed."
+        "Items that some variants get right (✓) and others wrong (✗), as written with the first seed."
         if any(item.right for item in record.disagreements)
-        else "Items on which the arms' own scores lie farthest apart, as written with the first seed."
+        else "Items on which the variants' own scores lie farthest apart, as written with the first seed."
     )
     return joined(element("p", words, class_="hint"), table)
 
@@ -194,8 +196,8 @@ def _agreement(record: StudyRecord) -> Markup:
     source = f" ({record.agreement_source})" if record.agreement_source else ""
     words = (
         "The share of phones whose largest attention lies on the letters that known alignments give "
-        "them, each arm being given the right phones so far; of several heads the one that agrees "
-        f"best on dev is taken{source}."
+        "them, each variant being given the right phones so far; of several heads the one that agrees "
+        f"best on validation is taken{source}."
     )
     return joined(element("p", words), chart)
 
@@ -227,7 +229,7 @@ def _repeat(record: StudyRecord) -> Markup:
     parts = [element("dl", *facts, class_="meanings facts")] if facts else []
     settings = settings_table(record)
     if settings:
-        parts.append(element("details", element("summary", "What each arm sets"), settings))
+        parts.append(element("details", element("summary", "What each variant sets"), settings))
     if record.runs:
         several = len(record.runs) > 1
         summary = element("summary", f"All {len(record.runs)} runs" if several else "The run")
@@ -271,38 +273,41 @@ def write_figures(record: StudyRecord, folder: Path) -> list[Path]:
 
 
 def scores_chart(record: StudyRecord) -> Markup:
-    """The scores of all arms on one axis, the best first; nothing where no arm has one."""
+    """The scores of all variants on one axis, the best first; nothing where no variant has one."""
     scale = score_scale(record, start=LEFT + 12, end=RIGHT - 12)
-    arms = scored(record)
+    variants = scored(record)
     if scale is None:
         return Markup("")
-    bottom, baseline = TOP + ROW * len(arms), baseline_of(record)
+    bottom, baseline = TOP + ROW * len(variants), baseline_of(record)
     better = "lower is better" if record.lower_is_better else "higher is better"
     seeds = "" if len(record.seeds) == 1 else "; dots: seeds, bar: mean, line: 95 % interval"
-    held = f"; broken: {baseline.name}" if baseline and len(arms) > 1 else ""
+    held = f"; broken: {baseline.name}" if baseline and len(variants) > 1 else ""
     return element(
         "svg",
         element("text", f"{record.metric} on {record.part}, {better}{seeds}{held}", x=12, y=22),
         tick_row(scale, below=TOP - 8),
         grid_lines(scale, top=TOP, bottom=bottom, at=baseline.mean if baseline else None),
-        *(_row(record, arm, TOP + ROW * (place + 0.5)) for place, arm in enumerate(arms)),
         *(
-            score_marks(record, arm, scale, middle=TOP + ROW * (place + 0.5))
-            for place, arm in enumerate(arms)
+            _row(record, variant, TOP + ROW * (place + 0.5))
+            for place, variant in enumerate(variants)
+        ),
+        *(
+            score_marks(record, variant, scale, middle=TOP + ROW * (place + 0.5))
+            for place, variant in enumerate(variants)
         ),
         viewBox=f"0 0 {WIDTH:.0f} {bottom + 14:.0f}",
         class_="chart dots",
         role="img",
-        aria_label=f"{record.metric} of {len(arms)} arms",
+        aria_label=f"{record.metric} of {len(variants)} variants",
     )
 
 
-def _row(record: StudyRecord, arm: ArmRecord, middle: float) -> Markup:
+def _row(record: StudyRecord, variant: VariantRecord, middle: float) -> Markup:
     decimals = score_decimals(record)
-    within = interval_text(arm.low, arm.high, decimals=decimals)
-    score = score_text(arm.mean, decimals=decimals)
+    within = interval_text(variant.low, variant.high, decimals=decimals)
+    score = score_text(variant.mean, decimals=decimals)
     figures = f"{score}  ({within})" if within else score
-    name = shortened_name(arm.name, LONGEST_NAME)
+    name = shortened_name(variant.name, LONGEST_NAME)
     return joined(
         element("text", name, x=LEFT - 8, y=middle + 4, text_anchor="end"),
         element("text", figures, x=RIGHT + 8, y=middle + 4),
@@ -328,6 +333,6 @@ def _style() -> str:
     light = [asset("page.css").partition("@media")[0], sheet.partition("@media")[0]]
     colours = dict(re.findall(r"--([\w-]+): ([^;]+);", "".join(light))) | FONTS
     colours |= {"ground": "#ffffff", "card": "#ffffff"}
-    charts = sheet[sheet.index(".arm-0") : sheet.index(END_OF_CHARTS)]
+    charts = sheet[sheet.index(".variant-0") : sheet.index(END_OF_CHARTS)]
     ruled = re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]], charts)
     return f".sheet {{ fill: #ffffff; }}\n{ruled}"

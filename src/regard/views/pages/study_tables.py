@@ -1,4 +1,4 @@
-"""The table of a study's arms: scores drawn on one axis, then the figures, the best arm first.
+"""The table of a study's variants: scores drawn on one axis, then the figures, the best variant first.
 
 On a narrow screen a row becomes a card; each figure then carries its heading with it.
 """
@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.core.records.study import ArmRecord, Disagreement, StudyRecord, StudyRunRecord
+from regard.core.records.study import Disagreement, StudyRecord, StudyRunRecord, VariantRecord
 from regard.views.charts.axes import Scale
 from regard.views.charts.intervals import (
     HEIGHT,
@@ -21,9 +21,6 @@ from regard.views.charts.intervals import (
 )
 from regard.views.charts.pareto import MEASURES
 from regard.views.charts.variants import (
-    arm_class,
-    arm_label,
-    arm_number,
     baseline_of,
     counted,
     interval_text,
@@ -31,6 +28,9 @@ from regard.views.charts.variants import (
     score_decimals,
     score_text,
     seed_scores,
+    variant_class,
+    variant_label,
+    variant_number,
 )
 from regard.views.pages.html import Markup, element, joined
 from regard.views.pages.pairwise_table import verdict_against, verdict_mark
@@ -39,12 +39,12 @@ from regard.views.text.numbers import duration_text, spaced
 AXIS_HEIGHT = 26.0
 
 
-def arm_table(record: StudyRecord) -> Markup:
-    """All arms; one without a score says what went wrong."""
+def variant_table(record: StudyRecord) -> Markup:
+    """All variants; one without a score says what went wrong."""
     scale = score_scale(record)
     columns = _columns(record)
     headings = [
-        element("th", "arm", scope="col"),
+        element("th", "variant", scope="col"),
         element("th", _axis(record, scale), scope="col", class_="drawn-cell"),
         *(
             element("th", heading, scope="col", title=title, class_=_class(heading, record))
@@ -52,58 +52,67 @@ def arm_table(record: StudyRecord) -> Markup:
         ),
     ]
     rows = [
-        _row(record, arm, scale, columns) if arm.mean is not None else _failed(arm, record, columns)
-        for arm in ranked(record)
+        _row(record, variant, scale, columns)
+        if variant.mean is not None
+        else _failed(variant, record, columns)
+        for variant in ranked(record)
     ]
     return element(
         "table",
         element("thead", element("tr", *headings)),
         element("tbody", *rows),
-        class_="cards arms",
+        class_="cards variants",
     )
 
 
 def score_scale(
     record: StudyRecord, *, start: float | None = None, end: float | None = None
 ) -> Scale | None:
-    """The axis of the scores that all arms share; None where no arm has one."""
-    dots = [score for arm in record.arms for _, score in seed_scores(record, arm.name)]
-    dots += [arm.mean for arm in record.arms if arm.mean is not None]
-    intervals = [(arm.low, arm.high) for arm in record.arms]
+    """The axis of the scores that all variants share; None where no variant has one."""
+    dots = [score for variant in record.variants for _, score in seed_scores(record, variant.name)]
+    dots += [variant.mean for variant in record.variants if variant.mean is not None]
+    intervals = [(variant.low, variant.high) for variant in record.variants]
     if start is None or end is None:
         return shared_scale(dots, intervals)
     return shared_scale(dots, intervals, start=start, end=end)
 
 
-def score_marks(record: StudyRecord, arm: ArmRecord, scale: Scale, *, middle: float) -> Markup:
-    """The row of one arm: a dot a seed, the mean and its interval."""
+def score_marks(
+    record: StudyRecord, variant: VariantRecord, scale: Scale, *, middle: float
+) -> Markup:
+    """The row of one variant: a dot a seed, the mean and its interval."""
     decimals = score_decimals(record)
     dots = [
-        (f"{arm.name}, seed {seed}: {score_text(score, decimals=decimals)}", score)
-        for seed, score in seed_scores(record, arm.name)
+        (f"{variant.name}, seed {seed}: {score_text(score, decimals=decimals)}", score)
+        for seed, score in seed_scores(record, variant.name)
     ]
-    marks = dot_row(scale, middle=middle, mean=arm.mean, low=arm.low, high=arm.high, dots=dots)
+    marks = dot_row(
+        scale, middle=middle, mean=variant.mean, low=variant.low, high=variant.high, dots=dots
+    )
     return element(
-        "g", marks, class_=arm_class(record, arm.name), data_arm=arm_number(record, arm.name)
+        "g",
+        marks,
+        class_=variant_class(record, variant.name),
+        data_variant=variant_number(record, variant.name),
     )
 
 
 def _columns(record: StudyRecord) -> list[tuple[str, str]]:
     """Headings and what they mean, without the name and the chart."""
     found = [(record.metric, f"mean over seeds on {record.part}, with its 95 % interval")]
-    if baseline_of(record) and len(record.arms) > 1:
+    if baseline_of(record) and len(record.variants) > 1:
         found.append(("against baseline", "of the method, over seeds"))
     found += [(name, f"mean over seeds on {record.part}") for name in _other_scores(record)]
-    if any(arm.agreement is not None for arm in record.arms):
+    if any(variant.agreement is not None for variant in record.variants):
         found.append(("agreement", "of the attention with known alignments"))
     found += [(measure.name, measure.meaning) for measure in MEASURES]
-    if any(arm.learning_rate is not None for arm in record.arms):
+    if any(variant.learning_rate is not None for variant in record.variants):
         found.append(("learning rate", "the one that counts"))
     return found
 
 
 def _other_scores(record: StudyRecord) -> list[str]:
-    names = dict.fromkeys(name for arm in record.arms for name in arm.scores)
+    names = dict.fromkeys(name for variant in record.variants for name in variant.scores)
     return [name for name in names if name != record.metric]
 
 
@@ -116,29 +125,29 @@ def _axis(record: StudyRecord, scale: Scale | None) -> Markup:
 
 
 def _row(
-    record: StudyRecord, arm: ArmRecord, scale: Scale | None, columns: list[tuple[str, str]]
+    record: StudyRecord, variant: VariantRecord, scale: Scale | None, columns: list[tuple[str, str]]
 ) -> Markup:
     decimals, baseline = score_decimals(record), baseline_of(record)
     drawn = Markup("")
     if scale is not None:
-        written = f"{arm.name}: {record.metric} {score_text(arm.mean, decimals=decimals)}"
-        within = interval_text(arm.low, arm.high, decimals=decimals)
+        written = f"{variant.name}: {record.metric} {score_text(variant.mean, decimals=decimals)}"
+        within = interval_text(variant.low, variant.high, decimals=decimals)
         drawn = row_picture(
             grid_lines(scale, top=0.0, bottom=HEIGHT, at=baseline.mean if baseline else None),
-            score_marks(record, arm, scale, middle=HEIGHT / 2),
+            score_marks(record, variant, scale, middle=HEIGHT / 2),
             aria_label=f"{written}, 95 % interval {within}" if within else written,
         )
-    figures = _figures(record, arm)
+    figures = _figures(record, variant)
     cells = [
         element("td", figures[heading], data_label=heading, class_=_class(heading, record))
         for heading, _ in columns
     ]
     return element(
         "tr",
-        _name(record, arm),
+        _name(record, variant),
         element("td", drawn, class_="drawn-cell"),
         *cells,
-        class_="baseline" if arm.is_baseline else None,
+        class_="baseline" if variant.is_baseline else None,
     )
 
 
@@ -148,69 +157,73 @@ def _class(heading: str, record: StudyRecord) -> str | None:
     return "verdict-cell" if heading == "against baseline" else None
 
 
-def _figures(record: StudyRecord, arm: ArmRecord) -> dict[str, Markup]:
+def _figures(record: StudyRecord, variant: VariantRecord) -> dict[str, Markup]:
     decimals = score_decimals(record)
-    within = interval_text(arm.low, arm.high, decimals=decimals)
+    within = interval_text(variant.low, variant.high, decimals=decimals)
     found = {
         record.metric: joined(
-            element("b", score_text(arm.mean, decimals=decimals)),
+            element("b", score_text(variant.mean, decimals=decimals)),
             " ",
             element("small", within or "no interval"),
         ),
         "against baseline": joined("–")
-        if arm.is_baseline
-        else verdict_mark(verdict_against(record, arm.name)),
-        "agreement": joined("–" if arm.agreement is None else f"{100 * arm.agreement:.0f} %"),
-        "learning rate": joined("–" if arm.learning_rate is None else f"{arm.learning_rate:g}"),
+        if variant.is_baseline
+        else verdict_mark(verdict_against(record, variant.name)),
+        "agreement": joined(
+            "–" if variant.agreement is None else f"{100 * variant.agreement:.0f} %"
+        ),
+        "learning rate": joined(
+            "–" if variant.learning_rate is None else f"{variant.learning_rate:g}"
+        ),
     }
     for name in _other_scores(record):
-        score = arm.scores.get(name)
+        score = variant.scores.get(name)
         found[name] = joined("–" if score is None else f"{score:.4g}".replace("-", "−"))
     for measure in MEASURES:
-        found[measure.name] = joined(measure.text(arm))
+        found[measure.name] = joined(measure.text(variant))
     return found
 
 
-def _name(record: StudyRecord, arm: ArmRecord) -> Markup:
-    tag = element("span", "baseline", class_="tag") if arm.is_baseline else Markup("")
-    note = element("small", arm.trouble, class_="trouble") if arm.trouble else Markup("")
-    return element("th", arm_label(record, arm.name), tag, note, scope="row")
+def _name(record: StudyRecord, variant: VariantRecord) -> Markup:
+    tag = element("span", "baseline", class_="tag") if variant.is_baseline else Markup("")
+    note = element("small", variant.trouble, class_="trouble") if variant.trouble else Markup("")
+    return element("th", variant_label(record, variant.name), tag, note, scope="row")
 
 
-def _failed(arm: ArmRecord, record: StudyRecord, columns: list[tuple[str, str]]) -> Markup:
-    tag = element("span", "baseline", class_="tag") if arm.is_baseline else Markup("")
+def _failed(variant: VariantRecord, record: StudyRecord, columns: list[tuple[str, str]]) -> Markup:
+    tag = element("span", "baseline", class_="tag") if variant.is_baseline else Markup("")
     return element(
         "tr",
-        element("th", arm_label(record, arm.name), tag, scope="row"),
+        element("th", variant_label(record, variant.name), tag, scope="row"),
         element(
             "td",
             element("b", "✗ no score"),
-            f": {arm.trouble}" if arm.trouble else "",
+            f": {variant.trouble}" if variant.trouble else "",
             colspan=len(columns) + 1,
             class_="trouble",
         ),
-        class_="failed-arm",
+        class_="failed-variant",
     )
 
 
-# What each arm of a study sets, option by option.
+# What each variant of a study sets, option by option.
 
 
 def settings_table(record: StudyRecord) -> Markup:
-    """What each arm sets, an option a column."""
-    by_arm = {arm.name: flat_settings(arm.settings) for arm in record.arms}
-    names = list(dict.fromkeys(name for settings in by_arm.values() for name in settings))
+    """What each variant sets, an option a column."""
+    by_variant = {variant.name: flat_settings(variant.settings) for variant in record.variants}
+    names = list(dict.fromkeys(name for settings in by_variant.values() for name in settings))
     if not names:
         return Markup("")
     rows = [
         element(
             "tr",
-            element("th", arm_label(record, arm), scope="row"),
+            element("th", variant_label(record, variant), scope="row"),
             *(element("td", settings.get(name, "")) for name in names),
         )
-        for arm, settings in by_arm.items()
+        for variant, settings in by_variant.items()
     ]
-    heads = [element("th", text, scope="col") for text in ("arm", *names)]
+    heads = [element("th", text, scope="col") for text in ("variant", *names)]
     table = element(
         "table", element("thead", element("tr", *heads)), element("tbody", *rows), class_="plain"
     )
@@ -242,8 +255,8 @@ def run_table(record: StudyRecord) -> Markup:
     """A row a run, in the order of the study."""
     rates = any(run.learning_rate is not None for run in record.runs)
     names = list(dict.fromkeys(name for run in record.runs for name in run.scores))
-    texts = ["arm", "seed", *(["learning rate", "counts"] if rates else []), "state", *names]
-    texts += [f"{record.metric} on dev", "steps", "time", "folder"]
+    texts = ["variant", "seed", *(["learning rate", "counts"] if rates else []), "state", *names]
+    texts += [f"{record.metric} on validation", "steps", "time", "folder"]
     table = element(
         "table",
         element("thead", element("tr", *(element("th", text, scope="col") for text in texts))),
@@ -262,13 +275,13 @@ def _run_row(record: StudyRecord, run: StudyRunRecord, names: list[str], *, rate
     cells.append(run.state)
     cells += [score_text(run.scores.get(name), decimals=decimals) for name in names]
     cells += [
-        score_text(run.dev_scores.get(record.metric), decimals=decimals),
+        score_text(run.validation_scores.get(record.metric), decimals=decimals),
         spaced(run.steps),
         duration_text(run.seconds) if run.seconds > 0 else "–",
     ]
     return element(
         "tr",
-        element("th", arm_label(record, run.arm), scope="row"),
+        element("th", variant_label(record, run.variant), scope="row"),
         *(element("td", cell) for cell in cells),
         element("td", element("code", run.key)),
         class_=None if run.state == "finished" else "trouble",
@@ -285,7 +298,7 @@ def trouble_list(record: StudyRecord) -> Markup:
         *(
             element(
                 "li",
-                arm_label(record, run.arm),
+                variant_label(record, run.variant),
                 f", seed {run.seed}"
                 + (f", learning rate {run.learning_rate:g}" if run.learning_rate else ""),
                 f": {run.state}" + (f", {run.reason}" if run.reason else ""),
@@ -296,7 +309,7 @@ def trouble_list(record: StudyRecord) -> Markup:
     )
 
 
-# Items that some arms get right and others wrong: who wrote what, the same outputs together.
+# Items that some variants get right and others wrong: who wrote what, the same outputs together.
 
 
 SHOWN = 10
@@ -335,10 +348,10 @@ def _disagreement_row(record: StudyRecord, item: Disagreement) -> Markup:
 
 
 def _outputs(record: StudyRecord, item: Disagreement) -> list[Markup]:
-    """A line for each output, the right ones first, then those that most arms wrote."""
+    """A line for each output, the right ones first, then those that most variants wrote."""
     writers: dict[tuple[bool, str], list[str]] = {}
-    for arm, output in item.predicted.items():
-        writers.setdefault((arm in item.right, output), []).append(arm)
+    for variant, output in item.predicted.items():
+        writers.setdefault((variant in item.right, output), []).append(variant)
     ordered = sorted(writers.items(), key=lambda each: (not each[0][0], -len(each[1])))
     return [
         element(
@@ -352,11 +365,11 @@ def _outputs(record: StudyRecord, item: Disagreement) -> list[Markup]:
             element("span", output or "(nothing)", class_="output"),
             element(
                 "span",
-                *(arm_label(record, arm) for arm in arms),
+                *(variant_label(record, variant) for variant in variants),
                 class_="writers",
             ),
         )
-        for (is_right, output), arms in ordered
+        for (is_right, output), variants in ordered
     ]
 
 

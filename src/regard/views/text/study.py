@@ -1,4 +1,4 @@
-"""A study as text for a terminal: the table of its arms, then the verdict."""
+"""A study as text for a terminal: the table of its variants, then the verdict."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import re
 import textwrap
 
-from regard.core.records.study import ArmRecord, StudyRecord, StudyRunRecord
+from regard.core.records.study import StudyRecord, StudyRunRecord, VariantRecord
 from regard.views.charts.pareto import MEASURES
 from regard.views.charts.variants import (
     baseline_of,
@@ -43,9 +43,9 @@ def study_table(record: StudyRecord, width: int = 80) -> str:
 
 
 def _table(record: StudyRecord, width: int) -> list[str]:
-    rows = [_row(record, arm) for arm in ranked(record)]
+    rows = [_row(record, variant) for variant in ranked(record)]
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    longest = max((len(arm.name) for arm in record.arms), default=0)
+    longest = max((len(variant.name) for variant in record.variants), default=0)
     lines = _lines(rows, columns, longest)
     for left_out in (None, *DISPENSABLE):
         columns = [column for column in columns if column != left_out]
@@ -61,7 +61,7 @@ def _table(record: StudyRecord, width: int) -> list[str]:
 def _lines(rows: list[dict[str, str]], columns: list[str], name_width: int) -> list[str]:
     cells = [
         [
-            shortened_name(row[column], name_width) if column == "arm" else row.get(column, "")
+            shortened_name(row[column], name_width) if column == "variant" else row.get(column, "")
             for column in columns
         ]
         for row in rows
@@ -70,33 +70,37 @@ def _lines(rows: list[dict[str, str]], columns: list[str], name_width: int) -> l
     return aligned([columns, *cells], left=(0, last) if "verdict" in columns else (0,))
 
 
-def _row(record: StudyRecord, arm: ArmRecord) -> dict[str, str]:
-    row = {"arm": arm.name, record.metric: _score(record, arm)}
-    row |= {measure.name: measure.text(arm) for measure in MEASURES}
-    if baseline_of(record) and len(record.arms) > 1:
+def _row(record: StudyRecord, variant: VariantRecord) -> dict[str, str]:
+    row = {"variant": variant.name, record.metric: _score(record, variant)}
+    row |= {measure.name: measure.text(variant) for measure in MEASURES}
+    if baseline_of(record) and len(record.variants) > 1:
         # `verdict` is last, so that its words need no room to their right.
-        row["verdict"] = _verdict(record, arm)
+        row["verdict"] = _verdict(record, variant)
     return row
 
 
-def _score(record: StudyRecord, arm: ArmRecord) -> str:
+def _score(record: StudyRecord, variant: VariantRecord) -> str:
     decimals = score_decimals(record)
-    score = score_text(arm.mean, decimals=decimals)
-    if arm.low is None or arm.high is None:
+    score = score_text(variant.mean, decimals=decimals)
+    if variant.low is None or variant.high is None:
         return score
-    return f"{score} ± {score_text((arm.high - arm.low) / 2, decimals=decimals)}"
+    return f"{score} ± {score_text((variant.high - variant.low) / 2, decimals=decimals)}"
 
 
-def _verdict(record: StudyRecord, arm: ArmRecord) -> str:
-    if arm.is_baseline:
-        return "baseline" if arm.mean is not None else "baseline, no score"
-    if arm.mean is None:
+def _verdict(record: StudyRecord, variant: VariantRecord) -> str:
+    if variant.is_baseline:
+        return "baseline" if variant.mean is not None else "baseline, no score"
+    if variant.mean is None:
         return "no score"
-    return verdict_against(record, arm.name) or "not compared"
+    return verdict_against(record, variant.name) or "not compared"
 
 
 def _troubles(record: StudyRecord, width: int) -> list[str]:
-    told = [_wrapped(f"{arm.name}: {arm.trouble}", width) for arm in record.arms if arm.trouble]
+    told = [
+        _wrapped(f"{variant.name}: {variant.trouble}", width)
+        for variant in record.variants
+        if variant.trouble
+    ]
     return ["\n".join(told)] if told else []
 
 
@@ -104,7 +108,7 @@ def _wrapped(text: str, width: int) -> str:
     return textwrap.fill(text, width=max(width, 20), break_on_hyphens=False)
 
 
-# The runs of a study as a table for a spreadsheet: a row a run, then what its arm costs and sets.
+# The runs of a study as a table for a spreadsheet: a row a run, then what its variant costs and sets.
 
 
 # A spreadsheet takes a text that begins so for a formula, and would run it.
@@ -130,11 +134,11 @@ def study_csv(record: StudyRecord) -> str:
 
 
 def _csv_row(record: StudyRecord, run: StudyRunRecord) -> dict[str, Cell]:
-    arm = record.arm(run.arm)
+    variant = record.variant(run.variant)
     finished = run.state == "finished"
     row: dict[str, Cell] = {
-        "arm": run.arm,
-        "baseline": "yes" if arm.is_baseline else "no",
+        "variant": run.variant,
+        "baseline": "yes" if variant.is_baseline else "no",
         "seed": run.seed,
         "learning_rate": run.learning_rate,
         "state": run.state,
@@ -143,22 +147,24 @@ def _csv_row(record: StudyRecord, run: StudyRunRecord) -> dict[str, Cell]:
     }
     scores = dict.fromkeys(name for each in record.runs for name in each.scores)
     row |= {f"{record.part} {name}": run.scores.get(name) for name in scores}
-    dev_scores = dict.fromkeys(name for each in record.runs for name in each.dev_scores)
-    row |= {f"dev {name}": run.dev_scores.get(name) for name in dev_scores}
+    validation_scores = dict.fromkeys(
+        name for each in record.runs for name in each.validation_scores
+    )
+    row |= {f"validation {name}": run.validation_scores.get(name) for name in validation_scores}
     last = run.curve[-1] if run.curve else None
     row |= {
         "steps": run.steps if finished else None,
         "seconds": run.seconds if finished else None,
         "tokens": last.tokens if last else None,
         "operations": last.operations if last else None,
-        "arm parameters": arm.parameters,
-        "arm operations": arm.operations,
-        "arm seconds": arm.seconds,
-        "arm peak_bytes": arm.peak_bytes,
-        "arm agreement": arm.agreement,
+        "variant parameters": variant.parameters,
+        "variant operations": variant.operations,
+        "variant seconds": variant.seconds,
+        "variant peak_bytes": variant.peak_bytes,
+        "variant agreement": variant.agreement,
         "key": run.key,
     }
-    return row | {f"set {name}": text for name, text in flat_settings(arm.settings).items()}
+    return row | {f"set {name}": text for name, text in flat_settings(variant.settings).items()}
 
 
 def _safe(cell: Cell) -> Cell:
