@@ -1,45 +1,61 @@
-# Every target sets up what it needs: a clone, Python 3.11 or later and make are enough.
+# Every target installs what it needs: a clone, Python 3.11 or later and make are enough.
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALLED := .venv/.installed
 FOLDERS := $(wildcard src tests benchmarks examples)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# pytest-xdist workers; each keeps torch to one thread (tests/conftest.py).
+WORKERS ?= auto --maxprocesses 4
+# The tests of `make quick`: no training, no subprocesses.
+QUICK := tests/test_layout.py tests/core tests/layers tests/mechanisms tests/data tests/tasks/metrics tests/studies/statistics
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint bench docs clean
+.PHONY: help install demo test quick stress lint bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## */: /'
 
-# An interpreter that is already there is kept; the constraints hold torch to the tested build.
-$(INSTALLED): pyproject.toml constraints.txt
+# The constraints hold torch to the tested build.
+.venv/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) -e '.[alignments]'
 	touch $@
 
-install: $(INSTALLED)  ## make .venv, with everything in it
+.venv/.dev: .venv/.installed
+	$(PIP) -e '.[dev]'
+	touch $@
 
-demo: $(INSTALLED)  ## compare four mechanisms on embedded data, and write build/demo/page.html
+.venv/.stress: .venv/.dev
+	$(PIP) -e '.[dev,stress]'
+	touch $@
+
+.venv/.bench: .venv/.dev
+	$(PIP) -e '.[dev,bench]'
+	touch $@
+
+install: .venv/.dev  ## create .venv with everything that development needs
+
+demo: .venv/.installed  ## compare four mechanisms on embedded data, and write build/demo/page.html
 	$(BIN)/regard study first-look --out build/demo
 
-# Each worker keeps torch to one thread (tests/conftest.py); more than four only cost memory.
-test: $(INSTALLED)  ## run every test
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+test: .venv/.dev  ## run the tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-lint: $(INSTALLED)  ## style, formatting and types
+quick: lint  ## lint, types and a core selection of tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -x $(QUICK)
+
+stress: .venv/.stress  ## run the long tests: kills, grids, browser, documents that train
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m stress
+
+lint: .venv/.dev  ## style, formatting and types
 	$(BIN)/ruff check $(FOLDERS)
 	$(BIN)/ruff format --check $(FOLDERS)
 	$(BIN)/mypy $(FOLDERS)
 
-# The rivals are only needed here.
-.venv/.rivals: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
-	touch $@
-
-bench: .venv/.rivals  ## measure speed
+bench: .venv/.bench  ## measure speed against other libraries
 	$(BIN)/python -m benchmarks
 
 # With --quiet, mkdocs would not count the warnings that --strict turns into a failure.
-docs: $(INSTALLED)  ## write build/site, the documents as pages
+docs: .venv/.dev  ## write build/site, the documents as pages
 	$(BIN)/mkdocs build --strict --site-dir build/site
 
 clean:  ## remove what the other targets wrote, except .venv

@@ -1,1 +1,1 @@
-"""Speed and memory against their bars, as ratios measured in one process: `python -m benchmarks`."""
+"""Speed and memory benchmarks, as ratios measured in one process: `python -m benchmarks`."""

@@ -1,10 +1,10 @@
-"""Run the benchmarks and say which bars hold: `python -m benchmarks [--give-back] [NAME ...]`.
+"""Run the benchmarks and check their thresholds: `python -m benchmarks [--default-allocator] [NAME ...]`.
 
-Those that read corpora find them through REGARD_DATA, and are left out, with the reason, where it
-names no folder or a rival is not installed.
+Corpora are found through REGARD_DATA; benchmarks without their corpus or without an installed baseline
+are skipped, with the reason.
 
-Freed memory is kept (regard.core.malloc), for our code and its rivals alike; `--give-back` measures
-with the allocator as it comes.
+By default freed memory is kept (`regard.core.malloc`), for our code and the baselines alike;
+`--default-allocator` measures without that.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from benchmarks.study_statistics import study_statistics
 from benchmarks.training import training
 from regard.core.errors import RegardError
 from regard.core.malloc import keep_freed_memory
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 
-GIVE_BACK = "--give-back"
+DEFAULT_ALLOCATOR = "--default-allocator"
 
 BENCHMARKS = {
     **ATTENTION,
@@ -44,28 +44,27 @@ BENCHMARKS = {
 
 
 def main(names: list[str]) -> int:
-    """Print every finding as it comes; the exit code says whether all bars hold."""
+    """Print every measurement; exit code 1 if a threshold is missed."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    give_back = GIVE_BACK in names
-    names = [name for name in names if name != GIVE_BACK]
-    kept = not give_back and keep_freed_memory()
-    kept_or_not = "kept" if kept else "given back"
-    print(f"one thread unless said; freed memory is {kept_or_not}, for all rivals alike")
+    keep = DEFAULT_ALLOCATOR not in names and keep_freed_memory()
+    names = [name for name in names if name != DEFAULT_ALLOCATOR]
+    allocator = "keeps freed memory" if keep else "is the default"
+    print(f"one thread unless stated; the allocator {allocator}, for all systems alike")
     try:
-        chosen = [look_up("benchmark", name, BENCHMARKS) for name in names or BENCHMARKS]
+        selected = [lookup("benchmark", name, BENCHMARKS) for name in names or BENCHMARKS]
     except RegardError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     missed = 0
-    for benchmark in chosen:
+    for benchmark in selected:
         try:
-            for finding in benchmark():
-                print(finding, flush=True)
-                missed += not finding.holds
+            for measurement in benchmark():
+                print(measurement, flush=True)
+                missed += not measurement.passed
         except (RegardError, ImportError) as error:
-            print(f"left out  {benchmark.__name__}: {error}", flush=True)
-    print(f"{missed} bar(s) missed" if missed else "every bar holds")
+            print(f"skipped  {benchmark.__name__}: {error}", flush=True)
+    print(f"{missed} threshold(s) missed" if missed else "every threshold is met")
     return 1 if missed else 0
 
 

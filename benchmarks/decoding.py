@@ -1,16 +1,15 @@
-"""The bars of decoding: 64 German sentences, 3 + 3 layers of width 256, two threads, float32.
+"""Decoding speed: 64 German sentences, 3 + 3 layers of width 256, two threads, float32.
 
-The rivals are Hugging Face's Marian (`generate`) and CTranslate2. All three hold the same briefly trained
-weights, so that most sentences end by themselves, each after a number of steps of its own; how many
-are cut at the limit is stated, since a few long ones leave small batches, which are slow. They are given
-the same sentences at once, the same beam size, length penalty 1 and the same limit.
-Times are wall times of the whole call, from token numbers to token numbers, all rivals in turn; the
-figures are ratios of medians.
+The baselines are Hugging Face's Marian (`generate`) and CTranslate2. All three have the same briefly
+trained weights, so that most sentences end by themselves, and get the same sentences as one batch, the
+same beam size, length penalty 1 and the same maximum length; how many hypotheses are cut at it is
+reported. Times are wall times of the whole call, from token ids to token ids, alternating; results are
+ratios of medians.
 
-Greedy search is the same thing everywhere. Beam search is not: ours closes a place of the beam with
-every hypothesis that ends, and stops when nothing unfinished can win; CTranslate2 keeps the places
-open until as many hypotheses as places have ended; Hugging Face stops when the best unfinished one,
-were it to end now, would not win. So some sentences may be said otherwise; how many are not is stated.
+Greedy search is the same everywhere. Beam search is not: ours closes a beam with every hypothesis that
+ends, and stops when no unfinished one can win; CTranslate2 keeps all beams open until as many hypotheses
+have ended; Hugging Face stops when the best unfinished one would not win if it ended now. The number of
+equal outputs is reported.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.brief_training import train_briefly
-from benchmarks.measuring import Finding, median_seconds
-from benchmarks.multi30k import VOCABULARY, encoded, multi30k, rows_of
+from benchmarks.measurement import Measurement, median_seconds
+from benchmarks.multi30k import VOCABULARY, encoded, load_rows, multi30k
+from benchmarks.quick_training import train_briefly
 from regard.core.batches import END, PAD, SPECIAL_TOKENS, START, UNKNOWN, PairBatch
-from regard.data.batching import pair_batch
+from regard.data.batching import collate_pairs
 from regard.models.generation.search import decode
 from regard.models.seq2seq.transformer import Transformer
 
@@ -47,9 +46,9 @@ Decoder = Callable[[int], list[list[int]]]
 
 def sentences() -> PairBatch:
     """The first sentences of the test set."""
-    rows = rows_of("test_2016_flickr")[:SENTENCES]
+    rows = load_rows("test_2016_flickr")[:SENTENCES]
     store = encoded(rows, multi30k().vocabulary)
-    return pair_batch(store, np.arange(SENTENCES))
+    return collate_pairs(store, np.arange(SENTENCES))
 
 
 def our_model(*, dropout: float = 0.0) -> Transformer:
@@ -67,7 +66,7 @@ def our_model(*, dropout: float = 0.0) -> Transformer:
 
 
 def marian(ours: Transformer, *, dropout: float = 0.0) -> Any:
-    """Hugging Face's model with our weights and, in training, dropout in the same places."""
+    """Hugging Face's model with our weights and, in training, the same dropout."""
     from transformers import MarianConfig, MarianMTModel
 
     config = MarianConfig(
@@ -160,8 +159,8 @@ def ctranslate(theirs: Any) -> Iterator[Any]:
         )
 
 
-def decoding() -> Iterator[Finding]:
-    """Greedy and beam search against both rivals, and cached against uncached."""
+def decoding() -> Iterator[Measurement]:
+    """Greedy and beam search against both baselines, and with against without a cache."""
     threads = torch.get_num_threads()
     torch.set_num_threads(THREADS)
     try:
@@ -170,15 +169,15 @@ def decoding() -> Iterator[Finding]:
         train_briefly(ours, multi30k().train)
         theirs = marian(ours)
         with ctranslate(theirs) as translator:
-            rivals = decoders(ours, theirs, translator)
+            systems = decoders(ours, theirs, translator)
             for name, beam_size in (("greedy", 1), ("beam 4", 4)):
-                yield from _findings(name, beam_size, rivals)
+                yield from _measurements(name, beam_size, systems)
     finally:
         torch.set_num_threads(threads)
 
 
 def decoders(ours: Transformer, theirs: Any, translator: Any) -> dict[str, Decoder]:
-    """Everyone who decodes the sentences: from a beam size to what was said, without END."""
+    """Each system as a function from beam size to output tokens, without END."""
     batch = sentences()
     source, lengths = batch.source, batch.source_lengths
     attended = (source != PAD).long()
@@ -187,12 +186,14 @@ def decoders(ours: Transformer, theirs: Any, translator: Any) -> dict[str, Decod
         for row, length in zip(source.tolist(), lengths.tolist(), strict=True)
     ]
 
-    def we(beam_size: int, *, cached: bool = True) -> list[list[int]]:
-        found = decode(ours, source, lengths, beam_size=beam_size, max_length=LIMIT, cached=cached)
+    def ours_decode(beam_size: int, *, use_cache: bool = True) -> list[list[int]]:
+        found = decode(
+            ours, source, lengths, beam_size=beam_size, max_length=LIMIT, use_cache=use_cache
+        )
         return [list(hypothesis.tokens) for hypothesis in found]
 
     def hugging_face(beam_size: int) -> list[list[int]]:
-        said = theirs.generate(
+        outputs = theirs.generate(
             source,
             attention_mask=attended,
             num_beams=beam_size,
@@ -200,7 +201,7 @@ def decoders(ours: Transformer, theirs: Any, translator: Any) -> dict[str, Decod
             length_penalty=1.0,
             max_new_tokens=LIMIT,
         )
-        return [[token for token in row[1:] if token not in (END, PAD)] for row in said.tolist()]
+        return [[token for token in row[1:] if token not in (END, PAD)] for row in outputs.tolist()]
 
     def ctranslate2(beam_size: int) -> list[list[int]]:
         results = translator.translate_batch(
@@ -210,45 +211,47 @@ def decoders(ours: Transformer, theirs: Any, translator: Any) -> dict[str, Decod
             max_decoding_length=LIMIT,
             max_batch_size=0,
         )
-        return [[token_number(name) for name in result.hypotheses[0]] for result in results]
+        return [[token_id(name) for name in result.hypotheses[0]] for result in results]
 
     return {
-        "ours": we,
-        "ours without a cache": partial(we, cached=False),
+        "ours": ours_decode,
+        "ours without a cache": partial(ours_decode, use_cache=False),
         "Hugging Face": hugging_face,
         "CTranslate2": ctranslate2,
     }
 
 
-def _findings(name: str, beam_size: int, rivals: dict[str, Decoder]) -> Iterator[Finding]:
-    said = {rival: decoder(beam_size) for rival, decoder in rivals.items()}
-    alike = {rival: sum(map(eq, said["ours"], theirs)) for rival, theirs in said.items()}
-    # One rounding may decide between two tokens of equal logits, and a beam has more such choices.
-    bars = {
+def _measurements(name: str, beam_size: int, systems: dict[str, Decoder]) -> Iterator[Measurement]:
+    outputs = {system: decoder(beam_size) for system, decoder in systems.items()}
+    num_equal = {
+        system: sum(map(eq, outputs["ours"], theirs)) for system, theirs in outputs.items()
+    }
+    # Rounding decides between tokens of nearly equal logits; a beam has more such ties.
+    thresholds = {
         "ours without a cache": SENTENCES,
         "Hugging Face": 60 if beam_size == 1 else 48,
         "CTranslate2": 60 if beam_size == 1 else 48,
     }
-    for rival, bar in bars.items():
-        what = f"{name}: sentences of {SENTENCES} that we say like {rival}"
-        yield Finding(what.replace("we say like ours", "are the same"), alike[rival], bar, True)
+    for system, threshold in thresholds.items():
+        label = f"{name}: outputs equal to {system}, of {SENTENCES}"
+        yield Measurement(label, num_equal[system], threshold, True)
     timed = ("ours", "Hugging Face", "CTranslate2")
-    calls = [partial(rivals[rival], beam_size) for rival in timed]
+    calls = [partial(systems[system], beam_size) for system in timed]
     mine, face, fast = median_seconds(calls, repeats=REPEATS)
-    lengths = [len(tokens) + 1 for tokens in said["ours"]]
+    lengths = [len(tokens) + 1 for tokens in outputs["ours"]]
     detail = (
         f"({mine * 1e3:.0f} ms; {face * 1e3:.0f}; {fast * 1e3:.0f}; "
         f"{min(lengths)} to {max(lengths)} tokens, {sum(n > LIMIT for n in lengths)} cut at the limit)"
     )
-    yield Finding(f"{name}: times faster than Hugging Face", face / mine, 1.25, True, detail)
-    yield Finding(f"{name}: time / CTranslate2", mine / fast, 1.3, False, detail)
+    yield Measurement(f"{name}: times faster than Hugging Face", face / mine, 1.25, True, detail)
+    yield Measurement(f"{name}: time / CTranslate2", mine / fast, 1.3, False, detail)
 
 
 def token_name(token: int) -> str:
-    """What CTranslate2 calls a token."""
+    """The name of a token in CTranslate2."""
     return SPECIAL_TOKENS[token] if token < len(SPECIAL_TOKENS) else str(token)
 
 
-def token_number(name: str) -> int:
-    """The token of a name."""
+def token_id(name: str) -> int:
+    """The id of a token name."""
     return SPECIAL_TOKENS.index(name) if name in SPECIAL_TOKENS else int(name)

@@ -1,8 +1,7 @@
-"""The bar of the hierarchical classifier: documents a second in training, against padding every sentence.
+"""Hierarchical classifier: training documents per second, against padding every sentence.
 
-Batches are the first reviews of IMDB, found through REGARD_DATA, as they stand in the file and, once more,
-put together by length as the task does. Both rivals are the same model with a step of the same optimiser,
-and run in turn; in float64 their logits are compared first.
+Batches are the first reviews of IMDB (REGARD_DATA), in file order and bucketed by length. Both systems
+are the same model with the same optimizer step, alternating; their float64 logits are compared first.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.measuring import Call, Finding, median_seconds
-from benchmarks.padded_hierarchy import padded_logits, rectangular
+from benchmarks.hierarchical_reference import padded_logits, rectangular
+from benchmarks.measurement import Call, Measurement, median_seconds
 from regard.core.errors import RegardError
 from regard.data.readers.labelled import LabelledSource
-from regard.data.readers.text_file import BadRows
+from regard.data.readers.text_file import RowErrors
 from regard.data.tokenizers.vocabulary import build_vocabulary
 from regard.models.classifiers.hierarchical import HierarchicalClassifier
-from regard.tasks.classification.corpus import ClassifyOptions, text_rows
+from regard.tasks.classification.corpus import ClassifyOptions, encode_texts
 from regard.tasks.text_task import TextVocabularies
 
 REVIEWS, ROWS, BATCHES = 640, 32, 4
 REPEATS = 3
 TIMES_FASTER = 3.0
-APART = 1e-10
+TOLERANCE = 1e-10
 
 
 class Documents(NamedTuple):
@@ -44,42 +43,42 @@ class Documents(NamedTuple):
     labels: Tensor
 
 
-def hierarchical() -> Iterator[Finding]:
-    """The same logits, then how many more documents a second."""
+def hierarchical() -> Iterator[Measurement]:
+    """Equal logits, then documents per second."""
     torch.manual_seed(0)
     vocabulary, documents = reviews()
     model = HierarchicalClassifier(vocabulary=vocabulary, classes=2)
-    as_they_stand = [documents(np.arange(start, start + ROWS)) for start in _starts()]
-    yield Finding(
-        f"logits apart, float64, {ROWS} documents, / {APART:g}",
-        _apart(model, as_they_stand[0]) / APART,
+    file_order = [documents(np.arange(start, start + ROWS)) for start in _starts()]
+    yield Measurement(
+        f"difference of logits, float64, {ROWS} documents, / {TOLERANCE:g}",
+        _difference(model, file_order[0]) / TOLERANCE,
         1.0,
         larger_is_better=False,
     )
-    yield _gain(model, as_they_stand, what="as they stand")
+    yield _speedup(model, file_order, case="in file order")
     lengths = documents(np.arange(REVIEWS)).lengths.numpy()
     by_length = np.argsort(lengths, kind="stable")
-    alike = [documents(by_length[start * 4 : start * 4 + ROWS]) for start in _starts()]
-    yield _gain(model, alike, what="of like length")
+    bucketed = [documents(by_length[start * 4 : start * 4 + ROWS]) for start in _starts()]
+    yield _speedup(model, bucketed, case="bucketed by length")
 
 
 def reviews() -> tuple[int, Callable[[np.ndarray], Documents]]:
-    """The size of their vocabulary, and what makes a batch of some of them."""
+    """The vocabulary size, and a function that makes a batch of some reviews."""
     folder = os.environ.get("REGARD_DATA")
     if not folder or not (path := Path(folder, "imdb", "train.tsv.gz")).is_file():
         raise RegardError(
-            "The benchmark of hierarchical attention reads imdb/, and REGARD_DATA names no folder that has "
-            "it. Set it to the folder of the corpora."
+            "The benchmark 'hierarchical' needs imdb/train.tsv.gz in the folder REGARD_DATA. Set "
+            "REGARD_DATA to the data folder."
         )
     source = LabelledSource(path=path, text_column=3, label_column=0)
-    texts = [row.text for row in islice(source.rows(bad=BadRows(skip=True)), REVIEWS)]
-    words = build_vocabulary("running_words", texts, lowercase=True, min_count=2)
-    options = ClassifyOptions(tokens="running_words", sentences=True, max_length=400)
-    rows = text_rows(texts, TextVocabularies(text=words), options)
+    texts = [row.text for row in islice(source.rows(errors=RowErrors(skip=True)), REVIEWS)]
+    words = build_vocabulary("word_punct", texts, lowercase=True, min_count=2)
+    options = ClassifyOptions(tokens="word_punct", sentences=True, max_length=400)
+    rows = encode_texts(texts, TextVocabularies(text=words), options)
 
-    def documents(chosen: np.ndarray) -> Documents:
-        tokens, lengths, segments = (torch.from_numpy(array) for array in rows.padded(chosen))
-        return Documents(tokens, lengths, segments, torch.from_numpy(chosen % 2))
+    def documents(selected: np.ndarray) -> Documents:
+        tokens, lengths, segments = (torch.from_numpy(array) for array in rows.padded(selected))
+        return Documents(tokens, lengths, segments, torch.from_numpy(selected % 2))
 
     return words.size, documents
 
@@ -88,19 +87,19 @@ def _starts() -> range:
     return range(0, REVIEWS // 4, REVIEWS // 4 // BATCHES)
 
 
-def _apart(model: HierarchicalClassifier, texts: Documents) -> float:
+def _difference(model: HierarchicalClassifier, texts: Documents) -> float:
     model = copy.deepcopy(model).double().eval()
     with torch.no_grad():
-        ours = model.classified(texts.tokens, texts.lengths, texts.segments).logits
+        ours = model.classify(texts.tokens, texts.lengths, texts.segments).logits
         theirs = padded_logits(model, *rectangular(*texts[:3]))
     return float((ours - theirs).abs().max())
 
 
-def _gain(model: HierarchicalClassifier, batches: list[Documents], *, what: str) -> Finding:
+def _speedup(model: HierarchicalClassifier, batches: list[Documents], *, case: str) -> Measurement:
     ragged, padded = copy.deepcopy(model), copy.deepcopy(model)
 
     def ours(texts: Documents) -> Tensor:
-        return ragged.classified(texts.tokens, texts.lengths, texts.segments).logits
+        return ragged.classify(texts.tokens, texts.lengths, texts.segments).logits
 
     def theirs(texts: Documents) -> Tensor:
         return padded_logits(padded, *rectangular(*texts[:3]))
@@ -108,8 +107,8 @@ def _gain(model: HierarchicalClassifier, batches: list[Documents], *, what: str)
     calls = [_steps(ragged, ours, batches), _steps(padded, theirs, batches)]
     seconds = median_seconds(calls, repeats=REPEATS)
     rates = [len(batches) * ROWS / each for each in seconds]
-    return Finding(
-        f"training, documents a second, times padding, {what}",
+    return Measurement(
+        f"training, documents/s: ours / padded, {case}",
         rates[0] / rates[1],
         TIMES_FASTER,
         larger_is_better=True,
@@ -118,14 +117,14 @@ def _gain(model: HierarchicalClassifier, batches: list[Documents], *, what: str)
 
 
 def _steps(
-    model: HierarchicalClassifier, said: Callable[[Documents], Tensor], batches: list[Documents]
+    model: HierarchicalClassifier, logits: Callable[[Documents], Tensor], batches: list[Documents]
 ) -> Call:
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
     def steps() -> None:
         for texts in batches:
-            optimiser.zero_grad()
-            F.cross_entropy(said(texts), texts.labels).backward()
-            optimiser.step()
+            optimizer.zero_grad()
+            F.cross_entropy(logits(texts), texts.labels).backward()
+            optimizer.step()
 
     return steps

@@ -1,11 +1,11 @@
-"""Kill trainings at random moments, resume them, and compare them with trainings that were left alone.
+"""Kill training runs at random times, resume them, and compare them with undisturbed runs.
 
     python -m benchmarks.kill_runs                      20 small runs, each killed three times
-    python -m benchmarks.kill_runs --runs 3 --resume "regard train --resume {folder}" -- \\
+    python -m benchmarks.kill_runs --runs 3 --resume "regard train --resume {folder}" -- \
         regard train pronounce --out {folder} --seed {seed}
 
-In the words of a command, {folder} stands for the run folder and {seed} for the number of the run; the
-command that resumes is the first one with --resume added unless it is given.
+In a command, {folder} is the run folder and {seed} the number of the run; the default command to resume
+is the training command with --resume added.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from regard.training.checkpoint import read_checkpoint
 from regard.training.loop import CHECKPOINT, METRICS, MODEL
 
 TOY = [sys.executable, "-m", "tests.factories.toy_training", "{folder}", "--seed", "{seed}"]
-ORDER = "order.txt"  # the order of batches, which only the toy tells
+ORDER = "order.txt"  # the order of batches, which only the toy training writes
 EVALUATING = "evaluating"
 ROOT = Path(__file__).parents[1]
 
 
 class Running(Protocol):
-    """A process, as `subprocess` has it."""
+    """A process, as in `subprocess`."""
 
     def poll(self) -> int | None:
         """The return code, or None while it runs."""
@@ -53,11 +53,11 @@ class Running(Protocol):
         ...
 
 
-Launch = Callable[[bool], Running]  # given whether to resume
+Launch = Callable[[bool], Running]  # argument: whether to resume
 
 
 def run_alone(launch: Launch, folder: Path) -> float:
-    """Train without disturbance; the seconds from the first sign of life to the end."""
+    """Train without kills; returns the seconds from the first written file to the end."""
     before = _listing(folder)
     running = launch(False)
     while running.poll() is None and _listing(folder) == before:
@@ -69,11 +69,11 @@ def run_alone(launch: Launch, folder: Path) -> float:
 
 
 def run_killed(
-    launch: Launch, folder: Path, *, kills: int, seconds: float, chance: random.Random
+    launch: Launch, folder: Path, *, kills: int, seconds: float, rng: random.Random
 ) -> list[str]:
-    """Train, killed so many times; what was going on at each kill.
+    """Train with `kills` kills; returns the phase of the run at each kill.
 
-    `seconds` is about how long the run takes. Some kills wait for a file to be half written.
+    `seconds` is the approximate duration of the run. Some kills wait for a file to be half written.
     """
     found = []
     for number in range(kills):
@@ -81,24 +81,26 @@ def run_killed(
         running = launch(number > 0)
         while running.poll() is None and _listing(folder) == before:
             time.sleep(0.0005)
-        moment = time.monotonic() + chance.uniform(0.0, 0.6 * seconds / kills)
-        in_writing = chance.random() < 0.4
+        moment = time.monotonic() + rng.uniform(0.0, 0.6 * seconds / kills)
+        while_writing = rng.random() < 0.4
         while running.poll() is None and time.monotonic() < moment:
             time.sleep(0.0005)
-        latest = moment + (0.2 * seconds / kills if in_writing else 0.0)
-        while running.poll() is None and time.monotonic() < latest and not _remains(folder):
-            pass  # a small file is written within a millisecond: no time to sleep
+        latest = moment + (0.2 * seconds / kills if while_writing else 0.0)
+        while (
+            running.poll() is None and time.monotonic() < latest and not _has_partial_file(folder)
+        ):
+            pass  # a small file is written within a millisecond: do not sleep
         running.kill()
         if running.wait() != -signal.SIGKILL:
             raise RuntimeError(f"the run in {folder} ended before kill {number + 1}")
-        found.append(_going_on(folder))
+        found.append(_phase(folder))
     if code := launch(True).wait():
         raise RuntimeError(f"the run in {folder}, resumed, ended with code {code}")
     return found
 
 
 def differences(one: Path, other: Path) -> list[str]:
-    """In what two finished runs differ, times not counted: nothing, if resuming works."""
+    """Differences between two finished runs, times excluded: empty if resuming works."""
     found = [
         name
         for name in (METRICS, MODEL)
@@ -106,77 +108,81 @@ def differences(one: Path, other: Path) -> list[str]:
     ]
     first, second = read_checkpoint(one / CHECKPOINT), read_checkpoint(other / CHECKPOINT)
     if list(first.tensors) != list(second.tensors):
-        found.append(f"{CHECKPOINT}: the names of its tensors")
+        found.append(f"{CHECKPOINT}: tensor names")
     found += [
         f"{CHECKPOINT}: {name}"
         for name in first.tensors.keys() & second.tensors.keys()
         if not _same_bits(first.tensors[name], second.tensors[name])
     ]
-    if _timeless(first.facts) != _timeless(second.facts):
-        found.append(f"{CHECKPOINT}: its counters")
+    if _without_times(first.metadata) != _without_times(second.metadata):
+        found.append(f"{CHECKPOINT}: training state")
     if (one / ORDER).exists() and _order(one) != _order(other):
         found.append(ORDER)
     return found
 
 
-def main(words: list[str] | None = None) -> int:
-    """Print one line a run and the sum of them; the exit code says whether all runs are the same."""
+def main(arguments: list[str] | None = None) -> int:
+    """Print one line per run and a summary; exit code 1 if a run differs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--kills", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    parser.add_argument("--resume", help="the command that resumes, in one word")
-    parser.add_argument("command", nargs="*", help="the command that trains, after --")
-    given = parser.parse_args(words)
-    start: list[str] = given.command or TOY
-    resume = shlex.split(given.resume) if given.resume else [*start, "--resume"]
-    chance = random.Random(given.seed)
-    same = 0
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the kill times")
+    parser.add_argument("--resume", help="command that resumes, as one argument")
+    parser.add_argument("command", nargs="*", help="training command, after --")
+    options = parser.parse_args(arguments)
+    start: list[str] = options.command or TOY
+    resume = shlex.split(options.resume) if options.resume else [*start, "--resume"]
+    rng = random.Random(options.seed)
+    identical = 0
     moments: Counter[str] = Counter()
-    for number in range(given.runs):
+    for number in range(options.runs):
         scratch = Path(tempfile.mkdtemp(prefix="kill_runs."))
         try:
             alone, killed = scratch / "alone", scratch / "killed"
             seconds = run_alone(_launcher(start, resume, alone, number), alone)
-            going_on = run_killed(
+            phases = run_killed(
                 _launcher(start, resume, killed, number),
                 killed,
-                kills=given.kills,
+                kills=options.kills,
                 seconds=seconds,
-                chance=chance,
+                rng=rng,
             )
-            unlike = differences(alone, killed)
+            different = differences(alone, killed)
         except RuntimeError as error:
             logs = [log.read_text(encoding="utf-8") for log in sorted(scratch.glob("*.log"))]
             print(*logs, f"error: {error}", sep="\n", file=sys.stderr)
             return 2
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        moments.update(going_on)
-        same += not unlike
-        verdict = f"differs in {', '.join(unlike)}" if unlike else "the same bits"
-        print(f"run {number + 1}, killed while {', '.join(going_on)}: {verdict}", flush=True)
-    told = ", ".join(f"{count} while {what}" for what, count in sorted(moments.items()))
-    print(f"{same} of {given.runs} runs are the same as undisturbed ones; kills: {told}")
-    return 0 if same == given.runs else 1
+        moments.update(phases)
+        identical += not different
+        verdict = f"differs in {', '.join(different)}" if different else "bit-identical"
+        print(f"run {number + 1}, killed while {', '.join(phases)}: {verdict}", flush=True)
+    summary = ", ".join(f"{count} while {what}" for what, count in sorted(moments.items()))
+    print(f"{identical} of {options.runs} runs are identical to undisturbed ones; kills: {summary}")
+    return 0 if identical == options.runs else 1
 
 
 def _launcher(start: list[str], resume: list[str], folder: Path, seed: int) -> Launch:
     def launch(resuming: bool) -> Running:
-        words = [
+        command = [
             word.replace("{folder}", str(folder)).replace("{seed}", str(seed))
             for word in (resume if resuming else start)
         ]
         with (folder.parent / f"{folder.name}.log").open("ab") as log:
             return subprocess.Popen(
-                words, cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"}
+                command,
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
             )
 
     return launch
 
 
 def _listing(folder: Path) -> set[tuple[str, int, int]]:
-    """What lies in the folder: it changes when anything is written there."""
+    """Names, sizes and times of the files of a folder."""
     return {(path.name, size, when) for path, size, when in _entries(folder)}
 
 
@@ -184,18 +190,18 @@ def _entries(folder: Path) -> Iterator[tuple[Path, int, int]]:
     for path in folder.glob("*") if folder.is_dir() else ():
         try:
             facts = path.stat()
-        except FileNotFoundError:  # renamed just now
+        except FileNotFoundError:  # renamed in between
             continue
         yield path, facts.st_size, facts.st_mtime_ns
 
 
-def _remains(folder: Path) -> bool:
+def _has_partial_file(folder: Path) -> bool:
     return any(folder.glob(f"{TEMPORARY_PREFIX}*"))
 
 
-def _going_on(folder: Path) -> str:
-    """What a killed run was doing, as far as it left a trace."""
-    if _remains(folder):
+def _phase(folder: Path) -> str:
+    """What a killed run was doing, judging by its files."""
+    if _has_partial_file(folder):
         return "writing"
     order = folder / ORDER
     lines = order.read_text(encoding="utf-8").splitlines() if order.exists() else []
@@ -203,19 +209,19 @@ def _going_on(folder: Path) -> str:
 
 
 def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Equal to the last bit; NaN too, and 0 is not −0."""
+    """Bit-identical, including NaN; 0 differs from −0."""
     if one.dtype != other.dtype or one.shape != other.shape:
         return False
     return torch.equal(one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8))
 
 
-def _timeless(facts: dict[str, Any]) -> dict[str, Any]:
-    counters = {name: value for name, value in facts["counters"].items() if name != "seconds"}
-    return {**facts, "counters": counters, "lengths": facts["lengths"][METRICS]}
+def _without_times(metadata: dict[str, Any]) -> dict[str, Any]:
+    state = {name: value for name, value in metadata["state"].items() if name != "seconds"}
+    return {**metadata, "state": state, "log_sizes": metadata["log_sizes"][METRICS]}
 
 
 def _order(folder: Path) -> set[str]:
-    """Which batch came at which place; a place told twice, after a kill, must tell the same."""
+    """The batch of each step; a step repeated after a kill must have the same batch."""
     lines = (folder / ORDER).read_text(encoding="utf-8").splitlines()
     return set(lines) - {EVALUATING, ""}
 

@@ -1,4 +1,4 @@
-"""Multi30k, German and English, in subwords of one vocabulary: what the benchmarks train on and decode."""
+"""Multi30k, German to English, with a shared subword vocabulary: the data of the translation benchmarks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from regard.core.errors import RegardError
 from regard.data.readers.formats import PairRow
 from regard.data.readers.pairs import PairSource
-from regard.data.readers.text_file import BadRows
+from regard.data.readers.text_file import RowErrors
 from regard.data.token_store import TokenStore
 from regard.data.tokenizers.vocabulary import Vocabulary, build_vocabulary
 
@@ -18,7 +18,7 @@ VOCABULARY = 8000
 
 
 class Multi30k(NamedTuple):
-    """The training part, and what numbered it."""
+    """The training split and its vocabulary."""
 
     vocabulary: Vocabulary
     train: TokenStore
@@ -26,28 +26,28 @@ class Multi30k(NamedTuple):
 
 @cache
 def multi30k() -> Multi30k:
-    """Read once, and cut into at most VOCABULARY lower-cased subwords."""
-    rows = rows_of("train")
+    """Load once; at most VOCABULARY lower-cased subwords."""
+    rows = load_rows("train")
     texts = [text for row in rows for text in (row.source, row.target)]
     vocabulary = build_vocabulary("subwords", texts, size=VOCABULARY, lowercase=True)
     return Multi30k(vocabulary, encoded(rows, vocabulary))
 
 
-def rows_of(part: str) -> list[PairRow]:
-    """The pairs of "train", "test_2016_flickr" and so on."""
+def load_rows(split: str) -> list[PairRow]:
+    """The pairs of a split such as "train" or "test_2016_flickr"."""
     folder = os.environ.get("REGARD_DATA")
     if not folder:
         raise RegardError(
-            "The benchmarks of translation read multi30k/, and REGARD_DATA names no folder. Set it to "
-            "the folder of corpora, or name the other benchmarks."
+            "The translation benchmarks need multi30k/, but REGARD_DATA is not set. Set it to the data "
+            "folder, or name other benchmarks."
         )
     files = Path(folder) / "multi30k"
-    source = PairSource(path=files / f"{part}.de.gz", target_path=files / f"{part}.en.gz")
-    return list(source.rows(bad=BadRows()))
+    source = PairSource(path=files / f"{split}.de.gz", target_path=files / f"{split}.en.gz")
+    return list(source.rows(errors=RowErrors()))
 
 
 def encoded(rows: list[PairRow], vocabulary: Vocabulary) -> TokenStore:
-    """Their tokens."""
+    """Tokenize the rows."""
     sources = vocabulary.encode_all(row.source for row in rows)
     targets = vocabulary.encode_all(row.target for row in rows)
     return TokenStore.build(zip(sources, targets, strict=True))

@@ -1,8 +1,7 @@
-"""The bar of the planner: predicted seconds a training step against a training that is really run.
+"""The planner: predicted seconds per training step against a real training run.
 
-Shipped recipes on their own data, two threads. The machine is calibrated anew, and a run of a few dozen
-steps goes through the training loop; its first steps, in which memory is taken and kernels are chosen,
-are left out.
+Built-in recipes on their own data, two threads. The machine is calibrated first; the first steps of each
+run, in which memory is allocated and kernels are selected, are excluded.
 """
 
 from __future__ import annotations
@@ -17,84 +16,86 @@ from typing import Any
 
 import torch
 
-from benchmarks.measuring import Finding
+from benchmarks.measurement import Measurement
 from regard.core.errors import RegardError
 from regard.costs.calibration import Calibration, calibrate
 from regard.runs.build import build_spec_model, build_task
 from regard.runs.plan import plan_run
-from regard.runs.spec import RunSpec, merged, read_recipe
-from regard.tasks.task import RunTask
-from regard.training.callbacks import Evaluation, Outcome, Start, StepTaken
+from regard.runs.spec import RunSpec, merge_sections, read_recipe
+from regard.tasks.task import Task
+from regard.training.callbacks import Evaluation, Outcome, StepMetrics, TrainingStart
 from regard.training.loop import train
 
 THREADS = 2
 STEPS = 60
-LEFT_OUT = 15
-BAR = 1.25
+WARMUP_STEPS = 15
+MAX_RATIO = 1.25
 RECIPES = ("pronounce-quick", "translate", "translate-recurrent")
 
 
 class StepTimes:
-    """A watcher that notes when each step ended."""
+    """Callback that records the time of each step."""
 
     def __init__(self) -> None:
         self.ended_at: list[float] = []
 
-    def started(self, info: Start) -> None:
-        """Nothing to note."""
+    def on_train_begin(self, info: TrainingStart) -> None:
+        """Ignored."""
 
-    def stepped(self, info: StepTaken) -> None:
-        """After every step."""
+    def on_step_end(self, info: StepMetrics) -> None:
+        """Record the time."""
         self.ended_at.append(time.perf_counter())
 
-    def evaluated(self, scores: Evaluation) -> None:
-        """Nothing to note."""
+    def on_evaluate(self, scores: Evaluation) -> None:
+        """Ignored."""
 
-    def saved(self, path: Path) -> None:
-        """Nothing to note."""
+    def on_save(self, path: Path) -> None:
+        """Ignored."""
 
-    def ended(self, outcome: Outcome | None) -> None:
-        """Nothing to note."""
+    def on_train_end(self, outcome: Outcome | None) -> None:
+        """Ignored."""
 
     def mean(self) -> float:
-        """Seconds a step, without the first."""
-        return (self.ended_at[-1] - self.ended_at[LEFT_OUT]) / (len(self.ended_at) - 1 - LEFT_OUT)
+        """Mean seconds per step, without the warm-up."""
+        return (self.ended_at[-1] - self.ended_at[WARMUP_STEPS]) / (
+            len(self.ended_at) - 1 - WARMUP_STEPS
+        )
 
 
-def planning() -> Iterator[Finding]:
-    """One figure a recipe: the larger of predicted and measured over the smaller."""
+def planning() -> Iterator[Measurement]:
+    """One measurement per recipe: the ratio of predicted and measured time, as 1 or more."""
     threads = torch.get_num_threads()
     torch.set_num_threads(THREADS)
     try:
         calibration = calibrate()
         for recipe in RECIPES:
-            yield _finding(recipe, calibration)
+            yield _measurement(recipe, calibration)
     finally:
         torch.set_num_threads(threads)
 
 
-def _finding(recipe: str, calibration: Calibration) -> Finding:
+def _measurement(recipe: str, calibration: Calibration) -> Measurement:
     sections = read_recipe(recipe)
     if sections["task"]["name"] == "translate":
-        sections = merged(sections, {"task": _multi30k_files()})
+        sections = merge_sections(sections, {"task": _multi30k_files()})
     spec = RunSpec.from_sections(sections)
     task = build_task(spec)
     predicted = plan_run(spec, task, calibration, evaluated=False).seconds_per_step
     measured = _measured(spec, task)
-    return Finding(
+    return Measurement(
         f"a step of {recipe}, predicted against measured",
         max(predicted / measured, measured / predicted),
-        BAR,
+        MAX_RATIO,
         larger_is_better=False,
         detail=f"{1000 * predicted:.0f} ms predicted, {1000 * measured:.0f} ms measured",
     )
 
 
-def _measured(spec: RunSpec, task: RunTask) -> float:
+def _measured(spec: RunSpec, task: Task) -> float:
     options = replace(spec.training, steps=STEPS, evaluate_every=10 * STEPS)
     times = StepTimes()
-    # The evaluation after the last step is not what is measured, and would take long.
-    setattr(task, "evaluate", lambda _: {task.metric: 0.0})  # noqa: B010 — no method is meant
+    # Skip the evaluation after the last step.
+    setattr(task, "evaluate", lambda _: {task.metric: 0.0})  # noqa: B010
     with tempfile.TemporaryDirectory() as folder:
         train(
             model=build_spec_model(spec, task.corpus.vocabularies),
@@ -102,7 +103,7 @@ def _measured(spec: RunSpec, task: RunTask) -> float:
             options=options,
             folder=Path(folder),
             seed=spec.seed,
-            watchers=[times],
+            callbacks=[times],
         )
     return times.mean()
 
@@ -111,11 +112,11 @@ def _multi30k_files() -> dict[str, Any]:
     folder = os.environ.get("REGARD_DATA")
     if not folder:
         raise RegardError(
-            "The benchmark of planning reads multi30k/, and REGARD_DATA names no folder. Set it to the "
-            "folder of corpora, or name the other benchmarks."
+            "The benchmark 'planning' needs multi30k/, but REGARD_DATA is not set. Set it to the data "
+            "folder, or name other benchmarks."
         )
     files = Path(folder) / "multi30k"
     return {
-        name: f"{files / part}.de.gz,{files / part}.en.gz"
-        for name, part in {"pairs": "train", "validation": "val"}.items()
+        name: f"{files / split}.de.gz,{files / split}.en.gz"
+        for name, split in {"train_file": "train", "validation_file": "val"}.items()
     }

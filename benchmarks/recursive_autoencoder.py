@@ -1,9 +1,8 @@
-"""The bar of the recursive autoencoder: whole training steps against one node at a time.
+"""Recursive autoencoder: training steps, batched against the node-by-node reference.
 
-Sentences are made up, as long as those of SST-2 (2 to 52 words, 19 at the median). Batches are as the task
-cuts them, 2,048 places of texts of like length; and once as many words in texts of any length.
-Both rivals are the same model on the same batch, with a step of the same optimiser, and run in turn; in
-float64 their losses and gradients are compared first.
+Sentences are synthetic, with the lengths of SST-2 (2 to 52 words, median 19). Batches have 2,048 padded
+tokens, bucketed by length as in the task, and once mixed. Both systems are the same model on the same
+batch with the same optimizer step, alternating; their float64 losses and gradients are compared first.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.measuring import Call, Finding, median_seconds
-from benchmarks.node_by_node import classified
+from benchmarks.measurement import Call, Measurement, median_seconds
+from benchmarks.recursive_reference import classify as classify_reference
 from regard.core.batches import PAD, SPECIAL_TOKENS
-from regard.core.protocols import Classified
+from regard.core.protocols import ClassifierOutput
 from regard.models.autoencoders.recursive import RecursiveAutoencoder
 
 VOCABULARY, CLASSES, MODEL_DIM = 8000, 2, 64
-PLACES, COMPARED_ROWS = 2048, 16
-MEAN_LENGTH, SPREAD, SHORTEST, LONGEST = 19.3, 9.3, 2, 52
+BATCH_TOKENS, COMPARED_ROWS = 2048, 16
+MEAN_LENGTH, LENGTH_STD, SHORTEST, LONGEST = 19.3, 9.3, 2, 52
 REPEATS = 5
 TIMES_FASTER = 20.0
-APART = 1e-10
+TOLERANCE = 1e-10
 
-Classifier = Callable[[Tensor, Tensor], Classified]
+Classifier = Callable[[Tensor, Tensor], ClassifierOutput]
 
 
 class Texts(NamedTuple):
@@ -41,35 +40,35 @@ class Texts(NamedTuple):
     labels: Tensor
 
 
-def recursive_autoencoder() -> Iterator[Finding]:
-    """The same results, then how much sooner."""
+def recursive_autoencoder() -> Iterator[Measurement]:
+    """Equal results, then the speedup."""
     random = torch.Generator().manual_seed(0)
     model = RecursiveAutoencoder(vocabulary=VOCABULARY, classes=CLASSES, model_dim=MODEL_DIM)
-    mixed = made_up(lengths(round(PLACES / MEAN_LENGTH), random), random)
+    mixed = dummy_texts(lengths(round(BATCH_TOKENS / MEAN_LENGTH), random), random)
     few = Texts(*(part[:COMPARED_ROWS] for part in mixed))
-    yield Finding(
-        f"loss and gradients apart, float64, {COMPARED_ROWS} texts, / {APART:g}",
-        _apart(model, few) / APART,
+    yield Measurement(
+        f"difference of loss and gradients, float64, {COMPARED_ROWS} texts, / {TOLERANCE:g}",
+        _difference(model, few) / TOLERANCE,
         1.0,
         larger_is_better=False,
     )
-    by_length = lengths(PLACES, random).sort().values
-    for share in (0.25, 0.5, 0.75):
-        length = int(by_length[int(share * PLACES)])
-        near = by_length[int(share * PLACES) :][: PLACES // length]
-        what = f"texts of {int(near[0])} to {int(near[-1])} words"
-        yield _gain(model, made_up(near, random), what=what)
-    yield _gain(model, mixed, what="texts of any length")
+    sorted_lengths = lengths(BATCH_TOKENS, random).sort().values
+    for quantile in (0.25, 0.5, 0.75):
+        length = int(sorted_lengths[int(quantile * BATCH_TOKENS)])
+        bucket = sorted_lengths[int(quantile * BATCH_TOKENS) :][: BATCH_TOKENS // length]
+        case = f"texts of {int(bucket[0])} to {int(bucket[-1])} words"
+        yield _speedup(model, dummy_texts(bucket, random), case=case)
+    yield _speedup(model, mixed, case="texts of mixed length")
 
 
 def lengths(count: int, random: torch.Generator) -> Tensor:
-    """How long texts are."""
-    drawn = MEAN_LENGTH + SPREAD * torch.randn(count, generator=random)
-    return drawn.round().long().clamp(SHORTEST, LONGEST)
+    """Random text lengths."""
+    values = MEAN_LENGTH + LENGTH_STD * torch.randn(count, generator=random)
+    return values.round().long().clamp(SHORTEST, LONGEST)
 
 
-def made_up(lengths: Tensor, random: torch.Generator) -> Texts:
-    """Texts of these lengths and labels for them."""
+def dummy_texts(lengths: Tensor, random: torch.Generator) -> Texts:
+    """Random texts of these lengths, and labels."""
     longest = int(lengths.max())
     ranks = VOCABULARY - len(SPECIAL_TOKENS)
     words = (ranks ** torch.rand(len(lengths), longest, generator=random)).long() - 1
@@ -80,45 +79,45 @@ def made_up(lengths: Tensor, random: torch.Generator) -> Texts:
 
 
 def loss(classify: Classifier, texts: Texts) -> Tensor:
-    """What the task would minimise."""
-    said = classify(texts.tokens, texts.lengths)
-    cross_entropy = F.cross_entropy(said.logits, texts.labels, reduction="sum")
-    return (cross_entropy + said.penalty.sum()) / len(texts.labels)
+    """The training loss of the task."""
+    output = classify(texts.tokens, texts.lengths)
+    cross_entropy = F.cross_entropy(output.logits, texts.labels, reduction="sum")
+    return (cross_entropy + output.penalty.sum()) / len(texts.labels)
 
 
-def _apart(model: RecursiveAutoencoder, texts: Texts) -> float:
+def _difference(model: RecursiveAutoencoder, texts: Texts) -> float:
     """The largest difference of losses and gradients."""
     model = copy.deepcopy(model).double()
     found = []
-    for classify in (model.classified, partial(classified, model)):
+    for classify in (model.classify, partial(classify_reference, model)):
         value = loss(classify, texts)
         found.append([value, *torch.autograd.grad(value, list(model.parameters()))])
     pairs = zip(*found, strict=True)
     return max(float((ours - theirs).detach().abs().max()) for ours, theirs in pairs)
 
 
-def _gain(model: RecursiveAutoencoder, texts: Texts, *, what: str) -> Finding:
+def _speedup(model: RecursiveAutoencoder, texts: Texts, *, case: str) -> Measurement:
     batched, single = copy.deepcopy(model), copy.deepcopy(model)
     calls = [
-        _step(batched, batched.classified, texts),
-        _step(single, partial(classified, single), texts),
+        _step(batched, batched.classify, texts),
+        _step(single, partial(classify_reference, single), texts),
     ]
     ours, theirs = median_seconds(calls, repeats=REPEATS)
-    return Finding(
-        f"training, times faster than node by node, {what}",
+    return Measurement(
+        f"training, speedup over node by node, {case}",
         theirs / ours,
         TIMES_FASTER,
         larger_is_better=True,
-        detail=f"({ours * 1e3:.0f} ms a step against {theirs * 1e3:,.0f})",
+        detail=f"({ours * 1e3:.0f} ms per step against {theirs * 1e3:,.0f})",
     )
 
 
 def _step(model: RecursiveAutoencoder, classify: Classifier, texts: Texts) -> Call:
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
     def step() -> None:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss(classify, texts).backward()
-        optimiser.step()
+        optimizer.step()
 
     return step

@@ -1,14 +1,16 @@
-"""The bars of doing a study's runs: cores kept busy, little time lost between runs, kills survived.
+"""Study execution: core utilisation, overhead per run, and recovery from kills.
 
-Runs are tiny: a made-up language of a few hundred words, a second or two each, so that whatever an executor
-loses shows. The runs of the two measurements of time are done by one worker a core.
+Runs are tiny: a synthetic language of a few hundred words, a second or two each, so that the overhead of
+the executor shows. Both time measurements use one worker per core.
 
-- How busy the cores were: the processor time of all workers, of that of all cores from the first word to
-  the last; starting the workers is counted against the executor, though they compute meanwhile.
-- Lost per run: what the cores had to give, less the seconds of each run's own training and scoring,
-  shared among the runs. Starting workers, reading data, building models and waiting are all in it.
-- Killed: all processes of a study at random moments, by SIGKILL, and started again; beside it the same
-  study left alone. What each run came to, and the study's record, must be the same bits, except seconds.
+- Utilisation: CPU time of all workers over the time of all cores, from start to end; starting the workers
+  counts as overhead.
+- Overhead per run: available core seconds minus the seconds of training and scoring, divided by the
+number of
+  runs. It includes starting workers, loading data, building models and waiting.
+- Kills: all processes of a study are killed by SIGKILL at random times and restarted. The results of each
+run and
+  the study record must be bit-identical to an undisturbed study, except for seconds.
 """
 
 from __future__ import annotations
@@ -27,17 +29,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.factories.toy_language import toy_sections, write_words
+from tests.factories.toy_pronunciation import toy_sections, write_dictionary
 
-from benchmarks.measuring import Finding
+from benchmarks.measurement import Measurement
 from regard.core.records.study import StudyRecord
 from regard.runs.folder import RunFolder
 from regard.studies.execution.jobs import Failed, Finished, Job
-from regard.studies.execution.local import Processes
+from regard.studies.execution.local import LocalExecutor
 from regard.studies.spec import StudySpec
 from regard.studies.study import run_study
 
-BUSY, LOST = 85.0, 0.5
+MIN_UTILISATION, MAX_OVERHEAD = 85.0, 0.5
 MECHANISMS = ("dot", "scaled_dot", "general", "additive")
 GRID_SEEDS, KILLED_SEEDS = 10, 3
 KILLS = 5
@@ -46,8 +48,8 @@ ROOT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "benchmarks.study_execution"]
 
 
-def study_execution() -> Iterator[Finding]:
-    """A grid of 40 runs, then 12 runs killed and left alone."""
+def study_execution() -> Iterator[Measurement]:
+    """A grid of 40 runs, then 12 runs with and without kills."""
     with tempfile.TemporaryDirectory(prefix="regard.") as scratch:
         yield from _grid(Path(scratch) / "grid")
         yield _killed(Path(scratch))
@@ -73,53 +75,57 @@ def toy_grid(study: Path) -> list[Job]:
 
 
 def killed_study(scratch: Path) -> StudySpec:
-    """Twelve runs that save often enough for a kill to fall between two checkpoints of one run."""
+    """Twelve runs with frequent checkpoints, so that kills fall between two of them."""
     training = {"steps": STEPS, "evaluate_every": 50, "checkpoint_every": 20}
     sections = toy_sections(_words(scratch), training=training, threads=1)
     sections.pop("seed", None)
     return StudySpec.from_sections(
-        {**sections, "over": {"mechanism": list(MECHANISMS)}, "seeds": KILLED_SEEDS}
+        {**sections, "sweep": {"mechanism": list(MECHANISMS)}, "seeds": KILLED_SEEDS}
     )
 
 
 def _words(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     pairs = folder / "words.dict"
-    return pairs if pairs.exists() else write_words(pairs)
+    return pairs if pairs.exists() else write_dictionary(pairs)
 
 
-def _grid(study: Path) -> Iterator[Finding]:
+def _grid(study: Path) -> Iterator[Measurement]:
     jobs = toy_grid(study)
     cores = len(os.sched_getaffinity(0))
     before, began = _children_seconds(), time.monotonic()
-    events = list(Processes().run(jobs))
+    events = list(LocalExecutor().run(jobs))
     wall, used = time.monotonic() - began, _children_seconds() - before
     if failed := [event.reason for event in events if isinstance(event, Failed)]:
         raise RuntimeError(f"{len(failed)} runs failed: {failed[0]}")
     own = sum(event.seconds for event in events if isinstance(event, Finished))
     detail = f"{len(jobs)} runs in {wall:.0f} s on {cores} cores, {own / len(jobs):.2f} s each"
-    yield Finding("cores busy, %", 100 * used / (wall * cores), BUSY, True, detail)
-    yield Finding("lost per run, seconds", (wall * cores - own) / len(jobs), LOST, False)
+    yield Measurement(
+        "core utilisation, %", 100 * used / (wall * cores), MIN_UTILISATION, True, detail
+    )
+    yield Measurement(
+        "overhead per run, seconds", (wall * cores - own) / len(jobs), MAX_OVERHEAD, False
+    )
 
 
 def _children_seconds() -> float:
-    """Processor time of all processes that were started here and have ended."""
+    """CPU time of all finished child processes."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
-def _killed(scratch: Path) -> Finding:
+def _killed(scratch: Path) -> Measurement:
     alone, killed = scratch / "alone", scratch / "killed"
     began = time.monotonic()
     _start(alone).wait()
     seconds = time.monotonic() - began
-    chance = random.Random(0)
+    rng = random.Random(0)
     finished: list[int] = []
     while len(finished) < KILLS:
         running = _start(killed)
-        # The first seconds of each start are imports, so that a kill mostly meets a training.
+        # The first seconds are imports; later kills mostly hit a training.
         try:
-            running.wait(timeout=chance.uniform(0.2, 0.6) * seconds)
+            running.wait(timeout=rng.uniform(0.2, 0.6) * seconds)
         except subprocess.TimeoutExpired:
             os.killpg(running.pid, signal.SIGKILL)
             running.wait()
@@ -128,24 +134,24 @@ def _killed(scratch: Path) -> Finding:
         finished.append(len(list((killed / "runs").glob("*/record.json"))))
     _start(killed).wait()
     keys = [run.key for run in killed_study(scratch).runs()]
-    same = [_came_to(alone / "runs" / key) == _came_to(killed / "runs" / key) for key in keys]
-    same.append(_without_seconds(alone) == _without_seconds(killed))
-    return Finding(
-        f"same bits after {KILLS} kills, of {len(keys)} runs and their study",
-        sum(same) if len(finished) == KILLS else 0,
-        len(same),
+    identical = [_results(alone / "runs" / key) == _results(killed / "runs" / key) for key in keys]
+    identical.append(_without_seconds(alone) == _without_seconds(killed))
+    return Measurement(
+        f"bit-identical after {KILLS} kills, of {len(keys)} runs and their study",
+        sum(identical) if len(finished) == KILLS else 0,
+        len(identical),
         True,
         f"finished at each kill: {', '.join(map(str, finished))}",
     )
 
 
 def _start(study: Path) -> subprocess.Popen[bytes]:
-    """The study in processes of their own, which a signal to the group reaches together."""
+    """Start the study in its own process group, so that one signal reaches all processes."""
     return subprocess.Popen([*COMMAND, str(study)], cwd=ROOT, start_new_session=True)
 
 
-def _came_to(folder: Path) -> dict[str, Any]:
-    """What must not depend on kills; nothing, if there is no record."""
+def _results(folder: Path) -> dict[str, Any]:
+    """Results that must not depend on kills; empty without a record."""
     run = RunFolder(folder)
     if not run.record.is_file():
         return {}
@@ -156,7 +162,7 @@ def _came_to(folder: Path) -> dict[str, Any]:
 
 
 def _without_seconds(study: Path) -> StudyRecord | Path:
-    """The record of a study without what the clock said; the folder itself if there is none."""
+    """The study record without times; the folder itself if there is none."""
     path = study / "record.json"
     if not path.is_file():
         return study
@@ -175,7 +181,7 @@ def _without_seconds(study: Path) -> StudyRecord | Path:
 
 
 def main() -> None:
-    """Do the study of twelve runs in the folder that is named, from wherever it stands."""
+    """Run or resume the study of twelve runs in the folder of the command line."""
     study = Path(sys.argv[1])
     run_study(killed_study(study.parent), study)
 

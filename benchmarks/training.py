@@ -1,8 +1,8 @@
-"""The bars of training: Multi30k, 3 + 3 layers of width 256, two threads, float32, real tokens a second.
+"""Training speed: Multi30k, 3 + 3 layers of width 256, two threads, float32, non-padding tokens per second.
 
-Batches filled by tokens, pairs of like length together, against shuffled batches of a fixed number of
-pairs, for the same model; and our model against Hugging Face's Marian of the same shape, on the same
-batches, with the same loss, dropout and optimiser. A step is forward, backward and update.
+Token-budget batches bucketed by length against shuffled batches of a fixed number of pairs, for the same
+model; and our model against Hugging Face's Marian of the same shape, on the same batches, with the same
+loss, dropout and optimizer. A step is forward, backward and update.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.decoding import marian, our_model
-from benchmarks.measuring import Finding
+from benchmarks.measurement import Measurement
 from benchmarks.multi30k import multi30k
 from regard.core.batches import PAD, PairBatch
 from regard.data.batching import fixed_batches, token_batches
 from regard.data.token_store import TokenStore
 
 THREADS = 2
-PLACES = 4096
+BATCH_TOKENS = 4096
 DROPOUT = 0.1
 LABEL_SMOOTHING = 0.1
 STEPS = 8
@@ -34,7 +34,7 @@ Step = Callable[[PairBatch], None]
 
 
 def update(model: nn.Module, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
-    """Back, clip, step: the same for everyone."""
+    """Backward, gradient clipping and optimizer step, the same for all systems."""
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
@@ -42,43 +42,44 @@ def update(model: nn.Module, loss: Tensor, optimizer: torch.optim.Optimizer) -> 
 
 
 def optimizer_of(model: nn.Module) -> torch.optim.Optimizer:
-    """The same for everyone."""
+    """The same optimizer for all systems."""
     return torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
 
 def our_step() -> Step:
-    """As `PairTask.loss` does it: only real places are projected onto the vocabulary."""
+    """As `Seq2SeqTask.loss`: only non-padding positions are projected onto the vocabulary."""
     model = our_model(dropout=DROPOUT).train()
     optimizer = optimizer_of(model)
 
     def step(batch: PairBatch) -> None:
-        hidden = model.hidden(batch.source, batch.source_lengths, batch.given)
-        real = batch.predicted
-        logits = model.logits(hidden[real])
-        loss = F.cross_entropy(logits, batch.wanted[real], label_smoothing=LABEL_SMOOTHING)
+        hidden = model.hidden(batch.source, batch.source_lengths, batch.decoder_input)
+        is_target = batch.target_mask
+        logits = model.logits(hidden[is_target])
+        loss = F.cross_entropy(
+            logits, batch.decoder_target[is_target], label_smoothing=LABEL_SMOOTHING
+        )
         update(model, loss, optimizer)
 
     return step
 
 
 def marian_step() -> Step:
-    """As its users do it: attention masks for padding, the loss over all places but padding."""
+    """As in their examples: padding masks, and a loss that ignores padding."""
     model: Any = marian(our_model(), dropout=DROPOUT)
     model.train()
     optimizer = optimizer_of(model)
 
     def step(batch: PairBatch) -> None:
-        given = batch.given
         logits = model(
             input_ids=batch.source,
             attention_mask=(batch.source != PAD).long(),
-            decoder_input_ids=given,
-            decoder_attention_mask=(given != PAD).long(),
+            decoder_input_ids=batch.decoder_input,
+            decoder_attention_mask=(batch.decoder_input != PAD).long(),
             use_cache=False,
         ).logits
         loss = F.cross_entropy(
             logits.flatten(0, 1),
-            batch.wanted.flatten(),
+            batch.decoder_target.flatten(),
             ignore_index=PAD,
             label_smoothing=LABEL_SMOOTHING,
         )
@@ -87,52 +88,52 @@ def marian_step() -> Step:
     return step
 
 
-def tokens_a_second(step: Step, batches: list[PairBatch]) -> float:
-    """Real tokens, padding not counted, over the time of all these steps."""
+def tokens_per_second(step: Step, batches: list[PairBatch]) -> float:
+    """Non-padding tokens over the time of all steps."""
     start = time.perf_counter()
     for batch in batches:
         step(batch)
     return sum(batch.num_tokens for batch in batches) / (time.perf_counter() - start)
 
 
-def training() -> Iterator[Finding]:
-    """Both bars; rivals in turn, medians of several rounds."""
+def training() -> Iterator[Measurement]:
+    """Both comparisons; systems alternate, medians of several rounds."""
     threads = torch.get_num_threads()
     torch.set_num_threads(THREADS)
     try:
-        yield from _findings(multi30k().train)
+        yield from _measurements(multi30k().train)
     finally:
         torch.set_num_threads(threads)
 
 
-def _findings(store: TokenStore) -> Iterator[Finding]:
-    filled = token_batches(store, max_tokens=PLACES, seed=0, epoch=0)
-    rows = round(len(store) / len(filled))
+def _measurements(store: TokenStore) -> Iterator[Measurement]:
+    bucketed = token_batches(store, max_tokens=BATCH_TOKENS, seed=0, epoch=0)
+    rows = round(len(store) / len(bucketed))
     fixed = fixed_batches(store, rows=rows, seed=0, epoch=0)
     ours, theirs = our_step(), marian_step()
     runs = {
-        "filled": (ours, [filled[index] for index in range(STEPS)]),
+        "bucketed": (ours, [bucketed[index] for index in range(STEPS)]),
         "fixed": (ours, [fixed[index] for index in range(STEPS)]),
-        "marian": (theirs, [filled[index] for index in range(STEPS)]),
+        "marian": (theirs, [bucketed[index] for index in range(STEPS)]),
     }
     for step, batches in runs.values():
-        tokens_a_second(step, batches[:3])
+        tokens_per_second(step, batches[:3])
     rates: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(ROUNDS):
         for name, (step, batches) in runs.items():
-            rates[name].append(tokens_a_second(step, batches))
+            rates[name].append(tokens_per_second(step, batches))
     rate = {name: statistics.median(values) for name, values in rates.items()}
-    yield Finding(
-        "training, tokens/s: filled / shuffled batches of fixed size",
-        rate["filled"] / rate["fixed"],
+    yield Measurement(
+        "training, tokens/s: token-budget / fixed-size batches",
+        rate["bucketed"] / rate["fixed"],
         1.5,
         larger_is_better=True,
-        detail=f"{rate['filled']:,.0f} against {rate['fixed']:,.0f}, {rows} pairs a batch",
+        detail=f"{rate['bucketed']:,.0f} against {rate['fixed']:,.0f}, {rows} pairs per batch",
     )
-    yield Finding(
+    yield Measurement(
         "training, tokens/s: ours / Marian on the same batches",
-        rate["filled"] / rate["marian"],
+        rate["bucketed"] / rate["marian"],
         1.1,
         larger_is_better=True,
-        detail=f"{rate['filled']:,.0f} against {rate['marian']:,.0f}",
+        detail=f"{rate['bucketed']:,.0f} against {rate['marian']:,.0f}",
     )

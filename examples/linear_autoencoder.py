@@ -1,9 +1,9 @@
-"""What a penalty does to a linear autoencoder: digits that ship with scikit-learn, 6 components.
+"""The effect of the penalty on a linear autoencoder: scikit-learn's digits, 6 components.
 
     python examples/linear_autoencoder.py --out singular-values.svg
 
-Prints, for a range of penalties, the singular values of the encoder and how far the descent is from the
-closed form; without a penalty, how far both are from PCA. Draws the singular values.
+Prints, for a range of penalties, the singular values of the encoder and the difference between the two
+solvers; without a penalty, the difference from PCA. Plots the singular values.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
-from regard.models.autoencoders.linear import LinearAutoencoder
-from regard.views.charts.autoencoders import draw_singular_values
+from regard import LinearAutoencoder
+from regard.views import draw_singular_values
 
 COMPONENTS = 6
 
@@ -27,7 +27,7 @@ def product(model: LinearAutoencoder) -> np.ndarray:
 
 
 def main() -> None:
-    """Fit, print and draw."""
+    """Fit, print and plot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("singular-values.svg"))
     out = parser.parse_args().out
@@ -35,22 +35,22 @@ def main() -> None:
     digits = load_digits().data
     pca = PCA(n_components=COMPONENTS).fit(digits)
     plain = LinearAutoencoder(n_components=COMPONENTS).fit(digits)
-    away = np.abs(product(plain) - pca.components_.T @ pca.components_).max()
+    difference = np.abs(product(plain) - pca.components_.T @ pca.components_).max()
     print(f"eigenvalues  {plain.eigenvalues_.round(1)}")
-    print(f"penalty 0    largest difference from PCA's projection {away:.0e}\n")
+    print(f"penalty 0    largest difference from PCA's projection {difference:.0e}\n")
 
     penalties = np.geomspace(2, 1.2 * plain.eigenvalues_[0], 12)
     print("penalty  rank  closed − gradient  singular values")
     fitted = []
     for penalty in penalties:
         closed = LinearAutoencoder(n_components=COMPONENTS, penalty=penalty).fit(digits)
-        descent = LinearAutoencoder(
+        iterative = LinearAutoencoder(
             n_components=COMPONENTS, penalty=penalty, solver="gradient", tol=1e-7, random_state=0
         ).fit(digits)
-        apart = np.abs(product(closed) - product(descent)).max()
-        values = " ".join(f"{value:.3f}" for value in descent.singular_values_)
-        print(f"{penalty:7.1f}  {descent.rank_:4d}  {apart:17.0e}  {values}")
-        fitted.append(descent.singular_values_.tolist())
+        difference = np.abs(product(closed) - product(iterative)).max()
+        values = " ".join(f"{value:.3f}" for value in iterative.singular_values_)
+        print(f"{penalty:7.1f}  {iterative.rank_:4d}  {difference:17.0e}  {values}")
+        fitted.append(iterative.singular_values_.tolist())
 
     draw_singular_values(
         penalties=penalties.tolist(),

@@ -1,8 +1,8 @@
-"""Cosine attention: scores are cosines, sharpened by a temperature that each head learns.
+"""Cosine attention: scores are cosines times a temperature that each head learns.
 
     score = exp(log_temperature) · q·k / (‖q‖ ‖k‖)          (Liu et al. 2022, Swin V2, eq. 2)
 
-Unlike scaled dot, the score of a pair does not grow with the length of its vectors.
+Unlike scaled dot, the scores do not grow with the norms of query and key.
 
     regard check examples/my_attention.py:CosineAttention
 """
@@ -14,41 +14,42 @@ import math
 import torch
 from torch import Tensor, nn
 
-from regard.core.cost import AttentionShape, Cost
-from regard.mechanisms.scores.softmax import ScoredMechanism
+from regard import AttentionShape, Cost
+from regard.mechanisms import ScoredMechanism
 
 
 class CosineAttention(ScoredMechanism):
-    """Softmax over temperature × cosine of query and key; one temperature a head."""
+    """Softmax over temperature × cosine of query and key; one temperature per head."""
 
     def __init__(self, *, num_heads: int = 1, temperature: float = 10.0) -> None:
         super().__init__()
         start = math.log(temperature)
         self.log_temperature = nn.Parameter(torch.full((num_heads, 1, 1), start))
 
-    def remember(self, key: Tensor) -> Tensor:
+    def project_key(self, key: Tensor) -> Tensor:
         return nn.functional.normalize(key, dim=-1)
 
     def scores(
-        self, query: Tensor, remembered: Tensor, *, query_positions: Tensor, key_positions: Tensor
+        self, query: Tensor, cached_key: Tensor, *, query_positions: Tensor, key_positions: Tensor
     ) -> Tensor:
         direction = nn.functional.normalize(query, dim=-1)
-        return (direction * self.log_temperature.exp()) @ remembered.transpose(-2, -1)
+        return (direction * self.log_temperature.exp()) @ cached_key.transpose(-2, -1)
 
     def score_cost(self, shape: AttentionShape) -> Cost:
-        pairs = shape.rows * shape.pairs
-        # Normalising divides every number of the queries, and of the keys before heads share them.
-        queries = shape.rows * shape.query_length
-        vectors = queries + shape.kv_rows * shape.key_length
-        products = 2 * pairs * shape.key_dim
+        pairs = shape.batch_heads * shape.pairs
+        # Normalisation divides every number of the queries, and of the keys before heads share them.
+        queries = shape.batch_heads * shape.query_length
+        vectors = queries + shape.batch_kv_heads * shape.key_length
+        matmul_flops = 2 * pairs * shape.key_dim
         return Cost(
-            products=products,
-            functions=vectors * shape.key_dim + self.log_temperature.numel(),  # an exp a head
-            # A sum of squares a vector, kept from being zero; and queries take the temperature.
-            arithmetic=vectors * (shape.key_dim + 1) + queries * shape.key_dim,
-            backward_products=2 * products,  # the gradients of both factors
-            # One query, and its own key beside those before.
-            step_products=2 * shape.rows * (shape.key_length + 1) * shape.key_dim,
+            matmul_flops=matmul_flops,
+            # The second term is an exp per head.
+            transcendental_ops=vectors * shape.key_dim + self.log_temperature.numel(),
+            # A clamped sum of squares per vector; and queries times the temperature.
+            elementwise_ops=vectors * (shape.key_dim + 1) + queries * shape.key_dim,
+            backward_matmul_flops=2 * matmul_flops,  # the gradients of both factors
+            # One query, one new key and the cached ones.
+            step_matmul_flops=2 * shape.batch_heads * (shape.key_length + 1) * shape.key_dim,
             memory=2 * pairs,  # the scores before and after masking
             parameters=self.num_parameters,
             sequential_steps=1,

@@ -1,4 +1,4 @@
-"""What every test runs under: checked shapes, one torch thread, data only where it is at hand."""
+"""Pytest configuration: shape checks, one torch thread, and tests that need a data folder."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 import jaxtyping
 import pytest
-from shape_checker import jaxtyped_lightly
+from shape_checker import fast_jaxtyped
 
-# Before any of our modules is imported: calls then check the shapes in their signatures. By now
-# pytest has imported our plug-in, so that module may import nothing of ours (test_startup.py).
+# Before `regard` is imported: its functions then check the shapes in their signatures. Pytest has
+# already imported the plug-in, which therefore imports nothing else of `regard` (test_startup.py).
 jaxtyping.install_import_hook("regard", "shape_checker.check")
-jaxtyping.jaxtyped = jaxtyped_lightly
+jaxtyping.jaxtyped = fast_jaxtyped
 
-# Before torch is imported, and inherited by the commands that tests start: with several workers,
-# more threads than cores make everything slower.
+# Before torch is imported, and inherited by subprocesses: with several workers, more threads than
+# cores are slower.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # noqa: E402  (the two lines above must come first)
@@ -26,10 +26,10 @@ DATA_VARIABLE = "REGARD_DATA"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests marked `data` where no data folder was named."""
+    """Skip the tests marked `data` unless REGARD_DATA names a folder."""
     if os.environ.get(DATA_VARIABLE):
         return
-    skip = pytest.mark.skip(reason=f"{DATA_VARIABLE} names no folder")
+    skip = pytest.mark.skip(reason=f"{DATA_VARIABLE} is not set")
     for item in items:
         if item.get_closest_marker("data"):
             item.add_marker(skip)

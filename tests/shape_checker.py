@@ -1,8 +1,8 @@
-"""The checker that the import hook of conftest.py applies to every function of ours.
+"""The type checker that the import hook of conftest.py applies to every function of `regard`.
 
-What `jaxtyping.jaxtyped` does on each call (binding the arguments, checking them twice) costs several
-times what our functions do. Most signatures name no shape, and of those that do most need no more
-than a place for the sizes of one call, so `jaxtyped_lightly` gives each function just what it needs.
+`jaxtyping.jaxtyped` binds and checks the arguments twice on each call, which costs several times what the
+functions do. Most signatures have no shapes, and most of the others only need a context for the sizes of
+one call. `fast_jaxtyped` gives each function just what it needs.
 """
 
 from __future__ import annotations
@@ -16,58 +16,55 @@ import jaxtyping
 from beartype import BeartypeConf, beartype
 from beartype.roar import BeartypeDecorHintPep673Exception
 
-jaxtyped_in_full = jaxtyping.jaxtyped
+full_jaxtyped = jaxtyping.jaxtyped
 
-checked_by_beartype = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError))
+beartype_checked = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError))
 
 
 def check(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Beartype, except that what is annotated `Self` is left unchecked.
-
-    The hook decorates methods one by one, before their class exists, so `Self` has no meaning yet.
-    """
+    """Beartype, without functions annotated `Self`: methods are decorated before their class exists."""
     try:
-        return checked_by_beartype(function)
+        return beartype_checked(function)
     except BeartypeDecorHintPep673Exception:
         return function
 
 
-def jaxtyped_lightly(function: Any = None, *, typechecker: Any = None) -> Any:
-    """In place of `jaxtyping.jaxtyped`: the same checks and the same kind of error."""
+def fast_jaxtyped(function: Any = None, *, typechecker: Any = None) -> Any:
+    """A replacement for `jaxtyping.jaxtyped` with the same checks and errors."""
     if function is None:
-        return functools.partial(jaxtyped_lightly, typechecker=typechecker)
-    written = function.__annotations__.values() if isinstance(function, FunctionType) else ["{"]
-    text = " ".join(str(annotation) for annotation in written)
-    # A size named in braces is read from the bound arguments.
+        return functools.partial(fast_jaxtyped, typechecker=typechecker)
+    annotations = function.__annotations__.values() if isinstance(function, FunctionType) else ["{"]
+    text = " ".join(str(annotation) for annotation in annotations)
+    # A size in braces is evaluated with the bound arguments.
     if "{" in text or "Self" in text:
-        return jaxtyped_in_full(function, typechecker=typechecker)
+        return full_jaxtyped(function, typechecker=typechecker)
     checked = _checked(function)
-    # Shapes stand in quotes.
-    with_sizes = bool({'"', "'"} & set(text))
+    # Shapes are in quotes.
+    has_shapes = bool({'"', "'"} & set(text))
 
     @functools.wraps(function)
-    def call(*args: Any, **keywords: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         if jaxtyping.config.jaxtyping_disable or hasattr(call, "__no_type_check__"):
-            return function(*args, **keywords)
-        if not with_sizes:
-            return checked(*args, **keywords)
-        with jaxtyped_in_full("context"):
-            return checked(*args, **keywords)
+            return function(*args, **kwargs)
+        if not has_shapes:
+            return checked(*args, **kwargs)
+        with full_jaxtyped("context"):
+            return checked(*args, **kwargs)
 
     return call
 
 
 def _checked(function: FunctionType) -> Callable[..., Any]:
-    """With names resolved where they can be: what is imported for type checkers alone cannot."""
-    kept = function.__annotations__
-    function.__annotations__ = {name: _resolved(kept[name], function) for name in kept}
+    """Checked, with annotations resolved; names imported for type checkers only become `Any`."""
+    original = function.__annotations__
+    function.__annotations__ = {name: _resolve(original[name], function) for name in original}
     try:
         return check(function)
     finally:
-        function.__annotations__ = kept
+        function.__annotations__ = original
 
 
-def _resolved(annotation: Any, function: FunctionType) -> Any:
+def _resolve(annotation: Any, function: FunctionType) -> Any:
     def holder() -> None:
         """Carries one annotation."""
 

@@ -1,4 +1,4 @@
-"""During tests, a call that breaks its own signature is an error."""
+"""Calls that violate their annotated shapes raise during tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jaxtyping import Float
 from shape_checker import check
 from torch import Tensor
 
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 
 
 @jaxtyping.jaxtyped(typechecker=check)
@@ -21,23 +21,23 @@ def add(left: Float[Tensor, "rows columns"], right: Float[Tensor, " columns"]) -
 
 class Box:
     @jaxtyping.jaxtyped(typechecker=check)
-    def kept(self, index: Float[Tensor, " rows"]) -> Self:
+    def identity(self, index: Float[Tensor, " rows"]) -> Self:
         return self
 
 
-def test_our_modules_are_checked() -> None:
+def test_regard_is_checked() -> None:
     with pytest.raises(jaxtyping.TypeCheckError):
-        look_up("mechanism", 3, {})  # type: ignore[arg-type]
+        lookup("mechanism", 3, {})  # type: ignore[arg-type]
 
 
-def test_a_wrong_shape_is_refused() -> None:
+def test_wrong_shape() -> None:
     assert add(torch.ones(2, 3), torch.ones(3)).shape == (2, 3)
     with pytest.raises(jaxtyping.TypeCheckError):
         add(torch.ones(2, 3), torch.ones(1))
 
 
-def test_a_method_that_returns_self_has_its_arguments_checked() -> None:
+def test_method_that_returns_self() -> None:
     box = Box()
-    assert box.kept(torch.ones(2)) is box
+    assert box.identity(torch.ones(2)) is box
     with pytest.raises(jaxtyping.TypeCheckError):
-        box.kept(torch.ones(2, 2))
+        box.identity(torch.ones(2, 2))

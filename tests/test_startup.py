@@ -1,4 +1,4 @@
-"""The command line answers at once: no torch, and little processor time."""
+"""Startup time: the command line imports no torch and takes little CPU time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMAND = str(Path(sys.executable).parent / "regard")
 LIMIT_SECONDS = 0.4
 TRIES = 5
 
-# Runs a command line in the interpreter itself, so that its modules can be asked for afterwards.
+# Runs a command in the interpreter, then prints its modules.
 IN_PROCESS = """
 import sys
 from regard.cli.main import main
@@ -29,13 +29,13 @@ REPORT = "print('modules:', *sorted(sys.modules))"
 
 
 def modules_after(code: str) -> set[str]:
-    """The modules that a fresh interpreter has imported after running some code."""
+    """The modules imported by a fresh interpreter after running some code."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].removeprefix("modules:").split())
 
 
-def processor_seconds(command: list[str]) -> float:
-    """User and system time of one run of a command."""
+def cpu_seconds(command: list[str]) -> float:
+    """User and system time of a command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -43,24 +43,24 @@ def processor_seconds(command: list[str]) -> float:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["list"], ["list", "--json"]])
-def test_the_command_does_not_import_torch(arguments: list[str]) -> None:
+def test_command_does_not_import_torch(arguments: list[str]) -> None:
     modules = modules_after(IN_PROCESS.format(arguments=arguments, report=REPORT))
     assert "regard.cli.main" in modules
     assert not modules & {"torch", "numpy", "jaxtyping", "rich"}
 
 
-# What every package needs to list its public names.
+# What the lazy exports of every package need.
 EXPORTS = {"regard", "regard.core", "regard.core.exports"}
 
 
-def test_import_regard_imports_nothing_else_of_ours() -> None:
+def test_import_regard_imports_no_other_module() -> None:
     modules = modules_after(f"import sys, regard\n{REPORT}")
     assert "torch" not in modules
     assert {name for name in modules if name.startswith("regard")} == EXPORTS
 
 
-def test_the_pytest_plug_in_imports_nothing_else_of_ours() -> None:
-    """It is imported before conftest.py: what it imported would go without checked shapes."""
+def test_pytest_plugin_imports_no_other_module() -> None:
+    """It is imported before conftest.py, so its imports would not have shape checks."""
     modules = modules_after(f"import sys, regard.conformance.pytest_plugin\n{REPORT}")
     assert "torch" not in modules
     assert {name for name in modules if name.startswith("regard")} == EXPORTS | {
@@ -70,19 +70,19 @@ def test_the_pytest_plug_in_imports_nothing_else_of_ours() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["list"]])
-def test_the_command_is_quick(arguments: list[str]) -> None:
-    """The best of several tries: the others measure what else the machine is doing."""
-    seconds = min(processor_seconds([COMMAND, *arguments]) for _ in range(TRIES))
+def test_startup_time(arguments: list[str]) -> None:
+    """The minimum of several runs, against noise."""
+    seconds = min(cpu_seconds([COMMAND, *arguments]) for _ in range(TRIES))
     assert seconds < LIMIT_SECONDS
 
 
 @pytest.mark.parametrize("name", regard.__all__)
-def test_every_export_arrives_on_first_use(name: str) -> None:
+def test_lazy_exports(name: str) -> None:
     value = getattr(regard, name)
     assert getattr(value, "__name__", name) == name
     assert name in dir(regard)
 
 
-def test_an_unknown_export_is_an_error_that_lists_the_known() -> None:
+def test_unknown_export() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'MultiHed'\. It exports: .*MultiHead"):
         regard.MultiHed  # noqa: B018

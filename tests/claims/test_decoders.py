@@ -1,4 +1,4 @@
-"""Claims about decoders: wirings, costs of scores, and verdicts over made-up studies."""
+"""Claims about decoders: attention styles, costs of score functions, and verdicts of synthetic studies."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from scipy.stats import spearmanr
 
 from regard.claims import decoders as topic
 from regard.claims.engine import Claim
-from regard.claims.experiments.decoders import ARMS, SIMILARITIES, TrainedDecoder
+from regard.claims.experiments.decoders import SIMILARITIES, VARIANTS, TrainedDecoder
 from regard.core.errors import RegardError
 from regard.core.records.claim import Finding
 
-BEFORE = topic.before_the_update_the_last_state_reads
-AFTER = topic.after_the_update_the_new_state_reads
+BAHDANAU = topic.bahdanau_attends_before_the_update
+LUONG = topic.luong_attends_after_the_update
 
 
 def found(claim: Claim, **changes: object) -> Finding:
@@ -24,76 +24,78 @@ def found(claim: Claim, **changes: object) -> Finding:
 
 
 @pytest.mark.parametrize(
-    ("claim", "wiring", "verdict"),
+    ("claim", "attention_style", "verdict"),
     [
-        (BEFORE, "before", "holds"),
-        (BEFORE, "after", "fails"),
-        (AFTER, "after", "holds"),
-        (AFTER, "before", "fails"),
+        (BAHDANAU, "bahdanau", "holds"),
+        (BAHDANAU, "luong", "fails"),
+        (LUONG, "luong", "holds"),
+        (LUONG, "bahdanau", "fails"),
     ],
 )
-def test_every_wiring_has_its_order(claim: Claim, wiring: str, verdict: str) -> None:
-    assert found(claim, wiring=wiring).verdict == verdict
+def test_each_attention_style_has_its_order(
+    claim: Claim, attention_style: str, verdict: str
+) -> None:
+    assert found(claim, attention_style=attention_style).verdict == verdict
 
 
-def test_a_step_alone_shows_no_order() -> None:
-    with pytest.raises(RegardError, match=r"steps=1: .* it must be from 2 to 32"):
-        found(BEFORE, steps=1)
+def test_error_for_a_single_step() -> None:
+    with pytest.raises(RegardError, match=r"steps=1: .* from 2 to 32"):
+        found(BAHDANAU, steps=1)
 
 
 def test_parameters_of_scores() -> None:
-    finding = found(topic.parameters_of_scores)
+    finding = found(topic.score_function_parameters)
     assert finding.verdict == "holds"
-    assert finding.figures == {"dot": 0, "general": 24 * 40, "additive": 16 * (24 + 40) + 16}
+    assert finding.values == {"dot": 0, "general": 24 * 40, "additive": 16 * (24 + 40) + 16}
 
 
-def test_a_wrong_formula_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_formula_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic, "score_parameters", lambda *_: [("general", 12, 13)])
-    monkeypatch.setattr(topic, "_parameters_picture", lambda: found(AFTER).picture)
-    finding = found(topic.parameters_of_scores)
+    monkeypatch.setattr(topic, "_parameters_figure", lambda: found(LUONG).figure)
+    finding = found(topic.score_function_parameters)
     assert finding.verdict == "fails"
-    assert "12 against 13" in finding.counter_example
+    assert "12 counted, formula 13" in finding.counter_example
 
 
 def test_dot_costs_least() -> None:
     """Dot: 4n²d products and 6 operations a pair; general has 2nd² more."""
-    finding = found(topic.dot_costs_least)
+    finding = found(topic.dot_score_is_cheapest)
     assert finding.verdict == "holds"
     dot = 4 * 128**2 * 32 + 6 * 128**2
-    assert finding.figures["dot"] == dot
-    assert finding.figures["general"] == dot + 2 * 128 * 32**2
+    assert finding.values["dot"] == dot
+    assert finding.values["general"] == dot + 2 * 128 * 32**2
 
 
-def test_another_order_of_costs_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_order_of_costs_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     costs = {"dot": [3] * 5, "general": [2] * 5, "additive": [4] * 5}
-    monkeypatch.setattr(topic, "score_operations", lambda score, *_sizes, **_words: costs[score])
-    assert found(topic.dot_costs_least).verdict == "fails"
+    monkeypatch.setattr(topic, "score_flops", lambda score, *_sizes, **_options: costs[score])
+    assert found(topic.dot_score_is_cheapest).verdict == "fails"
 
 
 def test_additive_costs_twice_as_much() -> None:
-    """A function for every pair and hidden unit, n²d, and one for every pair in the softmax."""
-    finding = found(topic.additive_costs_what_general_costs)
+    """A tanh for every pair and hidden unit, n²d, and an exp for every pair in the softmax."""
+    finding = found(topic.additive_costs_the_same_as_general)
     assert finding.verdict == "fails"
-    assert finding.figures["functions_of_rival"] == 64**2
-    functions = finding.figures["functions"]
-    assert isinstance(functions, int)
-    assert functions >= 64**2 * 32 + 64**2
+    assert finding.values["baseline_transcendental_ops"] == 64**2
+    transcendental_ops = finding.values["transcendental_ops"]
+    assert isinstance(transcendental_ops, int)
+    assert transcendental_ops >= 64**2 * 32 + 64**2
     assert "1.99 times" in finding.counter_example
 
 
-def test_general_and_dot_do_cost_about_the_same() -> None:
-    assert found(topic.additive_costs_what_general_costs, rival="additive").verdict == "holds"
+def test_additive_costs_the_same_as_itself() -> None:
+    assert found(topic.additive_costs_the_same_as_general, baseline="additive").verdict == "holds"
 
 
-def test_tanh() -> None:
+def test_range_of_tanh() -> None:
     wrong, right = found(topic.tanh_maps_to_zero_one), found(topic.tanh_maps_to_minus_one_one)
     assert (wrong.verdict, right.verdict) == ("fails", "holds")
     assert "tanh(-20) = -1.0000" in wrong.counter_example
-    assert found(topic.tanh_maps_to_zero_one, least=0.0).verdict == "holds"
+    assert found(topic.tanh_maps_to_zero_one, x_min=0.0).verdict == "holds"
     assert topic.range_finding(-1.0, 1.0, low=-0.5, high=0.5).verdict == "fails"
 
 
-def test_the_logistic_half_is_decided_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_logistic_function_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     right = torch.sigmoid
     for broken in (lambda x: right(2 * x), lambda x: right(x) + 1e-3):
         monkeypatch.setattr(torch, "sigmoid", broken)
@@ -102,8 +104,8 @@ def test_the_logistic_half_is_decided_too(monkeypatch: pytest.MonkeyPatch) -> No
         assert "1/(1 + e⁻ˣ) differs from" in finding.counter_example
 
 
-def test_decoders_that_all_tie_have_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    alike = tuple(
+def test_tied_decoders_have_no_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
+    tied = tuple(
         TrainedDecoder(
             variant="dot",
             seed=seed,
@@ -112,24 +114,24 @@ def test_decoders_that_all_tie_have_no_order(monkeypatch: pytest.MonkeyPatch) ->
         )
         for seed in range(3)
     )
-    monkeypatch.setattr(topic, "trained_decoders", lambda **_: alike)
+    monkeypatch.setattr(topic, "trained_decoders", lambda **_: tied)
     assert found(topic.similarities_rank_decoders_alike).verdict == "fails"
 
 
-def made_up(rates: dict[str, float], *, seeds: int = 5) -> tuple[TrainedDecoder, ...]:
-    """Rates that vary a little with the seed, variants not quite alike; similarities fall with them."""
+def synthetic_decoders(rates: dict[str, float], *, seeds: int = 5) -> tuple[TrainedDecoder, ...]:
+    """Error rates that vary with seed and variant; similarities decrease with them."""
     return tuple(
         TrainedDecoder(
             variant=variant,
             seed=seed,
-            phone_error_rate=rate + 0.3 * seed + 0.05 * ((seed * (place + 2)) % 7),
+            phone_error_rate=rate + 0.3 * seed + 0.05 * ((seed * (index + 2)) % 7),
             similarities={
                 name: 1 - (rate + seed) / (100 + 50 * number)
                 for number, name in enumerate(SIMILARITIES)
             },
         )
         for seed in range(seeds)
-        for place, (variant, rate) in enumerate(rates.items())
+        for index, (variant, rate) in enumerate(rates.items())
     )
 
 
@@ -147,25 +149,27 @@ def made_up(rates: dict[str, float], *, seeds: int = 5) -> tuple[TrainedDecoder,
 def test_verdicts_follow_the_study(
     rates: tuple[float, ...], attention: str, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    variants = dict(zip(ARMS, rates, strict=True))
-    monkeypatch.setattr(topic, "trained_decoders", lambda **_: made_up(variants))
+    variants = dict(zip(VARIANTS, rates, strict=True))
+    monkeypatch.setattr(topic, "trained_decoders", lambda **_: synthetic_decoders(variants))
     assert found(topic.attention_beats_the_lstm_decoder).verdict == attention
-    best = found(topic.location_scores_are_best)
+    best = found(topic.location_score_is_best)
     assert best.verdict == location
-    assert "dot is" in best.because or "dot and location" in best.because
-    assert " [" in best.because
+    assert "dot is" in best.reason or "dot vs location" in best.reason
+    assert " [" in best.reason
 
 
-def test_with_few_seeds_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    variants = dict(zip(ARMS, (60.0, 50.0, 40.0, 30.0, 20.0), strict=True))
-    monkeypatch.setattr(topic, "trained_decoders", lambda **_: made_up(variants, seeds=3))
-    for claim in (topic.location_scores_are_best, topic.attention_beats_the_lstm_decoder):
+def test_too_few_seeds_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    variants = dict(zip(VARIANTS, (60.0, 50.0, 40.0, 30.0, 20.0), strict=True))
+    monkeypatch.setattr(
+        topic, "trained_decoders", lambda **_: synthetic_decoders(variants, seeds=3)
+    )
+    for claim in (topic.location_score_is_best, topic.attention_beats_the_lstm_decoder):
         finding = found(claim, seeds=3)
         assert finding.verdict == "fails"
-        assert finding.counter_example.startswith("It is not shown: ")
+        assert finding.counter_example.startswith("Not shown: ")
 
 
-def test_the_correlation_of_ranks_is_scipys() -> None:
+def test_rank_correlation_equals_scipy() -> None:
     first, second = [3.0, 1.0, 2.0, 2.0, 5.0], [2.0, 1.0, 4.0, 3.0, 3.0]
     right = spearmanr(first, second).statistic
     assert float(topic.spearman(np.array(first), np.array(second))) == pytest.approx(right)
@@ -173,13 +177,13 @@ def test_the_correlation_of_ranks_is_scipys() -> None:
     assert both == pytest.approx([right, 1.0])
 
 
-def test_similarities_that_agree_and_one_that_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_similarities_that_agree_and_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
     variants = {"none": 60.0, "dot": 50.0, "general": 40.0}
-    decoders = made_up(variants)
+    decoders = synthetic_decoders(variants)
     monkeypatch.setattr(topic, "trained_decoders", lambda **_: decoders)
     agreed = found(topic.similarities_rank_decoders_alike)
     assert agreed.verdict == "holds"
-    assert agreed.figures["jaccard and cosine"] == pytest.approx(1.0)
+    assert agreed.values["jaccard and cosine"] == pytest.approx(1.0)
     for decoder in decoders:
         decoder.similarities["cosine"] *= -1
     assert found(topic.similarities_rank_decoders_alike).verdict == "fails"

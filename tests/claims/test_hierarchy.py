@@ -1,4 +1,4 @@
-"""Claims about sentences of a document: who hears of whom, and that each wiring has its own answer."""
+"""Claims about sentence context: every context option has its own pattern of dependence."""
 
 from __future__ import annotations
 
@@ -8,56 +8,56 @@ from regard.claims import hierarchy as topic
 from regard.claims.engine import Claim
 from regard.core.errors import RegardError
 
-ISOLATED = topic.sentences_are_read_in_isolation
-BEFORE = topic.context_before_is_heard_later
-BOTH = topic.context_of_both_sides_is_heard_by_all
+INDEPENDENT = topic.sentences_are_encoded_independently
+LEFT = topic.left_context_reaches_later_sentences
+BIDIRECTIONAL = topic.bidirectional_context_reaches_all_sentences
 
 
 @pytest.mark.parametrize(
     ("claim", "context", "verdict"),
     [
-        (ISOLATED, "none", "holds"),
-        (ISOLATED, "before", "fails"),
-        (ISOLATED, "both", "fails"),
-        (BEFORE, "none", "fails"),
-        (BEFORE, "before", "holds"),
-        (BEFORE, "both", "fails"),
-        (BOTH, "none", "fails"),
-        (BOTH, "before", "fails"),
-        (BOTH, "both", "holds"),
+        (INDEPENDENT, "none", "holds"),
+        (INDEPENDENT, "before", "fails"),
+        (INDEPENDENT, "both", "fails"),
+        (LEFT, "none", "fails"),
+        (LEFT, "before", "holds"),
+        (LEFT, "both", "fails"),
+        (BIDIRECTIONAL, "none", "fails"),
+        (BIDIRECTIONAL, "before", "fails"),
+        (BIDIRECTIONAL, "both", "holds"),
     ],
 )
-def test_every_wiring_answers_one_of_the_three(claim: Claim, context: str, verdict: str) -> None:
+def test_each_context_satisfies_one_claim(claim: Claim, context: str, verdict: str) -> None:
     finding = claim.run(context=context).finding
     assert finding is not None
     assert finding.verdict == verdict
 
 
-@pytest.mark.parametrize(("claim", "context"), [(BEFORE, "before"), (BOTH, "both")])
-def test_a_gate_makes_no_difference(claim: Claim, context: str) -> None:
+@pytest.mark.parametrize(("claim", "context"), [(LEFT, "before"), (BIDIRECTIONAL, "both")])
+def test_gated_context(claim: Claim, context: str) -> None:
     finding = claim.run(context=context, gated=True, seed=1).finding
     assert finding is not None
     assert finding.verdict == "holds"
 
 
-def test_pairs_of_words_do_not_reach_into_the_next_sentence() -> None:
-    finding = ISOLATED.run(pair_table=100).finding
+def test_word_pairs_do_not_cross_sentences() -> None:
+    finding = INDEPENDENT.run(bigram_buckets=100).finding
     assert finding is not None
     assert finding.verdict == "holds"
 
 
-def test_a_counter_example_names_the_sentences() -> None:
-    finding = ISOLATED.run(context="before").finding
+def test_counter_example_names_the_sentences() -> None:
+    finding = INDEPENDENT.run(context="before").finding
     assert finding is not None
     assert "changes the vector of sentence" in finding.counter_example
 
 
-def test_the_first_sentence_is_told_nothing_of_later_ones() -> None:
-    changes = topic.changes_of(context="before", sentences=3, seed=0)
+def test_left_context_does_not_change_the_first_sentence() -> None:
+    changes = topic.sentence_changes(context="before", sentences=3, seed=0)
     assert changes[1:, 0].max() <= topic.TOLERANCE
     assert changes[0, 1:].min() > topic.TOLERANCE
 
 
-def test_one_sentence_has_no_others() -> None:
-    with pytest.raises(RegardError, match=r"sentences=1: .* it must be from 2 to 40"):
-        ISOLATED.run(sentences=1)
+def test_error_for_a_single_sentence() -> None:
+    with pytest.raises(RegardError, match=r"sentences=1: .* from 2 to 40"):
+        INDEPENDENT.run(sentences=1)

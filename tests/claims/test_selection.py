@@ -1,4 +1,4 @@
-"""One head, two heads and the worked example: verdicts, figures by pencil, and broken variants."""
+"""Claims about copying and averaging: verdicts, hand-checked numbers, and deliberately wrong variants."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any
 import pytest
 import torch
 
-from regard.claims import claims_of, selection as topic
+from regard.claims import list_claims, selection as topic
 from regard.claims.experiments.selection import (
     average_error,
-    copy_distance,
+    averaging_error,
     copy_error,
-    distance_from_half,
-    drawn_basis,
-    drawn_keys,
+    copy_output_error,
     errors,
     head_weights,
     inputs_of,
     matrices_of,
+    output_variance,
     plain_outputs,
-    share_of,
-    spread,
+    proportion,
+    random_basis,
+    sampled_keys,
 )
 from regard.core.records.claim import Finding
 
 VERDICTS = {
-    "copying-takes-a-finite-gap": "holds if",
-    "copying-takes-infinite-scores": "fails",
+    "copying-needs-a-finite-score-gap": "holds if",
+    "copying-needs-infinite-scores": "fails",
     "one-query-averages-two-values": "holds if",
-    "noisy-keys-are-averaged": "holds if",
-    "one-head-swings": "holds",
-    "two-heads-swing-less": "holds",
-    "two-heads-never-miss": "fails",
+    "averaging-works-with-noisy-keys": "holds if",
+    "one-head-has-high-variance": "holds",
+    "two-heads-reduce-variance": "holds",
+    "two-heads-remove-variance": "fails",
     "no-addition-yields-u-b": "holds",
     "matrices-give-the-outputs": "holds",
     "third-query-is-u-c": "fails",
@@ -46,10 +46,10 @@ def found(claim: Any, **changes: Any) -> Finding:
     return finding
 
 
-def test_every_verdict() -> None:
-    claims = claims_of("selecting and averaging")
+def test_verdicts() -> None:
+    claims = list_claims("selection")
     assert {claim.name: found(claim).verdict for claim in claims} == VERDICTS
-    assert {claim.name for claim in claims if claim.marked_wrong} == {
+    assert {claim.name for claim in claims if claim.known_false} == {
         name for name, verdict in VERDICTS.items() if verdict == "fails"
     }
 
@@ -57,163 +57,161 @@ def test_every_verdict() -> None:
 @pytest.mark.parametrize(
     ("claim", "changes", "verdict"),
     [
-        (topic.copying_takes_infinite_scores, {"largest_gap": 9.0}, "holds"),
-        (topic.copying_takes_a_finite_gap, {"n": 1}, "holds"),
-        (topic.copying_takes_a_finite_gap, {"error": 0.99}, "holds if"),
+        (topic.copying_needs_infinite_scores, {"largest_gap": 9.0}, "holds"),
+        (topic.copying_needs_a_finite_score_gap, {"n": 1}, "holds"),
+        (topic.copying_needs_a_finite_score_gap, {"error": 0.99}, "holds if"),
         (topic.one_query_averages_two_values, {"n": 2}, "holds"),
-        (topic.noisy_keys_are_averaged, {"alpha": 0.0}, "holds if"),
-        (topic.noisy_keys_are_averaged, {"alpha": 1.0}, "fails"),
-        (topic.one_head_swings, {"size": 0.5}, "fails"),
+        (topic.averaging_works_with_noisy_keys, {"alpha": 0.0}, "holds if"),
+        (topic.averaging_works_with_noisy_keys, {"alpha": 1.0}, "fails"),
+        (topic.one_head_has_high_variance, {"size": 0.5}, "fails"),
         (topic.matrices_give_the_outputs, {"second": 6}, "fails"),
         (topic.third_query_is_u_c, {"row": 2}, "holds"),
     ],
 )
-def test_other_parameters_turn_the_verdict(claim: Any, changes: Any, verdict: str) -> None:
+def test_settings_change_the_verdict(claim: Any, changes: Any, verdict: str) -> None:
     assert found(claim, **changes).verdict == verdict
 
 
-def test_a_wrong_formula_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As if the key itself counted among the others.
+def test_a_wrong_formula_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One key too many among the others.
     monkeypatch.setattr(topic, "copy_error", lambda gap, n: copy_error(gap, n=n + 1))
     monkeypatch.setattr(topic, "average_error", lambda size, n: average_error(size, n=n + 1))
-    assert found(topic.copying_takes_a_finite_gap).verdict == "fails"
+    assert found(topic.copying_needs_a_finite_score_gap).verdict == "fails"
     assert found(topic.one_query_averages_two_values).verdict == "fails"
 
 
-def test_copying_by_pencil() -> None:
+def test_copying() -> None:
     # Scores ln 3 and 0 for two keys: weights 3/4 and 1/4.
     assert copy_error(math.log(3), n=2) == pytest.approx(0.25)
-    figures = found(topic.copying_takes_a_finite_gap, n=2, error=0.25).figures
-    assert figures["found"] == pytest.approx(math.log(3))
+    values = found(topic.copying_needs_a_finite_score_gap, n=2, error=0.25).values
+    assert values["found"] == pytest.approx(math.log(3))
 
 
-def test_averaging_by_pencil() -> None:
+def test_averaging() -> None:
     # n = 4, C = ln 3: weights 3/8, 3/8, 1/8, 1/8.
     assert average_error(math.log(3), n=4) == pytest.approx(0.25)
-    figures = found(topic.one_query_averages_two_values, n=4, error=0.25).figures
-    assert figures["found"] == pytest.approx(math.log(3))
+    values = found(topic.one_query_averages_two_values, n=4, error=0.25).values
+    assert values["found"] == pytest.approx(math.log(3))
 
 
-def test_a_larger_factor_hurts_in_noise_but_not_without() -> None:
-    figures = found(topic.noisy_keys_are_averaged).figures
-    assert float(figures["last_error"]) > 10 * float(figures["least_error"])
+def test_large_queries_amplify_noise() -> None:
+    values = found(topic.averaging_works_with_noisy_keys).values
+    assert float(values["last_error"]) > 10 * float(values["min_error"])
     # For large C the error is |tanh(C√α z)|, of mean C√α √(2/π) as long as that is small.
-    keys = drawn_keys(n=8, alpha=1e-4, swings=False, draws=4000, seed=1).keys
-    mean = float(distance_from_half(head_weights(keys, of_a=10.0, of_b=10.0)).mean())
+    keys = sampled_keys(n=8, alpha=1e-4, varying_length=False, samples=4000, seed=1).keys
+    mean = float(averaging_error(head_weights(keys, of_a=10.0, of_b=10.0)).mean())
     assert mean == pytest.approx(10 * 0.01 * math.sqrt(2 / math.pi), rel=0.05)
-    still = drawn_keys(n=8, alpha=0.0, swings=False, draws=1, seed=1).keys
-    assert float(distance_from_half(head_weights(still, of_a=1e3, of_b=1e3))) == 0.0
+    noiseless = sampled_keys(n=8, alpha=0.0, varying_length=False, samples=1, seed=1).keys
+    assert float(averaging_error(head_weights(noiseless, of_a=1e3, of_b=1e3))) == 0.0
 
 
-def test_the_length_of_the_swinging_key_has_variance_one_half() -> None:
-    lengths = drawn_keys(n=4, alpha=0.0, swings=True, draws=20000, seed=2).lengths
+def test_varying_length_has_variance_one_half() -> None:
+    lengths = sampled_keys(n=4, alpha=0.0, varying_length=True, samples=20000, seed=2).lengths
     assert float(lengths.mean()) == pytest.approx(1, abs=0.02)
     assert float(lengths.var()) == pytest.approx(0.5, abs=0.02)
 
 
-def test_the_weight_of_a_swinging_key_is_a_sigmoid() -> None:
-    draws = drawn_keys(n=2, alpha=0.0, swings=True, draws=50, seed=0)
-    weights = head_weights(draws.keys, of_a=3.0, of_b=3.0)
-    torch.testing.assert_close(weights[:, 0], torch.sigmoid(3 * (draws.lengths - 1)))
+def test_weight_of_a_varying_key_is_a_sigmoid() -> None:
+    samples = sampled_keys(n=2, alpha=0.0, varying_length=True, samples=50, seed=0)
+    weights = head_weights(samples.keys, of_a=3.0, of_b=3.0)
+    torch.testing.assert_close(weights[:, 0], torch.sigmoid(3 * (samples.lengths - 1)))
 
 
-def test_two_heads_are_said_to_help_only_where_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_variance_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def as_one_head(keys: torch.Tensor, *, size: float) -> torch.Tensor:
         return head_weights(keys, of_a=size, of_b=size)
 
     monkeypatch.setattr(topic, "two_head_weights", as_one_head)
-    assert found(topic.two_heads_swing_less).verdict == "fails"
+    assert found(topic.two_heads_reduce_variance).verdict == "fails"
 
 
-def test_a_head_that_cannot_miss_is_not_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    def steady(**asked: Any) -> Any:
-        return drawn_keys(**{**asked, "swings": False})
+def test_keys_of_constant_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    def constant(**options: Any) -> Any:
+        return sampled_keys(**{**options, "varying_length": False})
 
-    monkeypatch.setattr(topic, "drawn_keys", steady)
-    assert found(topic.two_heads_never_miss).verdict == "holds"
-    assert found(topic.one_head_swings).verdict == "fails"
-
-
-def test_the_share_of_negative_lengths() -> None:
-    figures = found(topic.two_heads_never_miss).figures
-    assert figures["expected"] == pytest.approx(0.0786, abs=1e-4)  # Φ(−√2)
-    assert float(figures["low"]) < float(figures["missed"]) < float(figures["high"])
-    assert figures["negative"] == pytest.approx(0.0786, abs=0.015)
+    monkeypatch.setattr(topic, "sampled_keys", constant)
+    assert found(topic.two_heads_remove_variance).verdict == "holds"
+    assert found(topic.one_head_has_high_variance).verdict == "fails"
 
 
-def test_spread_and_share_by_pencil() -> None:
-    assert spread(torch.tensor([[1.0, 0.0], [0.0, 1.0]])) == pytest.approx(1.0)
-    assert share_of(torch.tensor([True, False, False, False])).share == 0.25
+def test_proportion_of_negative_lengths() -> None:
+    values = found(topic.two_heads_remove_variance).values
+    assert values["expected"] == pytest.approx(0.0786, abs=1e-4)  # Φ(−√2)
+    assert float(values["low"]) < float(values["missed"]) < float(values["high"])
+    assert values["negative"] == pytest.approx(0.0786, abs=0.015)
 
 
-def test_the_example_before_anything_is_added() -> None:
-    outputs = plain_outputs(inputs_of(drawn_basis(3.0, seed=0)))
-    u = drawn_basis(3.0, seed=0)
+def test_output_variance_and_proportion() -> None:
+    assert output_variance(torch.tensor([[1.0, 0.0], [0.0, 1.0]])) == pytest.approx(1.0)
+    assert proportion(torch.tensor([True, False, False, False])).share == 0.25
+
+
+def test_plain_outputs_of_the_worked_example() -> None:
+    outputs = plain_outputs(inputs_of(random_basis(3.0, seed=0)))
+    u = random_basis(3.0, seed=0)
     # c₂ = ((u_d + u_b) + e⁹ u_a + (u_c + u_b)) / (e⁹ + 2)
-    wanted = (u.d + 2 * u.b + u.c + math.exp(9) * u.a) / (math.exp(9) + 2)
-    torch.testing.assert_close(outputs[1], wanted)
+    expected = (u.d + 2 * u.b + u.c + math.exp(9) * u.a) / (math.exp(9) + 2)
+    torch.testing.assert_close(outputs[1], expected)
 
 
-def test_u_b_itself_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_close_to_u_b_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic, "distance_to_u_b", lambda *_, **__: 0.1)
     assert found(topic.no_addition_yields_u_b).verdict == "fails"
 
 
-def test_errors_of_the_matrices_by_formula() -> None:
+def test_closed_form_errors() -> None:
     for beta in (0.5, 1.0, 2.5):
         first, second = errors(beta, seed=3)
         assert first == pytest.approx(math.sqrt(2) * beta / (math.exp(beta**2) + 2))
         assert second == pytest.approx(math.sqrt(5) * beta / (math.exp(beta**2) + 2))
 
 
-def test_the_three_queries() -> None:
-    u = drawn_basis(2.0, seed=0)
+def test_queries() -> None:
+    u = random_basis(2.0, seed=0)
     matrix = matrices_of(u, squared=4.0).query
-    for x, wanted in zip(inputs_of(u), (u.d, u.c, torch.zeros_like(u.a)), strict=True):
-        torch.testing.assert_close(matrix @ x, wanted, atol=1e-12, rtol=0)
+    for x, expected in zip(inputs_of(u), (u.d, u.c, torch.zeros_like(u.a)), strict=True):
+        torch.testing.assert_close(matrix @ x, expected, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.5, 1.0])
-def test_an_error_that_does_not_move_refutes(
-    constant: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The search finds no boundary, which is a finding and no reason not to run."""
+def test_constant_errors_fail(constant: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bisection finds no threshold."""
     monkeypatch.setattr(topic, "copy_error", lambda *_, **__: constant)
     monkeypatch.setattr(topic, "average_error", lambda *_, **__: constant)
-    for claim in (topic.copying_takes_a_finite_gap, topic.one_query_averages_two_values):
+    for claim in (topic.copying_needs_a_finite_score_gap, topic.one_query_averages_two_values):
         finding = found(claim)
         assert finding.verdict == "fails"
-        assert finding.figures["found"] == ("none" if constant else "any")
+        assert finding.values["found"] == ("none" if constant else "any")
         assert "formula 9" in finding.counter_example or "formula 8" in finding.counter_example
 
 
-def test_the_finite_gap_is_tried_on_the_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With two keys and e = 1/4 a gap of ln 3: the output is 3/4 of the way."""
-    assert copy_distance(math.log(3), n=2) == pytest.approx(0.25)
-    finding = found(topic.copying_takes_infinite_scores)
-    assert finding.figures["gap"] == pytest.approx(math.log(15 * 999))
-    assert finding.figures["distance"] == pytest.approx(0.001)
+def test_finite_gap_on_the_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two keys and a gap of ln 3 the output is 3/4: e = 1/4."""
+    assert copy_output_error(math.log(3), n=2) == pytest.approx(0.25)
+    finding = found(topic.copying_needs_infinite_scores)
+    assert finding.values["gap"] == pytest.approx(math.log(15 * 999))
+    assert finding.values["distance"] == pytest.approx(0.001)
     assert "the key scores 9.615 and all others 0" in finding.counter_example
-    monkeypatch.setattr(topic, "copy_distance", lambda *_, **__: 0.01)
-    assert found(topic.copying_takes_infinite_scores).verdict == "holds"
+    monkeypatch.setattr(topic, "copy_output_error", lambda *_, **__: 0.01)
+    assert found(topic.copying_needs_infinite_scores).verdict == "holds"
 
 
-def test_noise_that_never_hurts_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it would be if a larger C did not weigh the noise: half of what is said is then wrong."""
+def test_noise_without_effect_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a large C did not amplify the noise, half of the statement would be wrong."""
     monkeypatch.setattr(topic, "mean_error", lambda _keys, c: 1.0 if c < 2 else 0.01)
-    finding = found(topic.noisy_keys_are_averaged)
+    finding = found(topic.averaging_works_with_noisy_keys)
     assert finding.verdict == "fails"
-    assert "no C is too large" in finding.because
-    assert found(topic.noisy_keys_are_averaged, alpha=0.0).verdict == "holds if"
+    assert "no C is too large" in finding.reason
+    assert found(topic.averaging_works_with_noisy_keys, alpha=0.0).verdict == "holds if"
 
 
 @pytest.mark.parametrize("alpha", [1e-12, 1e-6])
-def test_where_noise_hurts_goes_with_its_size(alpha: float) -> None:
-    """2C√α is what counts, however small the noise."""
-    product = found(topic.noisy_keys_are_averaged, alpha=alpha).figures["high_times_noise"]
+def test_noise_limit_scales_with_its_size(alpha: float) -> None:
+    """The limit depends on 2C√α only."""
+    product = found(topic.averaging_works_with_noisy_keys, alpha=alpha).values["high_times_noise"]
     assert product == pytest.approx(0.25, abs=0.02)
 
 
-def test_draws_in_which_neither_key_is_read_are_no_numbers_no_more() -> None:
-    figures = found(topic.one_head_swings, alpha=10.0, size=1e4, n=32, draws=200).figures
-    assert all(math.isfinite(float(value)) for value in figures.values())
+def test_samples_with_zero_weights_are_finite() -> None:
+    values = found(topic.one_head_has_high_variance, alpha=10.0, size=1e4, n=32, samples=200).values
+    assert all(math.isfinite(float(value)) for value in values.values())

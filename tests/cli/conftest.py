@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.factories.toy_language import trained_folder, write_words
+from tests.factories.toy_pronunciation import trained_folder, write_dictionary
 
 from regard.runs.folder import RunFolder
 
@@ -17,4 +17,4 @@ def recurrent_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 @pytest.fixture
 def words(tmp_path: Path) -> Path:
-    return write_words(tmp_path / "words.dict", count=120)
+    return write_dictionary(tmp_path / "words.dict", count=120)

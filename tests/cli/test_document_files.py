@@ -1,4 +1,4 @@
-"""Labelled files on the command line: what is cut off, unknown or misread is said, and how to go on."""
+"""Labelled files on the command line: truncation, unseen labels, headers, long lines, usage errors."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def write_reviews(path: Path, *, header: str = "", after: str = "") -> Path:
 def train(labels: Path, out: Path, *more: object, steps: int = 2) -> Any:
     small = (
         *("model.model_dim=8", "model.hidden_dim=4", "model.dropout=0.0", "task.min_count=1"),
-        *(f"task.max_length={LONGEST}", "task.batch_tokens=200", "task.validation_share=0.2"),
+        *(f"task.max_length={LONGEST}", "task.batch_tokens=200", "task.validation_fraction=0.2"),
         *("training.evaluate_every=2", "training.averaging=none", "training.warmup_steps=1"),
     )
-    settings = [part for setting in small for part in ("--set", setting)]
+    settings = [word for setting in small for word in ("--set", setting)]
     return regard(
-        "train", "classify", "--recipe", "classify-documents", "--labels", labels, "--steps", steps,
-        "--threads", 1, "--out", out, "--json", *settings, *more,
+        "train", "classify", "--recipe", "classify-documents", "--train-file", labels,
+        "--steps", steps, "--threads", 1, "--out", out, "--json", *settings, *more,
     )  # fmt: skip
 
 
@@ -44,108 +44,106 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-CUT = f"cut off after {LONGEST} tokens, which leaves out"
+TRUNCATED = f"truncated to {LONGEST} tokens"
 
 
-def test_texts_cut_off_in_held_out_files_are_told_and_recorded(tmp_path: Path) -> None:
+def test_truncation_of_evaluation_files_is_recorded(tmp_path: Path) -> None:
     labels = write_reviews(tmp_path / "reviews.csv")
     long = tmp_path / "long.csv"
     long.write_text(f"good,{'fine ' * 4000}\nbad,{'dull ' * 4000}\n")
-    ran = train(labels, tmp_path / "run", "--validation", long, "--test", long)
+    ran = train(labels, tmp_path / "run", "--validation-file", long, "--test-file", long)
     assert ran.returncode == 0, ran.stderr
     data = json.loads(ran.stdout)["data"]
-    assert data["cut_texts"] == {"train": 0, "validation": 2, "test": 2}
-    assert f"of the validation part, 2 of 2 texts are {CUT} 99.7 %" in " ".join(ran.stderr.split())
+    assert data["truncated_texts"] == {"train": 0, "validation": 2, "test": 2}
+    assert f"validation split: 2 of 2 texts {TRUNCATED}, 99.7 %" in " ".join(ran.stderr.split())
 
 
-def test_predictions_of_texts_cut_off_say_so(run: Path, tmp_path: Path) -> None:
+def test_truncation_of_predicted_texts_is_reported(run: Path, tmp_path: Path) -> None:
     long = "a fine film " * 2000
     ran = regard("predict", run, long, "--attention", tmp_path / "look.html")
     assert ran.returncode == 0, ran.stderr
-    assert f"1 of 1 text is {CUT} 99.8 %" in ran.stderr
+    assert f"1 of 1 text {TRUNCATED}, 99.8 %" in ran.stderr
     page = (tmp_path / "look.html").read_text()
-    assert "its last 5,988 tokens" in page
+    assert "5,988" in page
     assert len(page) < len(long) + 40_000
     lines = tmp_path / "lines.txt"
     lines.write_text(f"A film.\n{long}\n\n")
     ran = regard("predict", run, "--file", lines)
     assert len(ran.stdout.splitlines()) == 3
-    assert f"1 of 2 texts is {CUT}" in ran.stderr
+    assert f"1 of 2 texts {TRUNCATED}" in ran.stderr
     scored = tmp_path / "scored.csv"
     scored.write_text(f"good,{long}\nbad,A film.\n")
     ran = regard("predict", run, "--score", scored, "--json")
-    assert f"1 of 2 texts is {CUT}" in ran.stderr
+    assert f"1 of 2 texts {TRUNCATED}" in ran.stderr
     assert json.loads(ran.stdout)["accuracy"] >= 0
     assert regard("predict", run, "A film.").stderr == ""
 
 
-def test_a_file_of_labels_never_learned_has_no_loss(run: Path, tmp_path: Path) -> None:
+def test_unseen_labels_have_no_loss(run: Path, tmp_path: Path) -> None:
     path = tmp_path / "unknown.csv"
     path.write_text("meh,A film.\nhm,A fine film.\n")
     ran = regard("predict", run, "--score", path)
     assert ran.returncode == 0, ran.stderr
-    assert "2 of 2 texts have labels that the model never learned: meh, hm" in ran.stderr
+    assert "2 of 2 texts with labels unseen in training: meh, hm" in ran.stderr
     assert "     loss  -\n" in ran.stdout
     plain = regard("predict", run, "--score", path, "--json").stdout
 
-    def refuse(word: str) -> None:
-        raise AssertionError(f"{word} is no JSON")
+    def fail(constant: str) -> None:
+        raise AssertionError(f"{constant} is not valid JSON")
 
-    assert json.loads(plain, parse_constant=refuse)["loss"] is None
+    assert json.loads(plain, parse_constant=fail)["loss"] is None
 
 
-def test_a_header_is_not_taken_for_a_label(run: Path, tmp_path: Path) -> None:
+def test_undeclared_header_raises(run: Path, tmp_path: Path) -> None:
     path = write_reviews(tmp_path / "head.csv", header="label,text\n")
     for ran in (train(path, tmp_path / "run"), regard("predict", run, "--score", path)):
         assert ran.returncode == 2
-        assert "seems to name the columns ('label', 'text')" in ran.stderr
-        assert "Give --header, or name the columns: --source-column text --target" in ran.stderr
+        assert "header ('label', 'text')" in ran.stderr
+        assert "--source-column text --target-column label" in ran.stderr
     assert train(path, tmp_path / "named", "--header").returncode == 0
     named = ("--source-column", "text", "--target-column", "label")
     assert regard("predict", run, "--score", path, *named).returncode == 0
 
 
-def test_a_blank_line_ends_no_reading(tmp_path: Path) -> None:
+def test_blank_line(tmp_path: Path) -> None:
     path = write_reviews(tmp_path / "blank.csv", after="\n")
     ran = train(path, tmp_path / "run")
     assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["data"]["bad_rows"] == 0
+    assert json.loads(ran.stdout)["data"]["row_errors"] == 0
 
 
-def test_long_documents_are_read_alike_by_all_verbs(run: Path, tmp_path: Path) -> None:
+def test_long_lines(run: Path, tmp_path: Path) -> None:
     lines = tmp_path / "lines.txt"
-    lines.write_text("fine " * 50_000 + "\n")  # more than a line of pairs may have
+    lines.write_text("fine " * 50_000 + "\n")  # longer than the limit for pairs
     assert regard("predict", run, "--file", lines).returncode == 0
     scored = tmp_path / "scored.csv"
     scored.write_text("good," + "fine " * 210_000 + "\n")
     lines.write_text("fine " * 210_000 + "\n")
     ran = regard("predict", run, "--file", lines)
     assert ran.returncode == 2
-    assert "at most 1,000,000 are read. Every line gets an output, so fix the" in ran.stderr
+    assert "1,000,000" in ran.stderr
     assert "or raise --max-line-bytes" in ran.stderr
     ran = regard("predict", run, "--score", scored)
-    assert (
-        "Raise task.max_line_bytes (of predict: --max-line-bytes), shorten the line" in ran.stderr
-    )
+    assert "task.max_line_bytes" in ran.stderr
     longer = ("--max-line-bytes", 2_000_000)
     assert regard("predict", run, "--file", lines, *longer).stdout.strip() in ("good", "bad")
     assert regard("predict", run, "--score", scored, *longer).returncode == 0
     refused = regard("predict", run, "A film.", *longer)
-    assert "--max-line-bytes 2000000: it is how long a line may be" in refused.stderr
+    assert "--max-line-bytes 2000000" in refused.stderr
 
 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--set", "task.vocabulary_size=1"), "task.vocabulary_size=1: 4 numbers are taken"),
+        (("--set", "task.vocabulary_size=1"), "task.vocabulary_size=1"),
         (("--set", "model.nam=hierarchical"), "Did you mean 'model.name'?"),
-        (("--set", "task.metric=hop_overlap"), "task.metric=hop_overlap: this model does not look"),
-        (("--set", "task.max_line_bytes=0"), "task.max_line_bytes=0: it must be from 1"),
+        (("--set", "task.metric=hop_overlap"), "task.metric=hop_overlap"),
+        (("--set", "task.max_line_bytes=0"), "task.max_line_bytes=0"),
         (("--source-column", 1, "--target-column", 1), "both read from column 1"),
-        (("--source-column", 0, "--target-column", 1), "the label column looks like texts"),
+        (("--source-column", 0, "--target-column", 1), "--target-column"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, more: tuple[object, ...], message: str) -> None:
+def test_usage_errors(tmp_path: Path, more: tuple[object, ...], message: str) -> None:
     labels = write_reviews(tmp_path / "reviews.csv")
     ran = train(labels, tmp_path / "run", *more)
     assert ran.returncode == 2
@@ -153,10 +151,10 @@ def test_what_is_refused(tmp_path: Path, more: tuple[object, ...], message: str)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_picture_of_another_kind_names_all_that_can_be_drawn(run: Path, tmp_path: Path) -> None:
+def test_unknown_image_format(run: Path, tmp_path: Path) -> None:
     ran = regard("predict", run, "A film.", "--attention", tmp_path / "a.gif")
     assert ran.returncode == 2
-    assert "End the name in .html, .svg or .png." in ran.stderr
+    assert ".html, .svg or .png" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -166,7 +164,7 @@ def test_a_picture_of_another_kind_names_all_that_can_be_drawn(run: Path, tmp_pa
         ("predict", ("labelled", "--max-line-bytes")),
     ],
 )
-def test_help_names_the_format_and_the_sets(verb: str, words: tuple[str, ...]) -> None:
-    shown = "".join(regard(verb, "--help").stdout.split())  # lines break inside the words
+def test_help_names_formats_and_datasets(verb: str, words: tuple[str, ...]) -> None:
+    shown = "".join(regard(verb, "--help").stdout.split())  # lines break inside words
     for word in words:
         assert word in shown

@@ -1,4 +1,4 @@
-"""`regard train` and `predict` of the tasks that read texts: lm, recall, encoder, classify."""
+"""`regard train` and `predict` of language models: lm, closed_book_qa, masked_lm, and fine-tuning."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     facts = [f"{name} was born in {place} ." for name in names for place in ("Rome",)]
     (path / "facts.txt").write_text("\n".join(facts) + "\n")
-    asked = [f"Where was {name} born ?\tRome\n" for name in names]
-    (path / "train.tsv").write_text("".join(asked[:12]))
-    (path / "dev.tsv").write_text("".join(asked[12:]))
+    questions = [f"Where was {name} born ?\tRome\n" for name in names]
+    (path / "train.tsv").write_text("".join(questions[:12]))
+    (path / "validation.tsv").write_text("".join(questions[12:]))
     labelled = [
         f"{label}\tthis is {label} number {n}\n" for n in range(30) for label in ("good", "bad")
     ]
@@ -43,27 +43,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def language_model(folder: Path) -> str:
     out = str(folder / "lm")
-    words = [
-        *("--text", str(folder / "facts.txt"), "--set", "task.validation_share=0"),
+    options = [
+        *("--train-file", str(folder / "facts.txt"), "--set", "task.validation_fraction=0"),
         *("--set", "task.vocabulary_size=80"),
     ]
-    assert exit_code(["train", "lm", *words, *SMALL, *NARROW, "--out", out]) == 0
+    assert exit_code(["train", "lm", *options, *SMALL, *NARROW, "--out", out]) == 0
     return out
 
 
 @pytest.fixture(scope="module")
 def encoder(folder: Path) -> str:
-    out = str(folder / "encoder")
-    sizes = ["--set", "task.vocabulary_size=60", "--set", "task.validation_share=0.3"]
-    text = ["--text", str(folder / "facts.txt")]
-    assert exit_code(["train", "encoder", *text, *SMALL, *NARROW, *sizes, "--out", out]) == 0
+    out = str(folder / "masked_lm")
+    sizes = ["--set", "task.vocabulary_size=60", "--set", "task.validation_fraction=0.3"]
+    text = ["--train-file", str(folder / "facts.txt")]
+    assert exit_code(["train", "masked_lm", *text, *SMALL, *NARROW, *sizes, "--out", out]) == 0
     return out
 
 
-def test_a_text_goes_on_as_it_is_written(
-    language_model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    drawing = [
+def test_generation(language_model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sampling = [
         "--tokens",
         "4",
         "--temperature",
@@ -75,16 +73,16 @@ def test_a_text_goes_on_as_it_is_written(
         "--seed",
         "7",
     ]
-    assert exit_code(["predict", language_model, "Ann Ax", *drawing]) == 0
+    assert exit_code(["predict", language_model, "Ann Ax", *sampling]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("Ann Ax")
-    assert exit_code(["predict", language_model, "Ann Ax", *drawing]) == 0
+    assert exit_code(["predict", language_model, "Ann Ax", *sampling]) == 0
     assert capsys.readouterr().out == shown
-    assert exit_code(["predict", language_model, "Ann Ax", *drawing, "--json"]) == 0
+    assert exit_code(["predict", language_model, "Ann Ax", *sampling, "--json"]) == 0
     assert "Ann Ax" + json.loads(capsys.readouterr().out)["output"] == shown.rstrip("\n")
 
 
-def test_a_language_model_is_scored_on_texts(
+def test_evaluate_a_language_model(
     language_model: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     score = ["predict", language_model, "--score", str(folder / "facts.txt"), "--json"]
@@ -92,34 +90,52 @@ def test_a_language_model_is_scored_on_texts(
     assert {"perplexity", "bits_per_character"} <= set(json.loads(capsys.readouterr().out))
 
 
-def test_questions_after_texts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = ["--pairs", str(folder / "train.tsv"), "--validation", str(folder / "dev.tsv")]
-    reading = ["--text", str(folder / "facts.txt"), "--set", "pretraining.training.steps=2"]
-    out = str(folder / "recall")
-    assert exit_code(["train", "recall", *files, *reading, *SMALL, *NARROW, "--out", out]) == 0
+def test_closed_book_qa_after_pre_training(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [
+        "--train-file",
+        str(folder / "train.tsv"),
+        "--validation-file",
+        str(folder / "validation.tsv"),
+    ]
+    pretraining = [
+        "--pretrain-file",
+        str(folder / "facts.txt"),
+        "--set",
+        "pretraining.training.steps=2",
+    ]
+    out = str(folder / "closed_book_qa")
+    assert (
+        exit_code(["train", "closed_book_qa", *files, *pretraining, *SMALL, *NARROW, "--out", out])
+        == 0
+    )
     shown = capsys.readouterr()
-    assert "always 'Rome': 100" in shown.out
+    assert "majority baseline 'Rome': 100" in shown.out
     assert "pre-training" in shown.err
     assert (Path(out) / "pretraining" / "record.json").is_file()
     assert exit_code(["predict", out, "Where was Ann Ax born ?", "--tokens", "3"]) == 2
-    assert "are for a language model that goes on" in capsys.readouterr().err
+    assert "--temperature" in capsys.readouterr().err
 
 
-def test_a_run_starts_from_another_with_its_model(
-    language_model: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    files = ["--pairs", str(folder / "train.tsv"), "--validation", str(folder / "dev.tsv")]
+def test_init_from(language_model: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [
+        "--train-file",
+        str(folder / "train.tsv"),
+        "--validation-file",
+        str(folder / "validation.tsv"),
+    ]
     out = str(folder / "started")
-    start = ["--start", language_model, *SMALL, "--out", out]
-    assert exit_code(["train", "recall", *files, *start]) == 0
-    assert "tensors start from" in capsys.readouterr().err
+    init = ["--init-from", language_model, *SMALL, "--out", out]
+    assert exit_code(["train", "closed_book_qa", *files, *init]) == 0
+    assert "tensors" in capsys.readouterr().err
     spec = json.loads((Path(out) / "spec.json").read_text())
     assert spec["model"]["model_dim"] == 16
-    assert spec["start"] == str(Path(language_model).absolute())
+    assert spec["init_from"] == str(Path(language_model).absolute())
     assert "pretraining" not in spec
 
 
-def test_masks_are_filled_and_labels_told(
+def test_masked_lm_and_fine_tuning(
     encoder: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_code(["predict", encoder, "Ann was born in [MASK] ."]) == 0
@@ -127,36 +143,39 @@ def test_masks_are_filled_and_labels_told(
     assert "[MASK]" not in filled
     assert filled.startswith("ann was born in")
     out = str(folder / "classify")
-    labels = ["--labels", str(folder / "labels.tsv"), "--set", "task.validation_share=0.3"]
-    assert exit_code(["train", "classify", *labels, "--start", encoder, *SMALL, "--out", out]) == 0
+    labels = ["--train-file", str(folder / "labels.tsv"), "--set", "task.validation_fraction=0.3"]
+    assert (
+        exit_code(["train", "classify", *labels, "--init-from", encoder, *SMALL, "--out", out]) == 0
+    )
     shown = capsys.readouterr()
     assert "new: class" in shown.err
-    assert "commonest label" in shown.out
+    assert "majority baseline" in shown.out
     assert exit_code(["predict", out, "this is good"]) == 0
     assert capsys.readouterr().out.strip() in {"good", "bad"}
     assert exit_code(["predict", out, "this is good", "--beam", "3"]) == 2
-    assert "for a model that writes an answer" in capsys.readouterr().err
+    assert "sequence-to-sequence" in capsys.readouterr().err
     assert exit_code(["predict", encoder, "a [MASK]", "--attention", str(folder / "a.svg")]) == 2
-    assert "for a model that writes an answer" in capsys.readouterr().err
+    assert "sequence-to-sequence" in capsys.readouterr().err
     assert exit_code(["predict", encoder, "word " * 300]) == 2
-    assert "Give it in parts" in capsys.readouterr().err
+    assert "300 tokens" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (
-            ["train", "translate", "--text", "x.txt"],
-            "does not learn from texts, and has no pre-training",
+            ["train", "translate", "--pretrain-file", "x.txt"],
+            "--pretrain-file x.txt",
         ),
-        (["train", "classify", "--labels", "nowhere.tsv"], "nowhere.tsv'. Check the name"),
-        (["train", "recall", "--start", "nowhere"], "'nowhere' is not a run"),
-        (["train", "lm", "--set", "model.name=text_encoder"], "cannot learn the task 'lm'"),
-        (["train", "lm", "--labels", "x.tsv"], "Unknown option 'task.labels'"),
-        (["train", "lm", "--text", "nowhere.txt"], "nowhere.txt'. Check the name and the folder"),
-        (["plan", "encoder", "--length", "9"], "makes up pairs of texts"),
+        (["train", "classify", "--train-file", "nowhere.tsv"], "nowhere.tsv"),
+        (["train", "closed_book_qa", "--init-from", "nowhere"], "'nowhere' is not a run"),
+        (["train", "lm", "--set", "model.name=text_encoder"], "'text_encoder'"),
+        (["train", "lm", "--train-file", "nowhere.txt"], "nowhere.txt"),
+        (["plan", "masked_lm", "--length", "9"], "masked_lm"),
     ],
 )
-def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_errors(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert exit_code(arguments) == 2
     assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`regard predict` from its command line: texts, files, scores, pictures, and every mistake."""
+"""`regard predict` on the command line: texts, files, scores, images, and usage errors."""
 
 from __future__ import annotations
 
@@ -22,50 +22,52 @@ def run(recurrent_run: RunFolder) -> str:
 
 
 @pytest.fixture
-def wanted(run: str) -> list[str]:
+def expected(run: str) -> list[str]:
     return load(run).predict(LINES)
 
 
-def test_texts(run: str, wanted: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_texts(run: str, expected: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(["predict", run, *LINES]) == 0
-    assert capsys.readouterr().out.splitlines() == wanted
+    assert capsys.readouterr().out.splitlines() == expected
 
 
-def test_json(run: str, wanted: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_json(run: str, expected: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(["predict", run, "--json", *LINES]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert rows == [{"output": output} for output in wanted]
+    assert rows == [{"output": output} for output in expected]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_file(run: str, wanted: list[str], end: str, tmp_path: Path) -> None:
+def test_file(run: str, expected: list[str], end: str, tmp_path: Path) -> None:
     plain, packed, out = tmp_path / "in.txt", tmp_path / "in.gz", tmp_path / "out.txt"
     content = "".join(line + end for line in LINES).encode()
     plain.write_bytes(content)
     packed.write_bytes(gzip.compress(content))
     for file in (plain, packed):
         assert exit_code(["predict", run, "--file", str(file), "--out", str(out)]) == 0
-        assert out.read_text().split("\n") == [*wanted, ""]
-    # Even onto the file that is read.
+        assert out.read_text().split("\n") == [*expected, ""]
+    # The output may replace the input file.
     assert exit_code(["predict", run, "--file", str(plain), "--out", str(plain)]) == 0
     assert plain.read_text() == out.read_text()
 
 
 def test_standard_input(
     run: str,
-    wanted: list[str],
+    expected: list[str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(LINES).encode())))
     assert exit_code(["predict", run, "--file", "-"]) == 0
-    assert capsys.readouterr().out.splitlines() == wanted
+    assert capsys.readouterr().out.splitlines() == expected
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"abc\n\xff\n")))
     assert exit_code(["predict", run, "--file", "-"]) == 2
-    assert capsys.readouterr().err == "error: Line 2 of the input is not UTF-8. Convert it.\n"
+    assert (
+        capsys.readouterr().err == "error: Line 2 of the input is not UTF-8. Convert the input.\n"
+    )
 
 
-def test_a_file_that_breaks_off_leaves_the_old_output(
+def test_failed_output_leaves_the_old_file(
     run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines, out = tmp_path / "in.txt", tmp_path / "out.txt"
@@ -91,14 +93,14 @@ def test_scores(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     scores = json.loads(shown.out)
     assert scores.pop("loss") > 0
     assert scores == {"wer": 0.0, "per": 0.0, "signatures": {}}
-    assert "1 bad row left out" in shown.err
+    assert "skipped" in shown.err
     out = tmp_path / "scores.txt"
     assert exit_code([*score, "--out", str(out)]) == 0
     assert out.read_text().split()[2:] == ["wer", "0.0000", "per", "0.0000"]
     assert exit_code([*score, "--examples", "3"]) == 0  # there is only one
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-3].split() == ["source", "cafe"]
-    assert lines[-2].split() == ["predicted", *output.split()]
+    assert lines[-3].split() == ["input", "cafe"]
+    assert lines[-2].split() == ["prediction", *output.split()]
     assert lines[-1].split("  ")[-1] == f"{output} | F"
     assert exit_code(["predict", run, "cafe", "--examples", "3"]) == 2
     assert "--score" in capsys.readouterr().err
@@ -109,32 +111,32 @@ def test_scores(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("a.png", b"\x89PNG")])
-def test_a_picture(run: str, name: str, start: bytes, tmp_path: Path) -> None:
-    picture = tmp_path / name
-    assert exit_code(["predict", run, "cafe", "--attention", str(picture)]) == 0
-    assert picture.read_bytes().startswith(start)
+def test_attention_image(run: str, name: str, start: bytes, tmp_path: Path) -> None:
+    image = tmp_path / name
+    assert exit_code(["predict", run, "cafe", "--attention", str(image)]) == 0
+    assert image.read_bytes().startswith(start)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         ([], "Give one of three"),
         (["abc", "--file", "in.txt"], "Give one of three"),
         (["--file", "none.txt"], "There is no file 'none.txt'"),
         (["--score", "none.tsv"], "There is no file 'none.tsv'"),
-        (["abc", "--attention", "a.jpg"], "End the name in .svg or .png"),
+        (["abc", "--attention", "a.jpg"], ".svg or .png"),
         (["abc", "fed", "--attention", "a.svg"], "exactly one text"),
-        ([" ", "--attention", "a.svg"], "the text is empty"),
+        ([" ", "--attention", "a.svg"], "text is empty"),
         (["abc", "--out", "."], "'.' is a folder"),
         (["abc", "--beam", "0"], "beam_size=0"),
         (["abc", "--length-penalty", "-1"], "length_penalty=-1"),
-        (["abc", "--skip-bad-rows"], "give them with --score"),
-        (["a\udcff"], "has bytes at letter 2"),
+        (["abc", "--skip-bad-rows"], "need --score"),
+        (["a\udcff"], "at character 2"),
     ],
 )
-def test_a_mistake_is_one_line(
+def test_usage_errors(
     arguments: list[str],
-    complaint: str,
+    message: str,
     run: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -145,10 +147,10 @@ def test_a_mistake_is_one_line(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.startswith("error: ")
-    assert complaint in shown.err
+    assert message in shown.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_without_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(["predict", str(tmp_path), "abc"]) == 2
     assert "is not a run" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`regard study` and `regard report` from the command line: what is asked for, and every mistake."""
+"""`regard study` and `regard report` from the command line, and their errors."""
 
 from __future__ import annotations
 
@@ -13,24 +13,33 @@ from tests.factories.command_line import exit_code
 TINY = [
     *("--recipe", "pronounce-quick", "--steps", "4", "--seeds", "2", "--workers", "1"),
     *("--set", "model.embedding_dim=4", "--set", "model.hidden_dim=8"),
-    *("--set", "task.validation_share=0.2", "--set", "task.test_share=0.2"),
+    *("--set", "task.validation_fraction=0.2", "--set", "task.test_fraction=0.2"),
     *("--set", "training.evaluate_every=2", "--set", "task.beam_size=1"),
 ]
 
 
-def test_a_study_is_told_drawn_and_reported_again(
+def test_study_and_report(
     words: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    study = ["study", *TINY, "--pairs", str(words), "--over", "cell=lstm,gru", "--out", "mine"]
+    study = [
+        "study",
+        *TINY,
+        "--train-file",
+        str(words),
+        "--sweep",
+        "cell=lstm,gru",
+        "--out",
+        "mine",
+    ]
     assert exit_code([*study, "--question", "Which cell?"]) == 0
     shown = capsys.readouterr()
     assert "✓ lstm, seed 0" in shown.err
     assert "4 of 4" in shown.err
-    for word in ("lstm", "gru", "wer", "these runs only", "page: mine/page.html"):
+    for word in ("lstm", "gru", "wer", "too few seeds", "page: mine/page.html"):
         assert word in shown.out
     page = (tmp_path / "mine/page.html").read_text(encoding="utf-8")
     assert "Which cell?" in page
@@ -42,7 +51,7 @@ def test_a_study_is_told_drawn_and_reported_again(
     ]
     assert exit_code(["report", "mine", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == record
-    assert exit_code(["report", "mine", "--csv", "--only-draw", "--out", "other.html"]) == 0
+    assert exit_code(["report", "mine", "--csv", "--from-record", "--out", "other.html"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [(row["variant"], row["seed"]) for row in rows] == [
         ("lstm", "0"),
@@ -54,27 +63,27 @@ def test_a_study_is_told_drawn_and_reported_again(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        ([], "Name a study, one of: approximation"),
+        ([], "Name a study: approximation"),
         (["scorse"], "scores"),
         (["none.toml"], "cannot be read"),
-        (["scores", "--over", "mechanism"], "--over mechanism: write it as"),
-        (["scores", "--over", "mechanism="], "write it as OPTION=VALUE"),
-        (["scores", "--over", "mechansim=dot,additive"], "model.mechansim"),
+        (["scores", "--sweep", "mechanism"], "--sweep mechanism"),
+        (["scores", "--sweep", "mechanism="], "--sweep mechanism="),
+        (["scores", "--sweep", "mechansim=dot,additive"], "model.mechansim"),
         (["scores", "--seeds", "many"], "--seeds many"),
         (["scores", "--seeds", "3,3"], "seeds=[3, 3]"),
         (["scores", "--learning-rates", "1e-3,fast"], "fast"),
         (["scores", "--match", "speed"], "speed"),
-        (["scores", "--on", "moon"], "--on moon: choose one of: here, ray"),
-        (["scores", "--address", "auto"], "Add --on ray"),
+        (["scores", "--executor", "moon"], "--executor moon: choose one of: local, ray"),
+        (["scores", "--address", "auto"], "Add --executor ray"),
         (["scores", "--workers", "0"], "workers=0"),
-        (["scores", "--pairs", "nothing.tsv"], "nothing.tsv"),
+        (["scores", "--train-file", "nothing.tsv"], "nothing.tsv"),
     ],
 )
-def test_mistakes_are_told_in_a_line_and_nothing_is_written(
+def test_errors_write_nothing(
     arguments: list[str],
-    told: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -82,19 +91,19 @@ def test_mistakes_are_told_in_a_line_and_nothing_is_written(
     monkeypatch.chdir(tmp_path)
     assert exit_code(["study", *arguments]) == 2
     error = capsys.readouterr().err
-    assert told in error
+    assert message in error
     assert "Traceback" not in error
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
-    [(None, "is not the folder of a study"), ("{", "cannot be read"), ("{}", "is not what")],
+    ("content", "message"),
+    [(None, "is not a study folder"), ("{", "cannot be read"), ("{}", "is not a study file")],
 )
-def test_what_is_no_study_is_not_reported(
-    content: str | None, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_report_of_another_folder_is_refused(
+    content: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if content is not None:
         (tmp_path / "study.json").write_text(content)
     assert exit_code(["report", str(tmp_path)]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The suite itself: its table, its documents, its reports, the factory it accepts."""
+"""The conformance suite: its table, its documentation, reports, factories, assertions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.conformance.broken.sound import Plain
 
 import regard.conformance
 from regard.conformance import CHECKS, Report, check_mechanism
-from regard.conformance.case import CheckFailed, close, finite
+from regard.conformance.case import CheckFailed, assert_close, assert_finite
 from regard.core.errors import RegardError
 from regard.core.mechanism import Mechanism
 
@@ -22,12 +22,12 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "conformance.md"
 
 def test_the_document_lists_exactly_the_checks() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", DOCUMENT.read_text("utf-8"), re.MULTILINE)
-    assert dict(rows) == {name: check.demands for name, check in CHECKS.items()}
+    assert dict(rows) == {name: check.description for name, check in CHECKS.items()}
     assert len(rows) == len(CHECKS)
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_every_entry_names_a_function_that_says_what_it_does(name: str) -> None:
+def test_every_entry_names_a_documented_function(name: str) -> None:
     function = getattr(import_module(f"regard.conformance.{CHECKS[name].module}"), name)
     assert function.__doc__
 
@@ -39,7 +39,7 @@ def test_exports() -> None:
         regard.conformance.check_mechanisms  # noqa: B018
 
 
-def test_a_factory_is_given_the_sizes() -> None:
+def test_a_factory_is_called_with_the_sizes() -> None:
     given: dict[str, Any] = {}
 
     def build(**sizes: Any) -> Mechanism:
@@ -53,14 +53,14 @@ def test_a_factory_is_given_the_sizes() -> None:
 
 
 def test_a_factory_takes_no_options() -> None:
-    with pytest.raises(RegardError, match="Give the class instead"):
+    with pytest.raises(RegardError, match="num_heads"):
         check_mechanism(lambda **_: Plain(num_heads=4), options={"num_heads": 2})
 
 
 def test_the_same_seed_gives_the_same_report() -> None:
     class Random(Plain):
-        def attend(self, *given: Any) -> torch.Tensor:
-            return super().attend(*given) * 2
+        def attend(self, *args: Any) -> torch.Tensor:
+            return super().attend(*args) * 2
 
     once, again = (check_mechanism(Random, only=["forward_equals_weights"]) for _ in range(2))
     assert once == again
@@ -68,7 +68,7 @@ def test_the_same_seed_gives_the_same_report() -> None:
     assert other.records[0].worst != once.records[0].worst
 
 
-def test_checking_leaves_the_global_generator_alone() -> None:
+def test_checks_do_not_change_the_global_generator() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -76,17 +76,17 @@ def test_checking_leaves_the_global_generator_alone() -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_close_names_the_worst_element() -> None:
+def test_assert_close_reports_the_worst_element() -> None:
     expected = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     with pytest.raises(CheckFailed) as failure:
-        close(expected + torch.tensor([[0.0, 0.5], [0.1, 0.0]]), expected, "sums")
-    assert str(failure.value) == "sums: element [0, 1] should be 2 and is 2.5 (0.5 away)"
+        assert_close(expected + torch.tensor([[0.0, 0.5], [0.1, 0.0]]), expected, "sums")
+    assert str(failure.value) == "sums: element [0, 1] should be 2 and is 2.5 (error 0.5)"
     with pytest.raises(CheckFailed, match=r"element \[1\] should be 0 and is nan"):
-        close(torch.tensor([9.0, float("nan")]), torch.zeros(2), "sums")
+        assert_close(torch.tensor([9.0, float("nan")]), torch.zeros(2), "sums")
     with pytest.raises(CheckFailed, match=r"shape should be \(2,\) and is \(3,\)"):
-        close(torch.zeros(3), torch.zeros(2), "sums")
+        assert_close(torch.zeros(3), torch.zeros(2), "sums")
     with pytest.raises(CheckFailed, match="is inf"):
-        finite(torch.tensor([1e30, float("inf")]), "outputs")
+        assert_finite(torch.tensor([1e30, float("inf")]), "outputs")
 
 
 def test_reports_add_up() -> None:

@@ -1,4 +1,4 @@
-"""Tensors that do not belong together get an error that says what they must agree on."""
+"""Checks of attention inputs, and of hand-written backward passes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from regard.core.errors import RegardError
-from regard.core.masks import NO_MASK, Mask, Padding
-from regard.core.mechanism import refuse_misshapen
+from regard.core.masks import NO_MASK, Causal, Mask, Padding
+from regard.core.mechanism import validate_attention_inputs
+from regard.mechanisms import build_mechanism
 
 GOOD = (2, 4, 5, 3)
 
@@ -15,15 +16,15 @@ GOOD = (2, 4, 5, 3)
 @pytest.mark.parametrize(
     ("query", "key", "value", "mask", "message"),
     [
-        ((2, 5, 3), GOOD, GOOD, NO_MASK, r"query has shape \(2, 5, 3\); it must be \(batch, heads"),
+        ((2, 5, 3), GOOD, GOOD, NO_MASK, r"query has shape \(2, 5, 3\)"),
         (GOOD, (1, 4, 5, 3), GOOD, NO_MASK, "key has 1 rows and query has 2"),
         (GOOD, (2, 3, 5, 3), (2, 3, 5, 3), NO_MASK, "key has 3 heads and query has 4"),
         (GOOD, GOOD, (2, 4, 6, 3), NO_MASK, "length 5 and value 4 of length 6"),
         (GOOD, GOOD, GOOD, Padding(torch.tensor([1, 2, 3])), "Padding has 3 lengths for 2 rows"),
-        (GOOD, GOOD, GOOD, torch.ones(5, 5), "mask is a Tensor; it must be a Mask"),
+        (GOOD, GOOD, GOOD, torch.ones(5, 5), "mask is a Tensor"),
     ],
 )
-def test_what_is_refused(
+def test_incompatible_inputs(
     query: tuple[int, ...],
     key: tuple[int, ...],
     value: tuple[int, ...],
@@ -31,8 +32,22 @@ def test_what_is_refused(
     message: str,
 ) -> None:
     with pytest.raises(RegardError, match=message):
-        refuse_misshapen(torch.zeros(query), torch.zeros(key), torch.zeros(value), mask)
+        validate_attention_inputs(torch.zeros(query), torch.zeros(key), torch.zeros(value), mask)
 
 
-def test_grouped_heads_and_other_widths_belong_together() -> None:
-    refuse_misshapen(torch.zeros(GOOD), torch.zeros(2, 2, 7, 9), torch.zeros(2, 2, 7, 1), Mask())
+def test_grouped_heads_and_different_widths_are_valid() -> None:
+    validate_attention_inputs(
+        torch.zeros(GOOD), torch.zeros(2, 2, 7, 9), torch.zeros(2, 2, 7, 1), Mask()
+    )
+
+
+@pytest.mark.parametrize("name", ["window", "elu", "taylor", "retention", "additive"])
+@pytest.mark.parametrize("is_linear", [True, False])
+def test_double_backward_is_an_error(name: str, is_linear: bool) -> None:
+    """Also of a loss with a constant gradient, where once_differentiable would miss it."""
+    mechanism = build_mechanism(name, query_dim=4, key_dim=4).double()
+    query = torch.randn(1, 1, 300, 4, dtype=torch.float64, requires_grad=True)
+    output = mechanism(query, query, query, Causal()) + query
+    loss = output.sum() if is_linear else output.square().sum()
+    with pytest.raises(RegardError, match="create_graph"):
+        torch.autograd.grad(loss, query, create_graph=True)

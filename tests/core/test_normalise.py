@@ -1,4 +1,4 @@
-"""The normaliser and the guard, on rows one can check by hand."""
+"""Masked softmax and guarded division, by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.core.normalise import (
     average,
     inverse,
     inverse_slope,
-    least_floor,
+    min_floor,
     noise_floor,
     softmax_over_keys,
 )
@@ -33,22 +33,22 @@ def test_an_empty_row_is_zero_forward_and_back() -> None:
     assert scores.grad.isfinite().all()
 
 
-LEAST = torch.tensor(least_floor(torch.float32))
+LEAST = torch.tensor(min_floor(torch.float32))
 
 
-def test_a_small_sum_is_exact_down_to_the_least_floor() -> None:
+def test_a_small_sum_is_exact_down_to_the_floor() -> None:
     tiny = torch.tensor([1e-18, 0.0])
     assert inverse(tiny, floor=LEAST)[0] == 1 / tiny[0]
     assert inverse(tiny, floor=LEAST).isfinite().all()
 
 
-def test_a_sum_below_its_noise_keeps_its_sign_and_leaves_zero() -> None:
+def test_a_sum_below_the_floor_is_clamped_and_keeps_its_sign() -> None:
     sums = torch.tensor([1e-9, -1e-9, -2.0], dtype=torch.float64)
     floor = torch.tensor(1e-6, dtype=torch.float64)
     assert inverse(sums, floor=floor).tolist() == [1e6, -1e6, -0.5]
 
 
-def test_noise_is_relative_to_what_went_into_the_sum() -> None:
+def test_noise_floor_is_relative_to_the_bound() -> None:
     bound = torch.tensor([1.0, 1e6, 0.0])
     eps = torch.finfo(torch.float32).eps
     torch.testing.assert_close(
@@ -56,7 +56,7 @@ def test_noise_is_relative_to_what_went_into_the_sum() -> None:
     )
 
 
-def test_the_guard_stops_gradients_where_it_acts() -> None:
+def test_the_gradient_is_zero_where_it_is_clamped() -> None:
     sums = torch.tensor([0.0, 1e-30, 2.0], requires_grad=True)
     inverses = inverse(sums, floor=LEAST)
     inverses.sum().backward()

@@ -1,4 +1,4 @@
-"""Calibrations are kept and found again; a damaged one is told, another machine's is not used."""
+"""Saving and loading calibrations; damaged files; other machines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.factories.calibration import SECONDS, made_up_calibration
+from tests.factories.calibration import SECONDS, dummy_calibration
 
 from regard.core.cost import AttentionShape
 from regard.core.errors import RegardError
@@ -14,8 +14,8 @@ from regard.costs.calibration import (
     FORMAT,
     Calibration,
     calibration_path,
-    keep,
-    kept_calibration,
+    load_calibration,
+    save_calibration,
 )
 from regard.costs.operator_benchmarks import GRIDS
 from regard.costs.predict import predict
@@ -29,46 +29,46 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_is_kept_is_found_again(cache: Path) -> None:
-    assert kept_calibration() is None
-    path = keep(made_up_calibration())
+def test_a_saved_calibration_is_loaded(cache: Path) -> None:
+    assert load_calibration() is None
+    path = save_calibration(dummy_calibration())
     assert path == calibration_path()
     assert cache in path.parents
-    assert kept_calibration() == made_up_calibration()
+    assert load_calibration() == dummy_calibration()
 
 
 def test_another_machine_or_format_is_not_used() -> None:
-    path = keep(made_up_calibration())
-    held = json.loads(path.read_text())
-    for change in ({"machine": {**held["machine"], "torch": "0.1"}}, {"format": -1}):
-        path.write_text(json.dumps({**held, **change}))
-        assert kept_calibration() is None
+    path = save_calibration(dummy_calibration())
+    record = json.loads(path.read_text())
+    for change in ({"machine": {**record["machine"], "torch": "0.1"}}, {"format": -1}):
+        path.write_text(json.dumps({**record, **change}))
+        assert load_calibration() is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "{}", f'{{"format": {FORMAT}}}'])
-def test_a_damaged_one_is_told(text: str) -> None:
-    path = keep(made_up_calibration())
+def test_a_damaged_file_is_an_error(text: str) -> None:
+    path = save_calibration(dummy_calibration())
     path.write_text(text)
-    with pytest.raises(RegardError, match="Measure anew: regard cost --calibrate"):
-        kept_calibration()
+    with pytest.raises(RegardError, match="calibration"):
+        load_calibration()
 
 
-def test_a_table_that_is_missing_numbers_is_damage() -> None:
-    path = keep(made_up_calibration())
-    held = json.loads(path.read_text())
-    held["tables"]["exp"]["seconds"].pop()
-    path.write_text(json.dumps(held))
+def test_a_table_with_missing_values_is_damaged() -> None:
+    path = save_calibration(dummy_calibration())
+    record = json.loads(path.read_text())
+    record["tables"]["exp"]["seconds"].pop()
+    path.write_text(json.dumps(record))
     with pytest.raises(RegardError, match="is damaged"):
-        kept_calibration()
+        load_calibration()
 
 
-def test_every_kind_that_is_measured_is_in_a_calibration() -> None:
-    assert set(made_up_calibration().tables) == set(GRIDS)
+def test_a_calibration_has_every_operator_kind() -> None:
+    assert set(dummy_calibration().tables) == set(GRIDS)
 
 
-def test_a_prediction_adds_up_its_kinds() -> None:
+def test_a_prediction_is_the_sum_of_its_kinds() -> None:
     shape = AttentionShape(query_length=64, key_length=64, key_dim=16, value_dim=16)
-    calibration: Calibration = made_up_calibration()
+    calibration: Calibration = dummy_calibration()
     predicted = predict(trace(attention_workload("general", shape, "forward")), calibration)
     assert predicted.seconds == pytest.approx(sum(predicted.by_kind.values()))
-    assert predicted.by_kind["product"] >= 64 * 16 * 16 * SECONDS
+    assert predicted.by_kind["matmul"] >= 64 * 16 * 16 * SECONDS

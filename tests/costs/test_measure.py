@@ -1,4 +1,4 @@
-"""Memory measured in another process, which may be killed without harm to this one."""
+"""Peak memory, measured in a child process that may be killed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def killed() -> Workload:
     raise AssertionError
 
 
-def test_a_killed_child_is_told_and_the_next_goes_on() -> None:
+def test_after_a_killed_child_another_continues() -> None:
     small, gone, large = peaks_in_child([partial(growing, 1), killed, partial(growing, 40)])
-    assert gone == "killed, most likely for lack of memory"
+    assert gone == "killed, probably out of memory"
     assert isinstance(large, int)
     assert isinstance(small, int)
     assert small < 40 * MEBIBYTE < large

@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.core.cost import AttentionShape
 from regard.costs.trace import MODES, Mode, trace
-from regard.costs.workloads import attention_workload, module_workload, traced_module
+from regard.costs.workloads import attention_workload, module_workload, trace_module
 
 SHAPE = AttentionShape(
     num_heads=2, query_length=48, key_length=48, key_dim=8, value_dim=8, causal=True
@@ -17,29 +17,32 @@ SHAPE = AttentionShape(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["scaled_dot", "elu", "delta"])
-def test_fake_tensors_tell_what_real_ones_do(name: str, mode: Mode) -> None:
+def test_fake_and_real_tensors_give_the_same_trace(name: str, mode: Mode) -> None:
     workload = attention_workload(name, SHAPE, mode)
-    fake, real = trace(workload), trace(workload, really=True)
-    assert (fake.products, fake.functions) == (real.products, real.functions)
+    fake, real = trace(workload), trace(workload, real=True)
+    assert (fake.matmul_flops, fake.transcendental_ops) == (
+        real.matmul_flops,
+        real.transcendental_ops,
+    )
     assert fake.calls == real.calls
     assert (fake.name, fake.mode) == (name, mode)
 
 
-def test_training_is_forward_and_two_products_more_for_a_linear_layer() -> None:
+def test_training_a_linear_layer_takes_three_matmuls() -> None:
     def build() -> tuple[nn.Module, list[torch.Tensor]]:
         return nn.Linear(8, 16, bias=False), [torch.randn(4, 8)]
 
     forward, train = (trace(module_workload("mine", mode, build)) for mode in ("forward", "train"))
-    assert forward.products == 2 * 4 * 8 * 16
-    assert train.products == 3 * forward.products
+    assert forward.matmul_flops == 2 * 4 * 8 * 16
+    assert train.matmul_flops == 3 * forward.matmul_flops
 
 
-def test_a_module_that_asks_for_values_is_traced_while_it_runs() -> None:
-    class Asking(nn.Module):
+def test_a_data_dependent_module_is_traced_on_real_tensors() -> None:
+    class DataDependent(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x @ x if x.numpy().sum() < 0 else x @ x @ x
 
     def build() -> tuple[nn.Module, list[torch.Tensor]]:
-        return Asking(), [torch.ones(4, 4)]
+        return DataDependent(), [torch.ones(4, 4)]
 
-    assert traced_module("mine", "forward", build).products == 2 * 2 * 4**3
+    assert trace_module("mine", "forward", build).matmul_flops == 2 * 2 * 4**3

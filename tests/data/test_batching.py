@@ -1,4 +1,4 @@
-"""Batches: what is in one, which pairs stand together, in which order."""
+"""Batching: padding, bucketing by length, order."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from regard.data.token_store import TokenStore
 
 
 def random_store(*, pairs: int, seed: int = 0, shortest: int = 0) -> TokenStore:
-    """Source and target lengths of about 15, related as those of translations are."""
-    chance = np.random.default_rng(seed)
-    sources = chance.poisson(14, size=pairs) + shortest
-    targets = np.maximum(sources + chance.integers(-3, 4, size=pairs), 0)
+    """Source and target lengths of about 15, correlated as in translation."""
+    rng = np.random.default_rng(seed)
+    sources = rng.poisson(14, size=pairs) + shortest
+    targets = np.maximum(sources + rng.integers(-3, 4, size=pairs), 0)
     return TokenStore.build(
         (
-            chance.integers(4, 1000, size=int(source)).tolist(),
-            chance.integers(4, 1000, size=int(target)).tolist(),
+            rng.integers(4, 1000, size=int(source)).tolist(),
+            rng.integers(4, 1000, size=int(target)).tolist(),
         )
         for source, target in zip(sources, targets, strict=True)
     )
@@ -32,10 +32,10 @@ def random_store(*, pairs: int, seed: int = 0, shortest: int = 0) -> TokenStore:
 STORE = random_store(pairs=3001)
 
 MAKERS: dict[str, Callable[..., Batches]] = {
-    "bucketed": lambda **given: token_batches(STORE, max_tokens=1000, **given),
-    "unbucketed": lambda **given: token_batches(STORE, max_tokens=1000, bucket=False, **given),
-    "few rows": lambda **given: token_batches(STORE, max_tokens=1000, max_rows=5, **given),
-    "fixed": lambda **given: fixed_batches(STORE, rows=64, **given),
+    "bucketed": lambda **options: token_batches(STORE, max_tokens=1000, **options),
+    "unbucketed": lambda **options: token_batches(STORE, max_tokens=1000, bucket=False, **options),
+    "few rows": lambda **options: token_batches(STORE, max_tokens=1000, max_rows=5, **options),
+    "fixed": lambda **options: fixed_batches(STORE, rows=64, **options),
 }
 
 
@@ -43,7 +43,7 @@ def rows_of(batches: Batches) -> list[list[int]]:
     return [batches.indices(index).tolist() for index in range(len(batches))]
 
 
-def test_a_batch_by_hand() -> None:
+def test_batch_by_hand() -> None:
     store = TokenStore.build([([4, 5, 6], [7, 8]), ([9], []), ([], [10, 11, 12])])
     (batch,) = fixed_batches(store, rows=3, seed=0, epoch=0)
     order = fixed_batches(store, rows=3, seed=0, epoch=0).indices(0).tolist()
@@ -61,16 +61,16 @@ def test_a_batch_by_hand() -> None:
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_every_pair_stands_in_an_epoch_once_and_as_it_is(maker: str) -> None:
+def test_every_pair_occurs_once_per_epoch(maker: str) -> None:
     batches = MAKERS[maker](seed=1, epoch=2)
     seen = []
     for index, batch in enumerate(batches):
         rows = batches.indices(index)
         seen += rows.tolist()
-        for place in (0, len(rows) - 1):
-            row = int(rows[place])
-            source = batch.source[place][: batch.source_lengths[place]].tolist()
-            target = batch.target[place][: batch.target_lengths[place]].tolist()
+        for position in (0, len(rows) - 1):
+            row = int(rows[position])
+            source = batch.source[position][: batch.source_lengths[position]].tolist()
+            target = batch.target[position][: batch.target_lengths[position]].tolist()
             assert source == [*STORE.source(row), END]
             assert target == [START, *STORE.target(row), END]
         assert int((batch.source != PAD).sum()) == int(batch.source_lengths.sum())
@@ -81,7 +81,7 @@ def test_every_pair_stands_in_an_epoch_once_and_as_it_is(maker: str) -> None:
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_the_order_is_a_function_of_seed_and_epoch(maker: str) -> None:
+def test_order_is_a_function_of_seed_and_epoch(maker: str) -> None:
     make = MAKERS[maker]
     first = rows_of(make(seed=1, epoch=2))
     assert rows_of(make(seed=1, epoch=2)) == first
@@ -91,7 +91,7 @@ def test_the_order_is_a_function_of_seed_and_epoch(maker: str) -> None:
     assert sorted(chain.from_iterable(other)) == list(range(len(STORE)))
 
 
-def test_the_order_does_not_change_between_versions() -> None:
+def test_order_is_stable_between_versions() -> None:
     store = TokenStore.build([([4] * (1 + i % 3), [5]) for i in range(9)])
     assert rows_of(token_batches(store, max_tokens=18, seed=5, epoch=1)) == [
         [6, 0, 3],
@@ -102,31 +102,31 @@ def test_the_order_does_not_change_between_versions() -> None:
 
 
 @pytest.mark.parametrize("maker", ["bucketed", "unbucketed", "few rows"])
-def test_a_batch_holds_no_more_places_than_allowed_and_not_far_fewer(maker: str) -> None:
+def test_batches_are_full_but_within_max_tokens(maker: str) -> None:
     batches = MAKERS[maker](seed=0, epoch=0)
-    places = [batch.source.numel() + batch.target.numel() for batch in batches]
+    sizes = [batch.source.numel() + batch.target.numel() for batch in batches]
     rows = [len(batch.source) for batch in batches]
-    assert max(places) <= 1000
+    assert max(sizes) <= 1000
     if maker == "few rows":
         assert max(rows) == 5
     else:
-        assert sorted(places)[len(places) // 20] > 850
+        assert sorted(sizes)[len(sizes) // 20] > 850
 
 
-def test_bucketing_leaves_little_padding() -> None:
+def test_bucketing_reduces_padding() -> None:
     bucketed = token_batches(STORE, max_tokens=1000, seed=0, epoch=0)
     fixed = fixed_batches(STORE, rows=32, seed=0, epoch=0)
-    assert bucketed.padding_share < 0.05
-    assert fixed.padding_share > 0.3
+    assert bucketed.padding_fraction < 0.05
+    assert fixed.padding_fraction > 0.3
     padding = sum(
         int((batch.source == PAD).sum()) + int((batch.target == PAD).sum()) for batch in fixed
     )
-    places = sum(batch.source.numel() + batch.target.numel() for batch in fixed)
-    assert fixed.padding_share == pytest.approx(padding / places)
+    sizes = sum(batch.source.numel() + batch.target.numel() for batch in fixed)
+    assert fixed.padding_fraction == pytest.approx(padding / sizes)
 
 
-def test_buckets_differ_from_epoch_to_epoch() -> None:
-    """Chance decides who stands with whom among pairs of equal length, not only the order of batches."""
+def test_buckets_differ_between_epochs() -> None:
+    """Pairs of equal length are shuffled, not only the order of batches."""
     first, second = (
         {frozenset(rows) for rows in rows_of(token_batches(STORE, max_tokens=400, seed=0, epoch=e))}
         for e in (0, 1)
@@ -134,14 +134,14 @@ def test_buckets_differ_from_epoch_to_epoch() -> None:
     assert len(first & second) < len(first) / 4
 
 
-def test_bucketed_batches_are_not_in_order_of_length() -> None:
+def test_bucketed_batches_are_shuffled() -> None:
     widths = [
         batch.source.shape[1] for batch in token_batches(STORE, max_tokens=1000, seed=0, epoch=0)
     ]
     assert widths != sorted(widths)
 
 
-def test_evaluation_goes_by_length_and_results_can_be_put_back() -> None:
+def test_evaluation_batches() -> None:
     batches = evaluation_batches(STORE, max_tokens=1000)
     widths = [batch.source.shape[1] for batch in batches]
     assert widths == sorted(widths)
@@ -149,14 +149,14 @@ def test_evaluation_goes_by_length_and_results_can_be_put_back() -> None:
     for index, batch in enumerate(batches):
         lengths[batches.indices(index)] = batch.source_lengths.numpy() - 1
     assert (lengths == STORE.source_lengths).all()
-    assert batches.padding_share < 0.05
+    assert batches.padding_fraction < 0.05
     assert (
         max(len(batch.source) for batch in evaluation_batches(STORE, max_tokens=900, max_rows=3))
         == 3
     )
 
 
-def test_a_slice_is_batches_still_unmade() -> None:
+def test_slice() -> None:
     batches = token_batches(STORE, max_tokens=1000, seed=0, epoch=0)
     rest = batches[3:]
     assert len(rest) == len(batches) - 3
@@ -167,28 +167,26 @@ def test_a_slice_is_batches_still_unmade() -> None:
         batches[len(batches)]
 
 
-def test_a_pair_that_fits_in_no_batch_is_named() -> None:
+def test_pair_longer_than_a_batch() -> None:
     store = TokenStore.build([([4], [5]), ([4] * 50, [5] * 40), ([4] * 30, [5] * 30)])
-    complaint = (
-        r"Pair 1 takes 93 places, .* max_tokens=60 \(2 pairs are too long\). Raise max_tokens to 93"
-    )
-    with pytest.raises(RegardError, match=complaint):
+    message = r"Pair 1 has 93 tokens, .* max_tokens=60 \(2 pairs"
+    with pytest.raises(RegardError, match=message):
         token_batches(store, max_tokens=60, seed=0, epoch=0)
-    with pytest.raises(RegardError, match=complaint):
+    with pytest.raises(RegardError, match=message):
         evaluation_batches(store, max_tokens=60)
     assert len(token_batches(store, max_tokens=93, seed=0, epoch=0)) == 3
 
 
-def test_an_empty_store_has_no_batches() -> None:
+def test_empty_store() -> None:
     store = TokenStore.build([])
     assert len(token_batches(store, max_tokens=10, seed=0, epoch=0)) == 0
     assert len(fixed_batches(store, rows=3, seed=0, epoch=0)) == 0
-    assert evaluation_batches(store, max_tokens=10).padding_share == 0
+    assert evaluation_batches(store, max_tokens=10).padding_fraction == 0
 
 
 @pytest.mark.parametrize("rows", [0, -1])
-def test_batches_without_rows_are_refused(rows: int) -> None:
-    with pytest.raises(RegardError, match=f"rows={rows}: a batch has at least one pair"):
+def test_batches_without_rows(rows: int) -> None:
+    with pytest.raises(RegardError, match=f"rows={rows}"):
         fixed_batches(STORE, rows=rows, seed=0, epoch=0)
-    with pytest.raises(RegardError, match=f"max_rows={rows}: a batch has at least one pair"):
+    with pytest.raises(RegardError, match=f"max_rows={rows}"):
         token_batches(STORE, max_tokens=1000, max_rows=rows, seed=0, epoch=0)

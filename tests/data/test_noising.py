@@ -1,4 +1,4 @@
-"""Gaps: nothing is lost, their share is the one asked for, and chance is a function of its seed."""
+"""Span corruption and token masking: lossless, reproducible, with the configured fractions."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from hypothesis import given, settings, strategies as st
 from regard.core.batches import UNKNOWN
 from regard.core.errors import RegardError
 from regard.data.noising import (
-    corrupt,
+    IGNORE_INDEX,
+    corrupt_span,
     corrupt_spans,
-    corrupted_store,
-    put_spans_together,
-    put_together,
+    corrupt_store,
+    fill_span,
+    fill_spans,
+    mask_tokens,
 )
 from regard.data.token_store import TokenStore
 
 TEXTS = st.lists(st.integers(4, 20), min_size=1, max_size=50)
 SEEDS = st.integers(0, 2**32)
-SHARES = st.floats(0.01, 1.0)
+FRACTIONS = st.floats(0.01, 1.0)
 
-# Nothing is written beside the tests, and a busy machine is no failure.
+# No example database, and no deadline on a busy machine.
 quiet = settings(database=None, deadline=None)
 
 
@@ -37,82 +39,84 @@ def texts_store(texts: list[list[int]]) -> TokenStore:
 @given(
     text=TEXTS,
     seed=SEEDS,
-    longest_share=SHARES,
-    shortest=st.integers(1, 8),
-    keep_whole=st.floats(0, 1),
-    shortest_kept_share=SHARES,
+    max_span_fraction=FRACTIONS,
+    min_span=st.integers(1, 8),
+    full_length_probability=st.floats(0, 1),
+    min_kept_fraction=FRACTIONS,
 )
-def test_one_gap_loses_nothing(
+def test_one_span_is_lossless(
     text: list[int],
     seed: int,
-    longest_share: float,
-    shortest: int,
-    keep_whole: float,
-    shortest_kept_share: float,
+    max_span_fraction: float,
+    min_span: int,
+    full_length_probability: float,
+    min_kept_fraction: float,
 ) -> None:
-    shown, span = corrupt(
+    tokens, span = corrupt_span(
         text,
         rng=np.random.default_rng(seed),
-        longest_share=longest_share,
-        shortest=shortest,
-        keep_whole=keep_whole,
-        shortest_kept_share=shortest_kept_share,
+        max_span_fraction=max_span_fraction,
+        min_span=min_span,
+        full_length_probability=full_length_probability,
+        min_kept_fraction=min_kept_fraction,
     )
-    whole = put_together(shown, span)
+    whole = fill_span(tokens, span)
     assert whole == text[: len(whole)]
-    assert len(whole) >= max(1, shortest_kept_share * len(text))
-    assert min(shortest, len(whole)) <= len(span)
-    assert len(span) <= max(shortest, longest_share * len(whole))
-    assert shown.count(UNKNOWN) == 1
+    assert len(whole) >= max(1, min_kept_fraction * len(text))
+    assert min(min_span, len(whole)) <= len(span)
+    assert len(span) <= max(min_span, max_span_fraction * len(whole))
+    assert tokens.count(UNKNOWN) == 1
 
 
 @quiet
 @given(text=TEXTS, seed=SEEDS)
-def test_a_text_is_whole_unless_it_may_be_cut_short(text: list[int], seed: int) -> None:
-    assert put_together(*corrupt(text, rng=np.random.default_rng(seed))) == text
+def test_texts_are_not_truncated_by_default(text: list[int], seed: int) -> None:
+    assert fill_span(*corrupt_span(text, rng=np.random.default_rng(seed))) == text
 
 
 @quiet
 @given(texts=st.lists(st.lists(st.integers(3, 20), max_size=9), max_size=9), seed=SEEDS)
-def test_a_store_loses_nothing(texts: list[list[int]], seed: int) -> None:
-    store = corrupted_store(texts_store(texts), seed=seed, epoch=2, keep_whole=0.5)
+def test_store_is_lossless(texts: list[list[int]], seed: int) -> None:
+    store = corrupt_store(texts_store(texts), seed=seed, epoch=2, full_length_probability=0.5)
     assert len(store) == len(texts)
     for index, text in enumerate(texts):
-        shown, span = store.source(index).tolist(), store.target(index).tolist()
-        gaps = [place for place, token in enumerate(shown) if token == UNKNOWN]
-        wholes = [[*shown[:gap], *span, *shown[gap + 1 :]] for gap in gaps]
+        tokens, span = store.source(index).tolist(), store.target(index).tolist()
+        sentinels = [position for position, token in enumerate(tokens) if token == UNKNOWN]
+        wholes = [[*tokens[:sentinel], *span, *tokens[sentinel + 1 :]] for sentinel in sentinels]
         assert any(whole == text[: len(whole)] for whole in wholes)
 
 
-def test_a_store_of_one_text_is_cut_as_the_text_is() -> None:
+def test_store_and_single_text_agree() -> None:
     text = list(range(4, 40))
     for epoch in range(20):
-        store = corrupted_store(texts_store([text]), seed=5, epoch=epoch, keep_whole=0.3)
-        alone = corrupt(text, rng=np.random.default_rng([5, epoch]), keep_whole=0.3)
+        store = corrupt_store(texts_store([text]), seed=5, epoch=epoch, full_length_probability=0.3)
+        alone = corrupt_span(
+            text, rng=np.random.default_rng([5, epoch]), full_length_probability=0.3
+        )
         assert (store.source(0).tolist(), store.target(0).tolist()) == alone
 
 
-def test_a_store_is_a_function_of_seed_and_epoch() -> None:
+def test_store_is_a_function_of_seed_and_epoch() -> None:
     texts = texts_store([list(range(4, 4 + length)) for length in range(1, 60)])
     prints = [
-        corrupted_store(texts, seed=seed, epoch=epoch).fingerprint()
+        corrupt_store(texts, seed=seed, epoch=epoch).fingerprint()
         for seed, epoch in [(1, 2), (1, 2), (2, 1), (1, 3)]
     ]
     assert prints[0] == prints[1]
     assert len(set(prints)) == 3
 
 
-def test_every_place_and_every_length_comes_up() -> None:
+def test_spans_are_uniform() -> None:
     rng = np.random.default_rng(0)
-    drawn = Counter(
-        tuple(corrupt([4, 5, 6], rng=rng, longest_share=1.0).hidden) for _ in range(3000)
+    sampled = Counter(
+        tuple(corrupt_span([4, 5, 6], rng=rng, max_span_fraction=1.0).target) for _ in range(3000)
     )
-    assert set(drawn) == {(4,), (5,), (6,), (4, 5), (5, 6), (4, 5, 6)}
-    by_length = [sum(drawn[span] for span in drawn if len(span) == size) for size in (1, 2, 3)]
+    assert set(sampled) == {(4,), (5,), (6,), (4, 5), (5, 6), (4, 5, 6)}
+    by_length = [sum(sampled[span] for span in sampled if len(span) == size) for size in (1, 2, 3)]
     assert all(900 < count < 1100 for count in by_length)
 
 
-def test_a_large_store_takes_about_no_time() -> None:
+def test_time_for_a_large_store() -> None:
     lengths = np.random.default_rng(0).integers(5, 40, size=100_000)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     store = TokenStore(
@@ -122,89 +126,182 @@ def test_a_large_store_takes_about_no_time() -> None:
         target_offsets=offsets,
     )
     begin = time.process_time()
-    corrupted_store(store, seed=0, epoch=0)
-    assert time.process_time() - begin < 2  # a fifth of that where nothing else runs
+    corrupt_store(store, seed=0, epoch=0)
+    assert time.process_time() - begin < 2  # 0.4 s on an idle machine
 
 
 @quiet
-@given(text=TEXTS, seed=SEEDS, share=SHARES, mean_length=st.floats(1, 10))
-def test_several_gaps_lose_nothing_and_do_not_touch(
-    text: list[int], seed: int, share: float, mean_length: float
+@given(text=TEXTS, seed=SEEDS, noise_density=FRACTIONS, mean_span_length=st.floats(1, 10))
+def test_several_spans_are_lossless_and_not_adjacent(
+    text: list[int], seed: int, noise_density: float, mean_span_length: float
 ) -> None:
     rng = np.random.default_rng(seed)
-    shown, hidden = corrupt_spans(text, share=share, mean_length=mean_length, rng=rng)
-    assert put_spans_together(shown, hidden) == text
-    gaps = shown.count(UNKNOWN)
-    assert len(hidden) - gaps == max(1, round(share * len(text)))
-    assert hidden.count(UNKNOWN) == gaps >= 1
+    tokens, target = corrupt_spans(
+        text, noise_density=noise_density, mean_span_length=mean_span_length, rng=rng
+    )
+    assert fill_spans(tokens, target) == text
+    sentinels = tokens.count(UNKNOWN)
+    assert len(target) - sentinels == max(1, round(noise_density * len(text)))
+    assert target.count(UNKNOWN) == sentinels >= 1
     assert all(
         token != UNKNOWN or len(list(run)) == 1
-        for tokens in (shown, hidden)
-        for token, run in groupby(tokens)
+        for sequence in (tokens, target)
+        for token, run in groupby(sequence)
     )
 
 
-def test_gaps_are_as_long_as_asked_on_average() -> None:
+def test_mean_span_length() -> None:
     rng = np.random.default_rng(0)
-    shown, hidden = corrupt_spans(list(range(4, 404)), share=0.15, mean_length=3.0, rng=rng)
-    assert shown.count(UNKNOWN) == 20
-    assert len(hidden) == 20 + 60
+    tokens, target = corrupt_spans(
+        list(range(4, 404)), noise_density=0.15, mean_span_length=3.0, rng=rng
+    )
+    assert tokens.count(UNKNOWN) == 20
+    assert len(target) == 20 + 60
 
 
-def test_where_several_gaps_lie() -> None:
+def test_positions_of_several_spans() -> None:
     rng = np.random.default_rng(0)
-    drawn = Counter(
-        tuple(corrupt_spans([4, 5, 6], share=0.6, mean_length=1.0, rng=rng).shown)
+    sampled = Counter(
+        tuple(corrupt_spans([4, 5, 6], noise_density=0.6, mean_span_length=1.0, rng=rng).input)
         for _ in range(20)
     )
-    assert set(drawn) == {(3, 5, 3)}  # two of three that do not touch: one way
+    assert set(sampled) == {(3, 5, 3)}  # two non-adjacent positions of three: one way
     ends = {
-        tuple(corrupt_spans([4, 5, 6], share=0.3, mean_length=1.0, rng=rng).shown)
+        tuple(corrupt_spans([4, 5, 6], noise_density=0.3, mean_span_length=1.0, rng=rng).input)
         for _ in range(50)
     }
     assert ends == {(3, 5, 6), (4, 3, 6), (4, 5, 3)}
 
 
-def test_nothing_and_one_token() -> None:
+def test_empty_text_and_one_token() -> None:
     rng = np.random.default_rng(0)
-    assert corrupt([9], rng=rng, keep_whole=0.0) == ([UNKNOWN], [9])
-    assert corrupt_spans([9], share=0.15, mean_length=3.0, rng=rng) == ([UNKNOWN], [UNKNOWN, 9])
-    assert corrupt_spans([], share=0.15, mean_length=3.0, rng=rng) == ([], [])
-    assert corrupt([], rng=rng) == ([UNKNOWN], [])
-    assert len(corrupted_store(texts_store([]), seed=0, epoch=0)) == 0
+    assert corrupt_span([9], rng=rng, full_length_probability=0.0) == ([UNKNOWN], [9])
+    assert corrupt_spans([9], noise_density=0.15, mean_span_length=3.0, rng=rng) == (
+        [UNKNOWN],
+        [UNKNOWN, 9],
+    )
+    assert corrupt_spans([], noise_density=0.15, mean_span_length=3.0, rng=rng) == ([], [])
+    assert corrupt_span([], rng=rng) == ([UNKNOWN], [])
+    assert len(corrupt_store(texts_store([]), seed=0, epoch=0)) == 0
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"longest_share": 0.0}, r"longest_share=0\.0: a share is above 0"),
-        ({"longest_share": 1.5}, r"longest_share=1\.5"),
-        ({"shortest_kept_share": float("nan")}, "shortest_kept_share=nan"),
-        ({"keep_whole": -0.1}, r"keep_whole=-0\.1: it is a probability"),
-        ({"shortest": 0}, "shortest=0: a gap takes at least one token"),
+        ({"max_span_fraction": 0.0}, r"max_span_fraction=0\.0"),
+        ({"max_span_fraction": 1.5}, r"max_span_fraction=1\.5"),
+        ({"min_kept_fraction": float("nan")}, "min_kept_fraction=nan"),
+        ({"full_length_probability": -0.1}, r"full_length_probability=-0\.1"),
+        ({"min_span": 0}, "min_span=0"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(options: dict, message: str) -> None:
+def test_invalid_options(options: dict, message: str) -> None:
     with pytest.raises(RegardError, match=message):
-        corrupt([4, 5], rng=np.random.default_rng(0), **options)
+        corrupt_span([4, 5], rng=np.random.default_rng(0), **options)
 
 
-def test_spans_that_mean_nothing_are_refused() -> None:
+def test_invalid_options_for_several_spans() -> None:
     rng = np.random.default_rng(0)
-    with pytest.raises(RegardError, match=r"mean_length=0\.5"):
-        corrupt_spans([4, 5], share=0.5, mean_length=0.5, rng=rng)
-    with pytest.raises(RegardError, match="share=0"):
-        corrupt_spans([4, 5], share=0.0, mean_length=1.0, rng=rng)
-    with pytest.raises(RegardError, match="would be taken for a gap"):
-        corrupt_spans([4, UNKNOWN], share=0.5, mean_length=1.0, rng=rng)
+    with pytest.raises(RegardError, match=r"mean_span_length=0\.5"):
+        corrupt_spans([4, 5], noise_density=0.5, mean_span_length=0.5, rng=rng)
+    with pytest.raises(RegardError, match="noise_density=0"):
+        corrupt_spans([4, 5], noise_density=0.0, mean_span_length=1.0, rng=rng)
+    with pytest.raises(RegardError, match="contains <unknown>"):
+        corrupt_spans([4, UNKNOWN], noise_density=0.5, mean_span_length=1.0, rng=rng)
 
 
-def test_what_does_not_fit_is_not_put_together() -> None:
+def test_inputs_and_spans_that_do_not_match() -> None:
     with pytest.raises(RegardError, match="has 2 tokens <unknown>"):
-        put_together([3, 4, 3], [5])
+        fill_span([3, 4, 3], [5])
     with pytest.raises(RegardError, match="has 0 tokens <unknown>"):
-        put_together([4], [5])
-    with pytest.raises(RegardError, match="has 2 gaps, but 1 spans"):
-        put_spans_together([3, 4, 3], [3, 5])
+        fill_span([4], [5])
+    with pytest.raises(RegardError, match="2 sentinels, but the target 1 spans"):
+        fill_spans([3, 4, 3], [3, 5])
     with pytest.raises(RegardError, match="must begin with <unknown>"):
-        put_spans_together([3, 4], [5])
+        fill_spans([3, 4], [5])
+
+
+MASK, VOCAB_SIZE = 4, 50
+
+
+def padded_rows(tokens: list[list[int]]) -> np.ndarray:
+    width = max(map(len, tokens), default=0)
+    return np.array([row + [0] * (width - len(row)) for row in tokens], dtype=np.int64)
+
+
+@quiet
+@given(
+    tokens=st.lists(st.lists(st.integers(0, VOCAB_SIZE - 1), min_size=1), min_size=1, max_size=6),
+    seed=st.integers(0, 2**32),
+    fraction=st.floats(0, 1),
+)
+def test_masked_positions(tokens: list[list[int]], seed: int, fraction: float) -> None:
+    rows = padded_rows(tokens)
+    rng = np.random.default_rng(seed)
+    masked = mask_tokens(rows, rng=rng, mask_id=MASK, vocab_size=VOCAB_SIZE, mask_fraction=fraction)
+    selected = masked.labels != IGNORE_INDEX
+    assert (masked.labels[selected] == rows[selected]).all()
+    assert (masked.tokens[~selected] == rows[~selected]).all()
+    assert (rows[selected] > MASK).all()
+    assert (masked.tokens[selected] >= MASK).all()
+    assert (masked.tokens < VOCAB_SIZE).all()
+    for row, of_row in zip(rows, selected, strict=True):
+        ordinary = int((row > MASK).sum())
+        assert of_row.sum() == (max(1, np.rint(fraction * ordinary)) if ordinary else 0)
+
+
+def test_masking_frequencies() -> None:
+    rows = np.random.default_rng(0).integers(MASK + 1, VOCAB_SIZE, size=(400, 200))
+    tokens, labels = mask_tokens(
+        rows, rng=np.random.default_rng(1), mask_id=MASK, vocab_size=VOCAB_SIZE
+    )
+    selected = labels != IGNORE_INDEX
+    assert (selected.sum(axis=1) == 30).all()
+    masked_fraction = (tokens == MASK)[selected].mean()
+    unchanged = (tokens == rows)[selected].mean()
+    assert masked_fraction == pytest.approx(0.8, abs=0.01)
+    # One of 45 random tokens is the original one.
+    assert unchanged == pytest.approx(0.1 + 0.1 / 45, abs=0.01)
+    inserted = tokens[selected & (tokens != MASK) & (tokens != rows)]
+    assert set(inserted.tolist()) == set(range(MASK + 1, VOCAB_SIZE))
+    # All positions of a row are equally likely.
+    assert selected.mean(axis=0).std() == pytest.approx(np.sqrt(0.15 * 0.85 / 400), rel=0.2)
+
+
+def test_masking_is_reproducible() -> None:
+    rows = padded_rows([[1, 7, 8, 9, 2], [1, 9, 2]])
+    first, again, other = (
+        mask_tokens(rows, rng=np.random.default_rng(seed), mask_id=MASK, vocab_size=VOCAB_SIZE)
+        for seed in (3, 3, 4)
+    )
+    assert (first.tokens == again.tokens).all()
+    assert (first.labels == again.labels).all()
+    assert (first.labels != other.labels).any()
+
+
+def test_masking_by_hand() -> None:
+    tokens, labels = mask_tokens(
+        padded_rows([[1, 7, 3, 2], [1, 2]]),
+        rng=np.random.default_rng(0),
+        mask_id=MASK,
+        vocab_size=VOCAB_SIZE,
+        mask_replace_prob=1.0,
+        random_replace_prob=0.0,
+    )
+    assert tokens.tolist() == [[1, MASK, 3, 2], [1, 2, 0, 0]]
+    assert labels.tolist() == [[-1, 7, -1, -1], [-1, -1, -1, -1]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mask_fraction": 1.5}, r"mask_fraction=1\.5"),
+        ({"random_replace_prob": -0.1}, r"random_replace_prob=-0\.1"),
+        ({"mask_replace_prob": 0.8, "random_replace_prob": 0.3}, r"mask_replace_prob=0\.8"),
+        ({"vocab_size": 5}, "vocab_size=5"),
+    ],
+)
+def test_invalid_masking_options(options: dict, message: str) -> None:
+    given_options = {"mask_id": MASK, "vocab_size": VOCAB_SIZE, **options}
+    with pytest.raises(RegardError, match=message):
+        mask_tokens(padded_rows([[7]]), rng=np.random.default_rng(0), **given_options)

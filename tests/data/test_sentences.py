@@ -1,4 +1,4 @@
-"""Sentences: the cases a reader can check, nothing lost, and no text that takes long."""
+"""Sentence splitting: cases by hand, lossless, linear time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from regard.data.sentences import BREAK, sentence_spans, sentences
+from regard.data.sentences import BREAK, sentence_spans, split_sentences
 
-# A bar marks where one sentence ends and the next begins.
+# A bar separates two sentences.
 CASES = {
     "plain": "It ended. | We left! | Why?",
     "titles": "Mr. Fox met Dr. Who and Mrs. Dalloway. | They spoke.",
@@ -26,9 +26,9 @@ CASES = {
     "ellipsis first": "... The end.",
     "several marks": "What?! | Really!!! | Yes.",
     "quotes": 'She said "Stop!" | Then (as he fell.) | "Why?" he asked. | \u201cGo.\u201d | He went.',
-    "a small letter goes on": "It is by Yahoo! and co. and others. | The end.",
-    "a writer without capitals": "it was bad. | i left! | mr. fox, etc. and so on... really. | why?",
-    "cut into words": "a gorgeous film . | it is , at times , too long . | see it !",
+    "lower case continues": "It is by Yahoo! and co. and others. | The end.",
+    "text without capitals": "it was bad. | i left! | mr. fox, etc. and so on... really. | why?",
+    "tokenized": "a gorgeous film . | it is , at times , too long . | see it !",
     "missing spaces": "It was good.| The film ended!| We left.| I cried in 1999.| Nobody knew.| A pity.",
     "no missing space": "J.Smith has a Ph.D. in U.S.History from Dr.Who, see IMDB.Com for v.2.0 of it.",
     "addresses": "See http://www.A.com/x.Html?Q=1.The or www.Some.Thing now. | Write to a.b@C.org. | Do.",
@@ -49,34 +49,34 @@ BREAKS = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_sentences_end_where_a_reader_says(name: str) -> None:
-    wanted = [piece.strip() for piece in CASES[name].split("|")]
+def test_sentences(name: str) -> None:
+    expected = [piece.strip() for piece in CASES[name].split("|")]
     text = CASES[name].replace(".| ", ".").replace("!| ", "!").replace("| ", "")
-    assert sentences(text) == wanted
+    assert split_sentences(text) == expected
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_breaks_always_end_a_sentence_and_disappear(name: str) -> None:
-    text, wanted = BREAKS[name]
-    found = [sentence.lower() for sentence in sentences(text)]
-    if wanted is None:
+def test_breaks(name: str) -> None:
+    text, expected = BREAKS[name]
+    found = [sentence.lower() for sentence in split_sentences(text)]
+    if expected is None:
         assert found == [text]
     else:
-        assert found == (wanted.split("|") if "|" in wanted else wanted.split(" "))
+        assert found == (expected.split("|") if "|" in expected else expected.split(" "))
 
 
-def test_spans_are_where_the_sentences_stand() -> None:
+def test_sentence_spans() -> None:
     text = "  One.  Two<br>three"
     assert sentence_spans(text) == [(2, 6), (8, 11), (15, 20)]
-    assert [text[begin:end] for begin, end in sentence_spans(text)] == sentences(text)
+    assert [text[begin:end] for begin, end in sentence_spans(text)] == split_sentences(text)
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "<br />", "<p></p>\n\n"])
-def test_nothing_has_no_sentences(text: str) -> None:
-    assert sentences(text) == []
+def test_empty_text(text: str) -> None:
+    assert split_sentences(text) == []
 
 
-def squeezed(text: str) -> str:
+def without_space(text: str) -> str:
     return "".join(text.split())
 
 
@@ -99,18 +99,15 @@ PIECES = st.sampled_from(
 
 @settings(database=None, deadline=None)
 @given(st.one_of(st.text(), st.lists(PIECES, max_size=40).map("".join)))
-def test_nothing_but_space_and_breaks_is_lost(text: str) -> None:
-    found = sentences(text)
+def test_only_white_space_and_breaks_are_lost(text: str) -> None:
+    found = split_sentences(text)
     rest = re.sub(BREAK, " ", text, flags=re.IGNORECASE)
-    assert squeezed("".join(found)) == squeezed(rest)
+    assert without_space("".join(found)) == without_space(rest)
     assert all(sentence and sentence == sentence.strip() for sentence in found)
 
 
 HOSTILE = {
-    **{
-        f"{unit!r} again and again": unit * (200_000 // len(unit))
-        for unit in (".", "<", "<br", "<p ")
-    },
+    **{f"{unit!r} repeated": unit * (200_000 // len(unit)) for unit in (".", "<", "<br", "<p ")},
     **{
         f"{unit!r} many times": unit * (50_000 // len(unit))
         for unit in ("! , ", 'A."(', "1. ", "\n ")
@@ -127,21 +124,21 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_text_takes_long(name: str) -> None:
-    """Twice the text may take about twice as long; were it four times, these would take minutes."""
+def test_linear_time(name: str) -> None:
+    """With quadratic time these would take minutes."""
     text = HOSTILE[name]
-    assert sum(map(len, sentences(text))) <= len(text)
+    assert sum(map(len, split_sentences(text))) <= len(text)
 
 
 @pytest.mark.data
-def test_reviews_have_as_many_sentences_as_they_should(data_folder: Path) -> None:
-    """About 13 a review, and about 18 words a sentence; see docs/documents.md for the figures of all."""
+def test_sentences_of_reviews(data_folder: Path) -> None:
+    """About 13 sentences per review and 18 words per sentence; docs/documents.md has the figures."""
     path = data_folder / "imdb" / "train.tsv.gz"
     with gzip.open(path, "rt", encoding="utf-8") as file:
         texts = [
             line.rstrip("\n").split("\t")[3] for line, _ in zip(file, range(2000), strict=False)
         ]
-    found = [sentences(text) for text in texts]
+    found = [split_sentences(text) for text in texts]
     assert 11 < sum(map(len, found)) / len(found) < 15
     words = [len(sentence.split()) for review in found for sentence in review]
     assert 15 < sum(words) / len(words) < 22

@@ -1,4 +1,4 @@
-"""The store gives back what was put in, in little memory."""
+"""The token store: contents, fingerprint, memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.data.token_store import TokenStore
 PAIRS = [([4, 5, 6], [7]), ([], [8, 9]), ([3], []), ([10, 11], [12, 13, 14])]
 
 
-def test_it_gives_back_every_pair() -> None:
+def test_contents() -> None:
     store = TokenStore.build(iter(PAIRS))
     assert len(store) == 4
     assert [(store.source(i).tolist(), store.target(i).tolist()) for i in range(4)] == PAIRS
@@ -25,25 +25,25 @@ def test_it_gives_back_every_pair() -> None:
             store.source(outside)
 
 
-def test_an_empty_store() -> None:
+def test_empty_store() -> None:
     store = TokenStore.build([])
     assert len(store) == 0
     assert store.source_lengths.tolist() == []
 
 
-def test_it_cannot_be_written_to() -> None:
+def test_arrays_are_read_only() -> None:
     store = TokenStore.build(PAIRS)
     with pytest.raises(ValueError, match="read-only"):
         store.source(0)[0] = 9
 
 
-def test_the_fingerprint_is_of_the_contents() -> None:
+def test_fingerprint() -> None:
     first = TokenStore.build(PAIRS).fingerprint()
     assert first == TokenStore.build(tuple(PAIRS)).fingerprint()
     others = [
         PAIRS[::-1],
         [(target, source) for source, target in PAIRS],
-        [([4, 5], [7]), ([6], [8, 9]), *PAIRS[2:]],  # the same tokens, cut elsewhere
+        [([4, 5], [7]), ([6], [8, 9]), *PAIRS[2:]],  # the same tokens, other offsets
         [([4, 5, 7], [7]), *PAIRS[1:]],
     ]
     assert first not in [TokenStore.build(other).fingerprint() for other in others]
@@ -51,12 +51,12 @@ def test_the_fingerprint_is_of_the_contents() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, -4])
-def test_special_tokens_do_not_belong_in_it(number: int) -> None:
-    with pytest.raises(RegardError, match=f"A pair holds the number {number} "):
+def test_special_tokens_raise(number: int) -> None:
+    with pytest.raises(RegardError, match=f"token id {number} "):
         TokenStore.build([([4], [5, number])])
 
 
-def test_it_never_holds_the_corpus_twice() -> None:
+def test_peak_memory_while_building() -> None:
     def pairs() -> Iterator[tuple[list[int], list[int]]]:
         for number in range(20_000):
             yield [4 + number % 1000] * 20, [5] * 20

@@ -1,4 +1,4 @@
-"""A machine on which every operator takes its work times a constant, so that nothing is measured."""
+"""A dummy calibration: every operator takes time proportional to its work."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from regard.costs.operator_benchmarks import GRIDS
 SECONDS = 1e-12
 
 
-def made_up_calibration(seconds: float = SECONDS) -> Calibration:
-    """`seconds` for a product of work 1 and for a byte that is moved; calling takes nothing."""
+def dummy_calibration(seconds: float = SECONDS) -> Calibration:
+    """`seconds` per unit of work and per byte of memory traffic; no overheads."""
     dimensions = {kind: len(grid.axes) for kind, grid in GRIDS.items()}
     return Calibration(
         machine=this_machine(),
@@ -20,5 +20,5 @@ def made_up_calibration(seconds: float = SECONDS) -> Calibration:
         },
         overheads=NO_OVERHEADS,
         factors=NO_FACTORS,
-        took_seconds=0.0,
+        elapsed_seconds=0.0,
     )

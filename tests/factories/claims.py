@@ -1,13 +1,13 @@
-"""Four statements about numbers, one with each verdict, for tests of what shows and runs claims."""
+"""Four claims about numbers, one for each verdict."""
 
 from __future__ import annotations
 
 from regard.claims.engine import claim
-from regard.core.errors import LackingError
-from regard.core.records.claim import Curve, CurvePicture, Finding, MatrixPicture
+from regard.core.errors import MissingDependencyError
+from regard.core.records.claim import Curve, CurveFigure, Finding, MatrixFigure
 
 TOPIC = "claims"
-LINES = CurvePicture(
+LINES = CurveFigure(
     title="Squares & <cubes>",
     x_label="n",
     y_label="size",
@@ -24,7 +24,7 @@ LINES = CurvePicture(
     ),
     marks=((2.0, "from here"),),
 )
-TABLE = MatrixPicture(
+TABLE = MatrixFigure(
     title="A <table>",
     values=((0.0, 1.0), (-4.0, 0.25)),
     row_labels=("a < b", "c"),
@@ -37,9 +37,9 @@ def squares_are_even(*, n: int = 4, name: str = "4", scale: float = 1.0) -> Find
     """Holds for even n."""
     return Finding(
         verdict="fails" if n % 2 else "holds",
-        because=f"{n}² is {n * n} & {name} < {scale}.",
-        figures={"square": n * n, "kl_equal": 0.125},
-        picture=LINES,
+        reason=f"{n}² is {n * n} & {name} < {scale}.",
+        values={"square": n * n, "kl_equal": 0.125},
+        figure=LINES,
         counter_example=f"{n * n} is odd",
     )
 
@@ -49,15 +49,15 @@ def squares_are_even(*, n: int = 4, name: str = "4", scale: float = 1.0) -> Find
     formula="n² = 1",
     source="nobody",
     proof="counted",
-    marked_wrong=True,
+    known_false=True,
 )
 def squares_are_odd() -> Finding:
-    """A wrong one."""
+    """A false claim."""
     return Finding(
         verdict="fails",
-        because="4 is not.",
-        figures={},
-        picture=TABLE,
+        reason="4 is not.",
+        values={},
+        figure=TABLE,
         counter_example="2² = 4 <is> even",
     )
 
@@ -65,9 +65,9 @@ def squares_are_odd() -> Finding:
 @claim(statement="Squares are large.", formula="n² > n", source="nobody", proof="measured")
 def squares_are_large() -> Finding:
     """Under a condition."""
-    figures = {f"figure {number}": number for number in range(10)}
+    values = {f"figure {number}": number for number in range(10)}
     return Finding(
-        verdict="holds if", because="1² = 1.", figures=figures, picture=LINES, boundary="n > 1"
+        verdict="holds if", reason="1² = 1.", values=values, figure=LINES, condition="n > 1"
     )
 
 
@@ -75,8 +75,8 @@ def squares_are_large() -> Finding:
     statement="Squares are learned.", formula="–", source="nobody", proof="measured", trained=True
 )
 def squares_are_learned() -> Finding:
-    """One that would train, and lacks its data."""
-    raise LackingError("There are no squares in this folder. Fetch them.")
+    """A claim with training whose data is missing."""
+    raise MissingDependencyError("There are no squares in this folder. Fetch them.")
 
 
 CLAIMS = (squares_are_even, squares_are_odd, squares_are_large, squares_are_learned)

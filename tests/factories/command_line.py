@@ -1,4 +1,4 @@
-"""The `regard` command inside this process."""
+"""Run the `regard` command in this process."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import NamedTuple
 from regard.cli.main import main
 
 
-class Ran(NamedTuple):
-    """What a command left with, and what it wrote."""
+class CommandResult(NamedTuple):
+    """Exit code and output of a command."""
 
     returncode: int | str | None
     stdout: str
@@ -18,7 +18,7 @@ class Ran(NamedTuple):
 
 
 def exit_code(arguments: list[str]) -> int | str | None:
-    """What the command leaves with."""
+    """The exit code of a command."""
     try:
         main(arguments)
     except SystemExit as stop:
@@ -26,9 +26,9 @@ def exit_code(arguments: list[str]) -> int | str | None:
     return 0
 
 
-def regard(*arguments: object) -> Ran:
-    """Run the command; arguments are written as they would be typed."""
+def regard(*arguments: object) -> CommandResult:
+    """Run a command and capture its output."""
     stdout, stderr = io.StringIO(), io.StringIO()
     with redirect_stdout(stdout), redirect_stderr(stderr):
         code = exit_code([str(argument) for argument in arguments])
-    return Ran(code or 0, stdout.getvalue(), stderr.getvalue())
+    return CommandResult(code or 0, stdout.getvalue(), stderr.getvalue())

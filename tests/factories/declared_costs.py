@@ -1,4 +1,4 @@
-"""What a `cost` declares against what a counter sees: one check for layers and for models."""
+"""Declared costs against counted costs, for layers and models."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ from regard.core.cost import Cost
 from regard.core.counter import Counter
 
 NUM_SHAPES = 20
-OPERATIONS_TOLERANCE = 0.02
+FLOPS_TOLERANCE = 0.02
 
 Call = Callable[..., Tensor]
 
 
-def require_declared(
+def assert_declared_cost(
     cost: Cost, *, parameters: int, forward: Call, step: Call | None = None, where: str = ""
 ) -> None:
-    """Products, forward, backward and of a step, functions and parameters exactly; operations to 2 %.
+    """Exact for matmul FLOPs (forward, backward, step), transcendental ops and parameters; FLOPs to 2 %.
 
-    `forward` and `step` give the output. With no `step`, none may be declared.
+    `forward` and `step` return the output. Without `step`, no step cost may be declared.
     """
-    with _unchecked():
-        counter = _counted(forward)
-        backward = _backward_products(forward)
-        stepped = 0 if step is None else _counted(step).products
-    assert cost.products == counter.products, f"products of {where}"
-    assert cost.functions == counter.functions, f"functions of {where}"
+    with _without_shape_checks():
+        counter = _count(forward)
+        backward = _backward_flops(forward)
+        stepped = 0 if step is None else _count(step).matmul_flops
+    assert cost.matmul_flops == counter.matmul_flops, f"matmul_flops of {where}"
+    assert cost.transcendental_ops == counter.transcendental_ops, f"transcendental_ops of {where}"
     assert cost.parameters == parameters, f"parameters of {where}"
-    apart = abs(cost.operations - counter.operations)
-    assert apart <= OPERATIONS_TOLERANCE * counter.operations, (
-        f"operations of {where}: {cost.operations} declared, {counter.operations} counted"
+    difference = abs(cost.flops - counter.flops)
+    assert difference <= FLOPS_TOLERANCE * counter.flops, (
+        f"flops of {where}: {cost.flops} declared, {counter.flops} counted"
     )
-    assert cost.backward_products == backward, f"backward products of {where}"
-    assert cost.step_products == stepped, f"step products of {where}"
+    assert cost.backward_matmul_flops == backward, f"backward_matmul_flops of {where}"
+    assert cost.step_matmul_flops == stepped, f"step_matmul_flops of {where}"
 
 
-def _counted(call: Call) -> Counter:
+def _count(call: Call) -> Counter:
     with torch.no_grad(), Counter() as counter:
         call()
     return counter
 
 
-def _backward_products(forward: Call) -> int:
+def _backward_flops(forward: Call) -> int:
     output = forward()
     if not output.requires_grad:
         return 0
     with Counter() as counter:
         output.backward(torch.ones_like(output))
-    return counter.products
+    return counter.matmul_flops
 
 
 @contextmanager
-def _unchecked() -> Iterator[None]:
-    """Without the checks of signatures, which take longer than the rest of the counter."""
+def _without_shape_checks() -> Iterator[None]:
+    """Without shape checks, which take longer than the counting."""
     jaxtyping.config.update("jaxtyping_disable", True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Small jobs, and mechanisms that disturb the process they are in."""
+"""Small jobs, and mechanisms that crash or slow down their process."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.factories.toy_language import TINY, tiny_sections, write_words
+from tests.factories.toy_pronunciation import TINY, tiny_sections, write_dictionary
 
 from regard.runs.folder import RunFolder
 from regard.studies.execution.jobs import Job
 
-# Ends its process at a call, the first time only; where the call is number 0, whenever it is imported.
-DEADLY = '''
-"""A mechanism that kills its own process in the middle of a training."""
+# Kills its process at call number `calls`, once; with 0, at every import.
+CRASHING = '''
+"""A mechanism that kills its process during training."""
 import os
 import signal
 from pathlib import Path
@@ -26,19 +26,19 @@ if {calls} == 0:
 
 
 class {name}(DotAttention):
-    def read(self, *arguments, **words):
+    def read(self, *arguments, **kwargs):
         global CALLS
         CALLS += 1
-        marker = Path(__file__).with_name("{name}.died")
+        marker = Path(__file__).with_name("{name}.crashed")
         if CALLS == {calls} and not marker.exists():
             marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().read(*arguments, **words)
+        return super().read(*arguments, **kwargs)
 '''
 
-# So that a signal comes before the end on the quickest of machines.
+# So that a signal arrives before the end.
 SLOW = '''
-"""A mechanism that takes its time until it is told to hurry, by a file beside it."""
+"""A mechanism that is slow until a file `hurry` exists."""
 import time
 from pathlib import Path
 
@@ -46,21 +46,21 @@ from regard.mechanisms.scores.dot_product import DotAttention
 
 
 class Slow(DotAttention):
-    def read(self, *arguments, **words):
+    def read(self, *arguments, **kwargs):
         if not Path(__file__).with_name("hurry").exists():
             time.sleep(0.1)
-        return super().read(*arguments, **words)
+        return super().read(*arguments, **kwargs)
 '''
 
 
 def toy_job(
     study: Path, *, seed: int = 0, key: str = "", plugins: tuple[str, ...] = (), **changes: Any
 ) -> Job:
-    """A run of a few quick steps in its place in a study; `changes` are put over its sections."""
+    """A run of a few steps in a study's folder; `changes` override its sections."""
     study.mkdir(exist_ok=True)
     pairs = study / "words.dict"
     if not pairs.exists():
-        write_words(pairs, count=120)
+        write_dictionary(pairs, count=120)
     key = key or f"run{seed}"
     return Job(
         key=key,
@@ -72,15 +72,15 @@ def toy_job(
     )
 
 
-def deadly_job(study: Path, *, calls: int, name: str = "Deadly") -> Job:
-    """A job whose process dies at a call of its mechanism, of which there are some hundred."""
-    text = DEADLY.format(name=name, calls=calls)
+def crashing_job(study: Path, *, calls: int, name: str = "Crashing") -> Job:
+    """A job whose process crashes at a call of its mechanism, of about a hundred."""
+    text = CRASHING.format(name=name, calls=calls)
     training = {"steps": 12, "checkpoint_every": 1}
     return _job_with_plugin(study, name=name, text=text, training=training)
 
 
 def slow_job(study: Path) -> Job:
-    """A job that takes seconds, and saves nothing before its end unless it is stopped."""
+    """A job that takes seconds, and checkpoints only when it is stopped."""
     training = {"steps": 100, "evaluate_every": 100, "checkpoint_seconds": 3600.0}
     return _job_with_plugin(study, name="Slow", text=SLOW, training=training)
 
@@ -93,11 +93,11 @@ def _job_with_plugin(study: Path, *, name: str, text: str, training: dict[str, A
     return toy_job(study, key=name, model=model, training=training, plugins=(f"{file}:{name}",))
 
 
-def without_times(folder: Path) -> dict[str, Any]:
-    """All that a run came to, and that must not depend on how it came there."""
+def comparable_outputs(folder: Path) -> dict[str, Any]:
+    """The outputs of a run without times, which must not depend on how it was executed."""
     run = RunFolder(folder)
     record = json.loads(run.record.read_text())
     del record["outcome"]["seconds"]
-    del record["spec"]["task"]["pairs"]
-    parts = [run.predictions["validation"], run.predictions["test"], run.metrics, run.model]
-    return {"record": record, **{part.name: part.read_bytes() for part in parts}}
+    del record["spec"]["task"]["train_file"]
+    files = [run.predictions["validation"], run.predictions["test"], run.metrics, run.model]
+    return {"record": record, **{file.name: file.read_bytes() for file in files}}

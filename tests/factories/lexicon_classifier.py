@@ -1,18 +1,18 @@
-"""A classifier whose answers and weights can be worked out with a pencil."""
+"""A classifier whose logits and attention weights can be computed by hand."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from regard.core.protocols import Classified, TextReading
+from regard.core.protocols import ClassifierOutput, TextAttention
 
 
 class LexiconClassifier(nn.Module):
-    """Two classes; the score of the second is the sum of the `votes` of a text's tokens.
+    """Two classes; the logit of the second is the sum of the `votes` of a text's tokens.
 
-    A token's weight goes by `looks`: its share of them in its text, or with `sentences` in its sentence; a
-    sentence's weight is its share of all looks. Without `looks` there is no attention.
+    Attention weights are `looks`, normalised over the text, or with `sentences` over each sentence, whose
+    weight is its normalised sum. Without `looks` there is no attention.
     """
 
     def __init__(
@@ -25,26 +25,28 @@ class LexiconClassifier(nn.Module):
         self.rows_read = 0
         self.eval()
 
-    def classified(
+    def classify(
         self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None
-    ) -> Classified:
+    ) -> ClassifierOutput:
         inside = torch.arange(tokens.shape[1]) < lengths[:, None]
-        assert bool((inside == (tokens != 0)).all()), "padding stands in the middle of a text"
+        assert bool((inside == (tokens != 0)).all()), "padding inside a text"
         self.rows_read += len(tokens)
         second = (self.votes[tokens] * inside).sum(dim=1)
         logits = torch.stack([torch.zeros_like(second), second], dim=1)
-        return Classified(logits, torch.zeros(len(tokens)))
+        return ClassifierOutput(logits, torch.zeros(len(tokens)))
 
-    def reading(
+    def text_attention(
         self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None
-    ) -> TextReading | None:
+    ) -> TextAttention | None:
         if self.looks is None:
             return None
         looks = self.looks[tokens] * (torch.arange(tokens.shape[1]) < lengths[:, None])
         total = looks.sum(dim=1, keepdim=True)
         if not self.sentences:
-            return TextReading((looks / total)[:, None])
+            return TextAttention((looks / total)[:, None])
         assert segments is not None
-        parts = torch.zeros(len(tokens), int(segments.max()) + 1).scatter_add(1, segments, looks)
-        within = looks / parts.gather(1, segments).clamp(min=1e-9)
-        return TextReading(within[:, None], parts / total)
+        by_sentence = torch.zeros(len(tokens), int(segments.max()) + 1).scatter_add(
+            1, segments, looks
+        )
+        within = looks / by_sentence.gather(1, segments).clamp(min=1e-9)
+        return TextAttention(within[:, None], by_sentence / total)

@@ -1,4 +1,4 @@
-"""A study that nobody ran, with figures as real ones have: for tests of what is drawn of a study."""
+"""A dummy study record with realistic figures, for charts and pages."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 
 from regard.core.records.attention import AlignmentRecord
 from regard.core.records.study import (
+    AttentionExample,
     CurvePoint,
     Disagreement,
     PairVerdict,
-    SharedPicture,
     StudyRecord,
     StudyRunRecord,
     VariantRecord,
 )
 from regard.studies.statistics.compare_seeds import SeedComparison, compare_over_seeds
-from regard.studies.statistics.paired import claimed, holm_adjusted
+from regard.studies.statistics.paired import holm_adjusted, significance_verdict
 
 SCORES = {"dot": 9.1, "general": 8.8, "additive": 8.2, "location": 14.6}
-WIRINGS = {"before": 0.0, "after": -0.25}
+ATTENTION_STYLES = {"bahdanau": 0.0, "luong": -0.25}
 STEPS, EVERY, ITEMS = 2000, 100, 6374
 PRONUNCIATIONS = (
     ("colonel", "K ER1 N AH0 L", "K AA1 L AH0 N AH0 L"),
@@ -33,47 +33,47 @@ PRONUNCIATIONS = (
 WORDS = ("knight", "phoenix")
 
 
-def made_up_study(
+def dummy_study(
     *, names: Sequence[str] = (), seeds: int = 5, rates: Sequence[float] = ()
 ) -> StudyRecord:
-    """Eight variants of the scores and wirings, or variants of these names, with as many seeds."""
+    """Eight variants of scores and attention styles, or variants of these names."""
     means = _means(names)
     runs = [
         run
-        for place, (name, mean) in enumerate(means.items())
-        for run in _runs(name, mean, place=place, seeds=seeds, rates=rates)
+        for index, (name, mean) in enumerate(means.items())
+        for run in _runs(name, mean, index=index, seeds=seeds, rates=rates)
     ]
     by_variant = {
-        name: {run.seed: run.scores["PER"] for run in runs if run.variant == name and run.counts}
+        name: {run.seed: run.scores["PER"] for run in runs if run.variant == name and run.selected}
         for name in means
     }
     compared = compare_over_seeds(by_variant, lower_is_better=True)
-    pictured = list(means)[:8]
+    shown = list(means)[:8]
     return StudyRecord(
         name="scores",
-        question="Which score reads letters best, and does it matter where attention is wired in?",
+        question="Which score pronounces best, and does the attention style matter?",
         headline=(
             f"{min(by_variant, key=lambda variant: sum(by_variant[variant].values()))} has the lowest PER.",
-            "It takes 1.4 times the operations of the baseline.",
+            "It takes 1.4 times the FLOPs of the baseline.",
         ),
         task="pronounce",
-        part="test",
+        split="test",
         items=ITEMS,
         metric="PER",
         lower_is_better=True,
         seeds=tuple(range(seeds)),
         budget=f"{STEPS:,} steps each.",
-        tries=f"Every variant tried {len(rates)} learning rates; the best on validation counts."
+        tuning=f"Every variant tried {len(rates)} learning rates; the best on validation counts."
         if rates
         else "",
         matched="",
         variants=_variants(compared, by_variant, rates=rates),
         runs=tuple(runs),
-        verdicts=(*_of_methods(compared), *_of_models(compared)),
+        verdicts=(*_method_verdicts(compared), *_model_verdicts(compared)),
         disagreements=_disagreements(list(means)),
-        pictures=tuple(_picture(word, pictured) for word in WORDS),
+        attention_examples=tuple(_attention_example(word, shown) for word in WORDS),
         agreement_source="gruut-lang-en 2.0.1, 1,204 of the test words",
-        facts={
+        reproducibility={
             "command": "regard study scores --out studies/scores",
             "regard": "0.5.0",
             "torch": "2.13.0",
@@ -86,42 +86,42 @@ def made_up_study(
 
 def _means(names: Sequence[str]) -> dict[str, float]:
     if names:
-        return {name: 8.0 + 0.6 * place for place, name in enumerate(names)}
+        return {name: 8.0 + 0.6 * index for index, name in enumerate(names)}
     return {
-        f"{score} · {wiring}": mean + change
+        f"{score} · {attention_style}": mean + change
         for score, mean in SCORES.items()
-        for wiring, change in WIRINGS.items()
+        for attention_style, change in ATTENTION_STYLES.items()
     }
 
 
 def _runs(
-    name: str, mean: float, *, place: int, seeds: int, rates: Sequence[float]
+    name: str, mean: float, *, index: int, seeds: int, rates: Sequence[float]
 ) -> list[StudyRunRecord]:
     found = []
     for seed in range(seeds):
-        for rate_place, rate in enumerate(rates or (None,)):
-            luck = random.Random(f"{name} {seed} {rate}")
-            score = round(mean + 1.5 * rate_place + luck.gauss(0, 0.14) + 0.1 * seed, 4)
+        for rate_index, rate in enumerate(rates or (None,)):
+            rng = random.Random(f"{name} {seed} {rate}")
+            score = round(mean + 1.5 * rate_index + rng.gauss(0, 0.14) + 0.1 * seed, 4)
             found.append(
                 StudyRunRecord(
                     variant=name,
                     seed=seed,
                     learning_rate=rate,
-                    key=f"{place:04x}{seed:04x}{rate_place:08x}",
+                    key=f"{index:04x}{seed:04x}{rate_index:08x}",
                     state="finished",
-                    counts=rate_place == 0,
+                    selected=rate_index == 0,
                     reason="",
                     scores={"PER": score, "WER": round(3.9 * score, 4)},
                     validation_scores={"PER": round(score + 0.2, 4)},
                     steps=STEPS,
-                    seconds=180.0 + 11 * place + luck.random(),
-                    curve=_curve(score, place=place, luck=luck),
+                    seconds=180.0 + 11 * index + rng.random(),
+                    curve=_curve(score, index=index, rng=rng),
                 )
             )
     return found
 
 
-def _curve(score: float, *, place: int, luck: random.Random) -> tuple[CurvePoint, ...]:
+def _curve(score: float, *, index: int, rng: random.Random) -> tuple[CurvePoint, ...]:
     points = []
     for step in range(EVERY, STEPS + 1, EVERY):
         left = math.exp(-3.2 * step / STEPS)
@@ -129,9 +129,9 @@ def _curve(score: float, *, place: int, luck: random.Random) -> tuple[CurvePoint
             CurvePoint(
                 step=step,
                 tokens=step * 2100,
-                operations=step * (2.6e9 + 2e8 * place),
-                seconds=step * (0.09 + 0.0055 * place),
-                score=round(score + 62 * left**2 + luck.gauss(0, 0.3) * left, 3),
+                flops=step * (2.6e9 + 2e8 * index),
+                seconds=step * (0.09 + 0.0055 * index),
+                score=round(score + 62 * left**2 + rng.gauss(0, 0.3) * left, 3),
             )
         )
     return tuple(points)
@@ -141,36 +141,36 @@ def _variants(
     compared: SeedComparison, by_variant: dict[str, dict[int, float]], *, rates: Sequence[float]
 ) -> tuple[VariantRecord, ...]:
     found = []
-    for place, of_variant in enumerate(compared.variants):
-        interval, agreement = of_variant.interval, 0.93 - 0.04 * place
+    for index, of_variant in enumerate(compared.variants):
+        interval, agreement = of_variant.interval, 0.93 - 0.04 * index
         found.append(
             VariantRecord(
                 name=of_variant.variant,
                 settings={
                     "model": {"mechanism": of_variant.variant.split(" ")[0], "hidden_dim": 256}
                 },
-                is_baseline=place == 0,
+                is_baseline=index == 0,
                 mean=of_variant.mean,
                 low=interval.low if interval else None,
                 high=interval.high if interval else None,
                 scores={"PER": of_variant.mean, "WER": 3.9 * of_variant.mean},
-                parameters=955_000 + 33_000 * place,
-                operations=STEPS * (2.6e9 + 2e8 * place),
-                seconds=180.0 + 11 * place,
-                peak_bytes=(61 << 20) + (5 << 20) * (place % 4),
+                parameters=955_000 + 33_000 * index,
+                flops=STEPS * (2.6e9 + 2e8 * index),
+                seconds=180.0 + 11 * index,
+                peak_bytes=(61 << 20) + (5 << 20) * (index % 4),
                 learning_rate=rates[0] if rates else None,
                 agreement=agreement,
                 agreement_low=agreement - 0.03 if len(by_variant[of_variant.variant]) > 1 else None,
                 agreement_high=agreement + 0.03
                 if len(by_variant[of_variant.variant]) > 1
                 else None,
-                trouble="",
+                problems="",
             )
         )
     return tuple(found)
 
 
-def _of_methods(compared: SeedComparison) -> list[PairVerdict]:
+def _method_verdicts(compared: SeedComparison) -> list[PairVerdict]:
     return [
         PairVerdict(
             holds_for="method",
@@ -180,15 +180,15 @@ def _of_methods(compared: SeedComparison) -> list[PairVerdict]:
             low=pair.interval.low if pair.interval else None,
             high=pair.interval.high if pair.interval else None,
             adjusted_p=pair.holm_p,
-            detectable=pair.detectable,
+            detectable_difference=pair.detectable_difference,
             verdict=pair.verdict,
-            words=pair.in_words(),
+            sentence=pair.sentence(),
         )
         for pair in compared.pairs
     ]
 
 
-def _of_models(compared: SeedComparison) -> list[PairVerdict]:
+def _model_verdicts(compared: SeedComparison) -> list[PairVerdict]:
     """As if every difference had a standard error of 0.11 over items."""
     error, means = 0.11, {variant.variant: variant.mean for variant in compared.variants}
     pairs = list(combinations(means, 2))
@@ -200,7 +200,7 @@ def _of_models(compared: SeedComparison) -> list[PairVerdict]:
     )
     found = []
     for (first, second), difference, p in zip(pairs, differences, adjusted, strict=True):
-        verdict = claimed(difference, adjusted_p=float(p), lower_is_better=True)
+        verdict = significance_verdict(difference, adjusted_p=float(p), lower_is_better=True)
         found.append(
             PairVerdict(
                 holds_for="models",
@@ -210,10 +210,10 @@ def _of_models(compared: SeedComparison) -> list[PairVerdict]:
                 low=difference - 1.96 * error,
                 high=difference + 1.96 * error,
                 adjusted_p=float(p),
-                detectable=None,
+                detectable_difference=None,
                 verdict=verdict,
-                words=f"the models of {first} and {second} cannot be told apart on these items"
-                if verdict == "cannot tell apart"
+                sentence=f"the models of {first} and {second} do not differ detectably on these items"
+                if verdict == "inconclusive"
                 else f"the models of {first} score {verdict} here than those of {second}",
             )
         )
@@ -222,37 +222,37 @@ def _of_models(compared: SeedComparison) -> list[PairVerdict]:
 
 def _disagreements(names: list[str]) -> tuple[Disagreement, ...]:
     found = []
-    for place, (source, answer, wrong) in enumerate(PRONUNCIATIONS):
-        right = tuple(name for number, name in enumerate(names) if (number + place) % 3)
+    for index, (source, reference, error) in enumerate(PRONUNCIATIONS):
+        correct = tuple(name for number, name in enumerate(names) if (number + index) % 3)
         found.append(
             Disagreement(
-                source=source,
-                answers=(answer,),
-                predicted={name: answer if name in right else wrong for name in names},
-                right=right,
+                input=source,
+                references=(reference,),
+                predictions={name: reference if name in correct else error for name in names},
+                correct=correct,
             )
         )
     return tuple(found)
 
 
-def _picture(word: str, names: list[str]) -> SharedPicture:
+def _attention_example(word: str, names: list[str]) -> AttentionExample:
     tokens = (*word, "</s>")
-    return SharedPicture(
-        source=word,
-        alignments={name: _alignment(tokens, place) for place, name in enumerate(names)},
+    return AttentionExample(
+        input=word,
+        alignments={name: _alignment(tokens, index) for index, name in enumerate(names)},
     )
 
 
-def _alignment(tokens: tuple[str, ...], place: int) -> AlignmentRecord:
-    """The further down the list, the more blurred the diagonal."""
+def _alignment(tokens: tuple[str, ...], index: int) -> AlignmentRecord:
+    """A diagonal, more blurred for later variants."""
     output = ("N", "AY1", "T", "AH0", "S", "</s>")
     heads = []
-    for head in range(1 + place % 2):
+    for head in range(1 + index % 2):
         rows = []
         for row in range(len(output)):
             middle = (row + 0.4 * head) * (len(tokens) - 1) / (len(output) - 1)
             near = [
-                math.exp(-((column - middle) ** 2) / (0.4 + 0.5 * place))
+                math.exp(-((column - middle) ** 2) / (0.4 + 0.5 * index))
                 for column in range(len(tokens))
             ]
             rows.append(tuple(round(weight / sum(near), 4) for weight in near))

@@ -1,15 +1,15 @@
-"""A model with the faces of `TextEncoder`, small enough to be read at a glance."""
+"""A small stand-in for `TextEncoder`, with the same methods."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from regard.core.protocols import Classified
+from regard.core.protocols import ClassifierOutput
 
 
 class SmallEncoder(nn.Module):
-    """A token's features are its own vector, its neighbours', and the mean of its row."""
+    """Features of a token: its embedding, its neighbours', and the mean of the row."""
 
     def __init__(self, *, vocabulary: int, classes: int | None = None, dim: int = 16) -> None:
         super().__init__()
@@ -23,8 +23,8 @@ class SmallEncoder(nn.Module):
         real = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
         x = self.embedding(tokens) * real[..., None]
         mean = x.sum(dim=1, keepdim=True) / lengths[:, None, None]
-        parts = (x, x.roll(1, dims=1), x.roll(-1, dims=1), mean.expand_as(x))
-        mixed: Tensor = self.mix(torch.cat(parts, dim=-1)).tanh()
+        features = (x, x.roll(1, dims=1), x.roll(-1, dims=1), mean.expand_as(x))
+        mixed: Tensor = self.mix(torch.cat(features, dim=-1)).tanh()
         return mixed
 
     def pooled(self, hidden: Tensor) -> Tensor:
@@ -38,11 +38,13 @@ class SmallEncoder(nn.Module):
         logits: Tensor = self.pairs(pooled)
         return logits
 
-    def classified(
+    def classify(
         self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None
-    ) -> Classified:
+    ) -> ClassifierOutput:
         logits: Tensor = self.classes(self.pooled(self.hidden(tokens, lengths, segments)))
-        return Classified(logits, logits.new_zeros(len(logits)))
+        return ClassifierOutput(logits, logits.new_zeros(len(logits)))
 
-    def reading(self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None) -> None:
-        """It has no attention."""
+    def text_attention(
+        self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None
+    ) -> None:
+        """No attention."""

@@ -1,6 +1,6 @@
-"""A task small enough to be trained in a test: which letter follows, learnt through dropout.
+"""A toy task and model for tests of the training loop: predict the next letter.
 
-Run as a program, it is a training to be killed: `python -m tests.factories.toy_training FOLDER [--resume]`.
+A training run for tests to kill and resume: `python -m tests.factories.toy_training FOLDER [--resume]`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ LETTERS, WIDTH = 11, 7
 
 
 class ToyBatch(NamedTuple):
-    """Letters and the letters that follow."""
+    """Letters, and the next letter of each."""
 
     number: int
-    given: Tensor
-    wanted: Tensor
+    inputs: Tensor
+    targets: Tensor
 
     @property
     def num_predictions(self) -> int:
-        return self.wanted.numel()
+        return self.targets.numel()
 
     @property
     def num_tokens(self) -> int:
-        return 2 * self.wanted.numel()
+        return 2 * self.targets.numel()
 
 
 class ToyModel(nn.Module):
@@ -55,13 +55,13 @@ class ToyModel(nn.Module):
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
         self.register_buffer("order", torch.zeros((), dtype=torch.int64))
 
-    def forward(self, given: Tensor) -> Tensor:
-        hidden = torch.tanh(self.hidden(self.dropout(self.embedding(given))))
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = torch.tanh(self.hidden(self.dropout(self.embedding(inputs))))
         return self.output(self.norm(hidden))
 
 
 class ToyEpoch(Sequence[Any]):
-    """Batches made when asked for, from the epoch's number alone."""
+    """Lazy batches, a function of the epoch."""
 
     def __init__(self, *, number: int, size: int, rows: int) -> None:
         self.number, self.size, self.rows = number, size, rows
@@ -72,20 +72,20 @@ class ToyEpoch(Sequence[Any]):
     def __getitem__(self, index: Any) -> ToyBatch:
         name = 1000 * self.number + index
         generator = torch.Generator().manual_seed(name)
-        given = torch.randint(LETTERS, (self.rows + index % 3,), generator=generator)
-        return ToyBatch(name, given, (3 * given + 1) % LETTERS)
+        inputs = torch.randint(LETTERS, (self.rows + index % 3,), generator=generator)
+        return ToyBatch(name, inputs, (3 * inputs + 1) % LETTERS)
 
 
 class ToyTask:
-    """`notes` is the file in which the order of the batches is noted; `pause` makes it slow."""
+    """`log` is a file for the order of batches; `pause` slows training down."""
 
     metric = "error"
     lower_is_better = True
 
     def __init__(
-        self, *, batches: int = 5, rows: int = 4, notes: Path | None = None, pause: float = 0.0
+        self, *, batches: int = 5, rows: int = 4, log: Path | None = None, pause: float = 0.0
     ) -> None:
-        self.batches, self.rows, self.notes, self.pause = batches, rows, notes, pause
+        self.batches, self.rows, self.log, self.pause = batches, rows, log, pause
         self.seen: list[int] = []
 
     def epoch(self, number: int) -> ToyEpoch:
@@ -93,34 +93,34 @@ class ToyTask:
 
     def loss(self, model: Any, batch: ToyBatch) -> Loss:
         self.seen.append(batch.number)
-        # A fingerprint of the order of all batches so far, which checkpoints hold.
+        # A fingerprint of the order of batches, stored in checkpoints.
         model.order.mul_(31).add_(batch.number)
         model.calls.add_(1)
-        self._note(f"{int(model.calls)} {batch.number}")
+        self._write(f"{int(model.calls)} {batch.number}")
         time.sleep(self.pause)
-        total = nn.functional.cross_entropy(model(batch.given), batch.wanted, reduction="sum")
+        total = nn.functional.cross_entropy(model(batch.inputs), batch.targets, reduction="sum")
         return Loss(total, batch.num_predictions)
 
     def evaluate(self, model: Any) -> dict[str, float]:
-        self._note("evaluating")
+        self._write("evaluating")
         time.sleep(10 * self.pause)
-        torch.rand(3)  # would change the dropout that follows, were its trace not removed
-        given = torch.arange(LETTERS)
-        wanted = (3 * given + 1) % LETTERS
-        scores = model(given)
+        torch.rand(3)  # the loop must restore the random state after evaluation
+        inputs = torch.arange(LETTERS)
+        targets = (3 * inputs + 1) % LETTERS
+        scores = model(inputs)
         return {
-            "error": float(nn.functional.cross_entropy(scores, wanted)),
-            "right": float((scores.argmax(-1) == wanted).float().mean()),
+            "error": float(nn.functional.cross_entropy(scores, targets)),
+            "accuracy": float((scores.argmax(-1) == targets).float().mean()),
         }
 
-    def _note(self, line: str) -> None:
-        if self.notes is not None:
-            with self.notes.open("a", encoding="utf-8") as file:
+    def _write(self, line: str) -> None:
+        if self.log is not None:
+            with self.log.open("a", encoding="utf-8") as file:
                 file.write(f"{line}\n")
 
 
-# Each mixes an optimiser with an averaging, so that all are killed.
-MIXTURES: list[dict[str, Any]] = [
+# Every optimizer and every averaging.
+OPTION_SETS: list[dict[str, Any]] = [
     {"optimizer": "adamw", "averaging": "exponential"},
     {"optimizer": "adamw", "averaging": "last", "average_last": 3, "accumulate": 2},
     {"optimizer": "muon", "averaging": "none"},
@@ -128,22 +128,22 @@ MIXTURES: list[dict[str, Any]] = [
 ]
 
 
-def main(words: list[str] | None = None) -> None:
-    """A training of a few hundred steps, with many evaluations and checkpoints."""
+def main(argv: list[str] | None = None) -> None:
+    """A few hundred steps with many evaluations and checkpoints."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--resume", action="store_true")
-    given = parser.parse_args(words)
+    arguments = parser.parse_args(argv)
     torch.set_num_threads(1)
-    given.folder.mkdir(parents=True, exist_ok=True)
-    options = MIXTURES[given.seed % len(MIXTURES)]
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    options = OPTION_SETS[arguments.seed % len(OPTION_SETS)]
     train(
-        model=ToyModel(seed=given.seed, width=64),
-        task=ToyTask(batches=17, notes=given.folder / "order.txt", pause=0.002),
+        model=ToyModel(seed=arguments.seed, width=64),
+        task=ToyTask(batches=17, log=arguments.folder / "order.txt", pause=0.002),
         options=TrainingOptions(
-            steps=given.steps,
+            steps=arguments.steps,
             warmup_steps=10,
             learning_rate=1e-2,
             evaluate_every=23,
@@ -151,9 +151,9 @@ def main(words: list[str] | None = None) -> None:
             checkpoint_every=11,
             **options,
         ),
-        folder=given.folder,
-        seed=given.seed,
-        resume=given.resume,
+        folder=arguments.folder,
+        seed=arguments.seed,
+        resume=arguments.resume,
     )
 
 

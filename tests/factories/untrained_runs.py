@@ -1,4 +1,4 @@
-"""Models that have learned nothing, as runs without a folder: for what does not depend on learning."""
+"""Runs with untrained models, without a folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.factories.toy_language import PHONES, tiny_sections
+from tests.factories.toy_pronunciation import PHONES, tiny_sections
 
 from regard.runs.build import build_spec_model
 from regard.runs.folder import RunFolder
@@ -16,7 +16,7 @@ from regard.tasks.seq2seq.corpus import PairVocabularies
 
 
 def untrained_run(**model: Any) -> TrainedRun:
-    """A run of the made-up language; `model` are options over those of a tiny recurrent one."""
+    """A run on the toy dataset; `model` overrides the options of a tiny recurrent model."""
     sections = tiny_sections(Path("words.dict"))
     sections["model"] = model if "name" in model else {**sections["model"], **model}
     spec = RunSpec.from_sections(sections)

@@ -1,4 +1,4 @@
-"""Weights carried from torch's layers into ours, for parity; the one check of declared costs."""
+"""Fixtures: copying weights from torch's layers for parity tests, checking declared costs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _copy(source: Tensor, target: Tensor) -> None:
 
 
 def _attention(theirs: nn.MultiheadAttention, ours: MultiHead) -> None:
-    """torch stacks query, key and value rows in this order, unless the context's width differs."""
+    """torch stacks query, key and value rows in this order, unless the widths differ."""
     model_dim = theirs.embed_dim
     if isinstance(ours.projection, SelfProjection):
         _copy(theirs.in_proj_weight, ours.projection.linear.weight)
@@ -39,8 +39,8 @@ def _attention(theirs: nn.MultiheadAttention, ours: MultiHead) -> None:
             _copy(theirs.in_proj_weight[model_dim:], key_value_linear.weight)
         else:
             _copy(theirs.q_proj_weight, query_linear.weight)
-            apart = (theirs.k_proj_weight, theirs.v_proj_weight)
-            _copy(torch.cat(apart), key_value_linear.weight)
+            separate = (theirs.k_proj_weight, theirs.v_proj_weight)
+            _copy(torch.cat(separate), key_value_linear.weight)
     _copy(theirs.out_proj.weight, ours.output.weight)
     _copy(theirs.out_proj.bias, ours.output.bias)
 
@@ -64,26 +64,29 @@ def copy_feed_forward() -> CopyWeights:
 
 @pytest.fixture
 def check_cost() -> Callable[..., None]:
-    """check_cost(layer, shape, *inputs): products, functions and parameters are as declared."""
+    """check_cost(layer, shape, *inputs): matmul FLOPs, transcendental ops and parameters as declared."""
 
     def check(layer: Any, shape: Any, *inputs: Any, **named: Any) -> None:
         with Counter() as counter:
             layer(*inputs, **named)
         cost = layer.cost(shape)
-        assert (cost.products, cost.functions) == (counter.products, counter.functions)
+        assert (cost.matmul_flops, cost.transcendental_ops) == (
+            counter.matmul_flops,
+            counter.transcendental_ops,
+        )
         assert cost.parameters == sum(parameter.numel() for parameter in layer.parameters())
 
     return check
 
 
 @pytest.fixture(autouse=True)
-def _same_numbers_every_time() -> None:
+def _seed() -> None:
     torch.manual_seed(0)
 
 
 @pytest.fixture
 def stir() -> Callable[[nn.Module], None]:
-    """Random numbers in every parameter, so that zeros and ones at the start hide nothing."""
+    """Add noise to every parameter, so that initial zeros and ones hide no error."""
 
     def stir_module(module: nn.Module) -> None:
         generator = torch.Generator().manual_seed(7)
@@ -96,7 +99,7 @@ def stir() -> Callable[[nn.Module], None]:
 
 @pytest.fixture
 def as_users_call() -> Iterator[None]:
-    """Without the checks of signatures that only tests have: what our own checks say is heard."""
+    """Disable the jaxtyping checks of the test suite, so that the layers' own checks are reached."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)

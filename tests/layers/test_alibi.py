@@ -1,4 +1,4 @@
-"""The paper's slopes, distances both ways, and positions as one row or a row for each example."""
+"""ALiBi: the paper's slopes, symmetric distances, positions shared or per example."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.layers.cost import SequenceShape
 def test_slopes_of_the_paper() -> None:
     assert head_slopes(8) == [2.0**-step for step in range(1, 9)]
     assert head_slopes(16)[0] == pytest.approx(2**-0.5)
-    # Twelve heads: the eight of a power of two, then every other one of sixteen.
+    # Twelve heads: eight, a power of two, then every other one of sixteen.
     assert head_slopes(12) == pytest.approx([*head_slopes(8), *head_slopes(16)[0:8:2]])
 
 
@@ -23,7 +23,7 @@ def test_values_by_hand() -> None:
     torch.testing.assert_close(values, torch.stack([-distance / 16, -distance / 256])[None])
 
 
-def test_each_example_may_stand_elsewhere() -> None:
+def test_positions_per_example() -> None:
     bias = Alibi(num_heads=3)
     query, key = torch.tensor([[3, 4], [9, 10]]), torch.tensor([[0, 1, 2, 3, 4], [7, 8, 9, 10, 11]])
     values = bias.values(query, key)
@@ -31,13 +31,13 @@ def test_each_example_may_stand_elsewhere() -> None:
     torch.testing.assert_close(values[1:], bias.values(query[1], key[1]))
 
 
-def test_it_follows_the_number_type_and_is_not_saved() -> None:
+def test_slopes_follow_the_dtype_and_are_not_in_the_state_dict() -> None:
     bias = Alibi(num_heads=3).double()
     assert bias.values(torch.arange(2), torch.arange(5)).dtype == torch.float64
     assert bias.state_dict() == {}
     assert bias.cost(SequenceShape(length=5)).memory == 3 * 5 * 5
 
 
-def test_no_heads_are_refused() -> None:
-    with pytest.raises(RegardError, match="num_heads=0; it must be a whole number, 1 or more"):
+def test_zero_heads_are_an_error() -> None:
+    with pytest.raises(RegardError, match="num_heads=0"):
         Alibi(num_heads=0)

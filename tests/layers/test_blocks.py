@@ -1,4 +1,4 @@
-"""Encoder block: parity with torch's, decoding, weights, cost."""
+"""Encoder block: parity with torch, decoding, weights, cost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def block(
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("mask", [NO_MASK, Causal(), PADDING, Causal() & PADDING], ids=str)
-def test_it_is_torchs(
+def test_parity_with_torch(
     norm_first: bool,
     activation: str,
     mask: Mask,
@@ -65,7 +65,7 @@ def test_it_is_torchs(
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
-def test_steps_are_the_causal_forward(norm_first: bool, stir: Copy) -> None:
+def test_steps_equal_causal_forward(norm_first: bool, stir: Copy) -> None:
     layer = block(norm_first=norm_first, rotary=True).double()
     stir(layer)
     x = torch.randn(BATCH, LENGTH, MODEL_DIM, dtype=torch.float64)
@@ -76,11 +76,11 @@ def test_steps_are_the_causal_forward(norm_first: bool, stir: Copy) -> None:
     torch.testing.assert_close(torch.cat(rows, dim=1), layer(x, Causal()))
 
 
-def test_weights_are_taken_after_the_norm(stir: Copy) -> None:
+def test_weights_use_the_normed_input(stir: Copy) -> None:
     layer, x = block(), torch.randn(BATCH, LENGTH, MODEL_DIM)
     stir(layer)
-    entered = layer.around_attention.norm(x)
-    torch.testing.assert_close(layer.weights(x), layer.attention.weights(entered))
+    normed = layer.around_attention.norm(x)
+    torch.testing.assert_close(layer.weights(x), layer.attention.weights(normed))
 
 
 def test_gradients_reach_every_parameter() -> None:
@@ -96,7 +96,7 @@ def test_cost(check_cost: Copy) -> None:
     check_cost(block(activation="gelu"), shape, torch.randn(BATCH, LENGTH, MODEL_DIM))
 
 
-def test_the_published_base_size() -> None:
+def test_parameters_of_transformer_base() -> None:
     layer = EncoderBlock(
         attention=MultiHead(model_dim=512, num_heads=8),
         feed_forward=FeedForward(model_dim=512, hidden_dim=2048),

@@ -1,4 +1,4 @@
-"""Decoder block: parity with torch's, decoding, weights, cost, and what is refused."""
+"""Decoder block: parity with torch, decoding, weights, cost; the beam context."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Causal, Mask, Padding
-from regard.layers.blocks import DecoderBlock
+from regard.layers.blocks import BeamContext, DecoderBlock
 from regard.layers.cost import SequenceShape
 from regard.layers.feed_forward import FeedForward
 from regard.layers.multi_head import MultiHead
@@ -34,7 +34,7 @@ def block(*, norm_first: bool = True, cross_mechanism: str = "scaled_dot") -> De
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("context_mask", [NO_MASK, PADDING], ids=str)
 @pytest.mark.parametrize("mask", [Causal(), Causal() & Padding(torch.tensor([11, 5]))], ids=str)
-def test_it_is_torchs(
+def test_parity_with_torch(
     norm_first: bool,
     context_mask: Mask,
     mask: Mask,
@@ -67,7 +67,7 @@ def test_it_is_torchs(
 
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("cross_mechanism", ["scaled_dot", "elu"])
-def test_steps_are_the_forward(norm_first: bool, cross_mechanism: str, stir: Copy) -> None:
+def test_steps_equal_forward(norm_first: bool, cross_mechanism: str, stir: Copy) -> None:
     layer = block(norm_first=norm_first, cross_mechanism=cross_mechanism).double()
     stir(layer)
     x = torch.randn(BATCH, LENGTH, MODEL_DIM, dtype=torch.float64)
@@ -79,27 +79,27 @@ def test_steps_are_the_forward(norm_first: bool, cross_mechanism: str, stir: Cop
         rows.append(output)
     torch.testing.assert_close(torch.cat(rows, dim=1), expected)
     assert state.position.tolist() == [LENGTH, LENGTH]
-    # Beam search reorders what the block remembers of both sequences.
+    # Beam search reorders both states.
     begun = layer.step(layer.start(context, PADDING), x[:, :4]).state
     swap = torch.tensor([1, 0])
     output, _ = layer.step(begun.select(swap), x[swap, 4:5])
     torch.testing.assert_close(output, expected[swap, 4:5])
 
 
-def test_weights_show_both_attentions(stir: Copy) -> None:
+def test_weights_of_both_attentions(stir: Copy) -> None:
     layer = block()
     stir(layer)
     x, context = torch.randn(BATCH, LENGTH, MODEL_DIM), torch.randn(BATCH, CONTEXT, MODEL_DIM)
-    own, read = layer.weights(x, context, context_mask=PADDING)
+    own, cross = layer.weights(x, context, context_mask=PADDING)
     assert (own.triu(1) == 0).all()
-    assert (read[1, :, :, 3:] == 0).all()
+    assert (cross[1, :, :, 3:] == 0).all()
     around = layer.around_self_attention
-    attended = around.join(x, layer.self_attention(around.enter(x), mask=Causal()))
-    entered = layer.around_cross_attention.enter(attended)
-    torch.testing.assert_close(read, layer.cross_attention.weights(entered, context, PADDING))
+    attended = around.add(x, layer.self_attention(around.pre_norm(x), mask=Causal()))
+    normed = layer.around_cross_attention.pre_norm(attended)
+    torch.testing.assert_close(cross, layer.cross_attention.weights(normed, context, PADDING))
 
 
-def test_a_prediction_sees_no_later_target() -> None:
+def test_no_gradient_from_later_targets() -> None:
     layer = block()
     x = torch.randn(1, LENGTH, MODEL_DIM, requires_grad=True)
     output = layer(x, torch.randn(1, CONTEXT, MODEL_DIM))
@@ -113,7 +113,7 @@ def test_cost(check_cost: Copy) -> None:
     check_cost(block(cross_mechanism="additive"), shape, x, context)
 
 
-def test_the_published_base_size() -> None:
+def test_parameters_of_transformer_base() -> None:
     layer = DecoderBlock(
         self_attention=MultiHead(model_dim=512, num_heads=8),
         cross_attention=MultiHead(model_dim=512, num_heads=8, role="cross"),
@@ -123,11 +123,52 @@ def test_the_published_base_size() -> None:
     assert 6 * layer.cost(shape).parameters == 25_224_192
 
 
-def test_an_attention_of_the_other_role_is_refused() -> None:
+def test_an_attention_of_the_other_role_is_an_error() -> None:
     own = MultiHead(model_dim=MODEL_DIM, num_heads=HEADS)
-    with pytest.raises(
-        RegardError, match=r"given cross_attention of role 'self'; it must be 'cross'. Build"
-    ):
+    with pytest.raises(RegardError, match=r"cross_attention of role 'self'"):
         DecoderBlock(
             self_attention=own, cross_attention=own, feed_forward=FeedForward(model_dim=MODEL_DIM)
         )
+
+
+CPU = torch.device("cpu")
+
+
+def rows(count: int) -> torch.Tensor:
+    return torch.arange(1.0, count + 1)[:, None, None]
+
+
+def test_beams_of_different_sizes() -> None:
+    beam_context = BeamContext.of(torch.tensor([0, 0, 0, 1, 2, 2]), 3)
+    gathered = beam_context.gather(rows(6))
+    assert gathered[..., 0].tolist() == [[1, 2, 3], [4, 0, 0], [5, 6, 0]]
+    assert torch.equal(beam_context.scatter(gathered), rows(6))
+
+
+def test_any_order_and_unused_contexts() -> None:
+    beam_context = BeamContext.of(torch.tensor([2, 0, 2]), 3)
+    gathered = beam_context.gather(rows(3))
+    assert gathered[..., 0].tolist() == [[2, 0], [0, 0], [1, 3]]
+    assert torch.equal(beam_context.scatter(gathered), rows(3))
+
+
+def test_full_beams_are_views() -> None:
+    for beam_context in (
+        BeamContext.identity(4, device=CPU),
+        BeamContext.of(torch.tensor([0, 0, 1, 1]), 2),
+    ):
+        assert beam_context.slot is None
+        x = rows(4)
+        assert beam_context.gather(x).data_ptr() == x.data_ptr()
+        assert torch.equal(beam_context.scatter(beam_context.gather(x)), x)
+
+
+def test_contexts_are_dropped_when_unused() -> None:
+    four = BeamContext.identity(4, device=CPU).select(torch.tensor([0, 0, 1, 2, 3]))
+    assert four.kept is None
+    assert four.beam_context.width == 2
+    three = four.beam_context.select(torch.tensor([4, 0, 2]))
+    assert three.kept is not None
+    assert three.kept.tolist() == [0, 1, 3]
+    assert three.beam_context.context_row.tolist() == [2, 0, 1]
+    assert three.beam_context.num_contexts == 3

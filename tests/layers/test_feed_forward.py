@@ -1,4 +1,4 @@
-"""By hand, its activations, and its cost."""
+"""Feed-forward: by hand, activations, dropout, cost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_cost(activation: str, bias: bool, check_cost: Callable[..., None]) -> N
     check_cost(layer, SequenceShape(batch_size=2, length=7), torch.randn(2, 7, 5))
 
 
-def test_four_times_as_wide_unless_given() -> None:
+def test_default_hidden_dim() -> None:
     assert FeedForward(model_dim=5).widen.out_features == 20
 
 
@@ -44,6 +44,6 @@ def test_dropout_is_on_hidden_and_output() -> None:
     assert (layer(torch.randn(2, 7, 5)) != 0).any()
 
 
-def test_an_unknown_activation_is_refused() -> None:
-    with pytest.raises(RegardError, match=r"Unknown activation 'gelo'. Did you mean 'gelu'"):
+def test_unknown_activation() -> None:
+    with pytest.raises(RegardError, match=r"'gelo'. Did you mean 'gelu'"):
         FeedForward(model_dim=5, activation="gelo")

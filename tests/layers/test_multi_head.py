@@ -1,4 +1,4 @@
-"""Multi-head attention: parity with torch, one path for all faces, costs, and what is refused."""
+"""Multi-head attention: parity with torch, weights, costs, invalid arguments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def hidden_from_torch(mask: Mask, key_length: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "mask", [NO_MASK, Causal(), Padding(LENGTHS), Causal() & Padding(LENGTHS)], ids=str
 )
-def test_self_attention_is_torchs(mask: Mask, copy_attention: Copy, stir: Copy) -> None:
+def test_self_attention_parity_with_torch(mask: Mask, copy_attention: Copy, stir: Copy) -> None:
     theirs = nn.MultiheadAttention(MODEL_DIM, HEADS, batch_first=True)
     stir(theirs)
     ours = MultiHead(model_dim=MODEL_DIM, num_heads=HEADS)
@@ -51,7 +51,7 @@ def test_self_attention_is_torchs(mask: Mask, copy_attention: Copy, stir: Copy) 
 
 @pytest.mark.parametrize("context_dim", [None, 13])
 @pytest.mark.parametrize("mask", [NO_MASK, Padding(torch.tensor([7, 3]))], ids=str)
-def test_cross_attention_is_torchs(
+def test_cross_attention_parity_with_torch(
     context_dim: int | None, mask: Mask, copy_attention: Copy, stir: Copy
 ) -> None:
     theirs = nn.MultiheadAttention(
@@ -69,7 +69,7 @@ def test_cross_attention_is_torchs(
 
 
 def test_two_heads_by_hand() -> None:
-    """Each head copies one feature of the token it looks at; the output swaps the features."""
+    """Each head copies one feature of the token it attends to; the output swaps the features."""
     layer = MultiHead(model_dim=2, num_heads=2, mechanism="dot", bias=False)
     assert isinstance(layer.projection, SelfProjection)
     large = 100.0
@@ -77,7 +77,7 @@ def test_two_heads_by_hand() -> None:
         query = torch.tensor([[large, 0.0], [0.0, large]])
         layer.projection.linear.weight.copy_(torch.cat([query, torch.eye(2), torch.eye(2)]))
         layer.output.weight.copy_(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
-    # The first head looks for the greatest first feature, the second for the greatest second one.
+    # The first head attends to the largest first feature, the second to the largest second one.
     output = layer(torch.tensor([[[1.0, 2.0], [3.0, 1.0]]]))
     torch.testing.assert_close(output, torch.tensor([[[2.0, 3.0], [2.0, 3.0]]]))
 
@@ -92,7 +92,7 @@ def mask_of(name: str) -> Mask:
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_weights_are_those_of_forward(name: str, stir: Copy) -> None:
+def test_weights_reproduce_forward(name: str, stir: Copy) -> None:
     """The output is the weights times the projected values, then the output projection."""
     layer = build(name, num_kv_heads=1, value_dim=7, bias=False).double()
     stir(layer)
@@ -109,7 +109,7 @@ def test_gradients_reach_every_parameter(name: str, stir: Copy) -> None:
     layer = build(name)
     stir(layer)
     layer(torch.randn(BATCH, LENGTH, MODEL_DIM), mask=mask_of(name)).square().sum().backward()
-    # A synthesizer never looks at keys or queries: their rows of the fused matrix stay untouched.
+    # A synthesizer does not use keys or queries: their rows of the fused matrix have no gradient.
     for parameter in layer.parameters():
         assert parameter.grad is not None
         assert parameter.grad.isfinite().all()
@@ -140,16 +140,16 @@ def test_cost_of_cross_attention(check_cost: Callable[..., None]) -> None:
     shape = SequenceShape(batch_size=BATCH, length=LENGTH, context_length=CONTEXT)
     context = torch.randn(BATCH, CONTEXT, 13)
     check_cost(layer, shape, torch.randn(BATCH, LENGTH, MODEL_DIM), context)
-    with pytest.raises(RegardError, match="needs a SequenceShape with context_length"):
+    with pytest.raises(RegardError, match="context_length"):
         layer.cost(SequenceShape(length=LENGTH))
 
 
-def test_heads_share_out_the_width_at_no_cost() -> None:
+def test_matmul_flops_do_not_depend_on_the_number_of_heads() -> None:
     shape = SequenceShape(length=LENGTH)
     one, three = (
         MultiHead(model_dim=MODEL_DIM, num_heads=heads).cost(shape) for heads in (1, HEADS)
     )
-    assert one.products == three.products
+    assert one.matmul_flops == three.matmul_flops
     assert one.parameters == three.parameters == 4 * MODEL_DIM**2 + 4 * MODEL_DIM
 
 
@@ -160,20 +160,20 @@ def test_without_positions_it_is_permutation_equivariant() -> None:
 
 
 @pytest.mark.parametrize("position", [Rotary(head_dim=HEAD_DIM), Alibi(num_heads=HEADS)])
-def test_with_positions_order_matters_but_not_where_it_starts(position: Any) -> None:
+def test_positions_are_relative(position: Any) -> None:
     layer = build("scaled_dot", position=position).double()
     token = torch.randn(1, 1, MODEL_DIM, dtype=torch.float64)
     x = torch.randn(1, LENGTH, MODEL_DIM, dtype=torch.float64)
     order = torch.randperm(LENGTH)
     assert (layer(x[:, order]) - layer(x)[:, order]).abs().max() > 1e-3
-    # With a token put before that cannot be seen, everything stands one position later.
+    # A masked token in front shifts all positions by one.
     later = torch.cat([token, x], dim=1)
     hide_first = torch.ones(LENGTH + 1, LENGTH + 1, dtype=torch.bool)
     hide_first[:, 0] = False
     torch.testing.assert_close(layer(later, mask=Allowed(hide_first))[:, 1:], layer(x))
 
 
-def test_a_mechanism_that_is_built_is_taken_as_it_is() -> None:
+def test_a_mechanism_instance_is_used_as_is() -> None:
     mechanism = ScaledDotAttention()
     assert MultiHead(model_dim=6, num_heads=2, mechanism=mechanism).mechanism is mechanism
 
@@ -190,31 +190,31 @@ def test_dropout_is_on_the_output() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_heads": 4}, "model_dim=30 and num_heads=4: the heads must divide"),
-        ({"num_kv_heads": 2}, "num_heads=3 and num_kv_heads=2: key/value heads must divide"),
+        ({"num_heads": 4}, "model_dim=30 and num_heads=4"),
+        ({"num_kv_heads": 2}, "num_heads=3 and num_kv_heads=2"),
         ({"context_dim": 13}, "context_dim=13 and role 'self'"),
-        ({"mechanism": "scaled_dto"}, "Unknown mechanism 'scaled_dto'. Did you mean 'scaled_dot'"),
-        ({"mechanism": "delta", "role": "cross"}, "cannot be used for cross-attention: its roles"),
+        ({"mechanism": "scaled_dto"}, "'scaled_dto'. Did you mean 'scaled_dot'"),
+        ({"mechanism": "delta", "role": "cross"}, "'delta' cannot be used for cross-attention"),
         (
             {"role": "cross", "position": Rotary(head_dim=10)},
-            "role 'cross' and a position (Rotary): positions of two different sequences",
+            "role 'cross' and a position (Rotary)",
         ),
         (
             {"mechanism": "elu", "position": Alibi(num_heads=3)},
-            "Mechanism 'elu' cannot take positions that are added to scores, such as alibi",
+            "'elu' cannot use a score bias",
         ),
         (
             {
                 "mechanism": build_mechanism("dot", query_dim=5, key_dim=5),
                 "mechanism_options": {"a": 1},
             },
-            "mechanism_options={'a': 1} for a DotAttention that is already built",
+            "mechanism_options={'a': 1} for a DotAttention",
         ),
         ({"position": Rotary(head_dim=6)}, "heads of width 10 and Rotary positions of head_dim=6"),
         ({"position": Alibi(num_heads=2)}, "num_heads=3 and Alibi positions of num_heads=2"),
     ],
 )
-def test_what_cannot_be_built(options: dict[str, Any], message: str) -> None:
+def test_invalid_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(RegardError) as raised:
         MultiHead(**{"model_dim": MODEL_DIM, "num_heads": HEADS, **options})
     assert message in str(raised.value)
@@ -223,23 +223,23 @@ def test_what_cannot_be_built(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "role", "mask", "message"),
     [
-        ("location", "self", NO_MASK, "a fixed number of positions (max_length=5) but the input"),
-        ("elu", "self", Window(3), "with the mask Window(3): of the kinds of mask it takes causal"),
-        ("retention", "self", NO_MASK, "it reads the past only. Pass a mask with Causal(), or"),
+        ("location", "self", NO_MASK, "(max_length=5) but the input"),
+        ("elu", "self", Window(3), "'elu' cannot be used with the mask Window(3)"),
+        ("retention", "self", NO_MASK, "'retention' cannot be used with the mask Mask()"),
     ],
 )
-def test_what_cannot_be_called(name: str, role: Role, mask: Mask, message: str) -> None:
+def test_invalid_calls(name: str, role: Role, mask: Mask, message: str) -> None:
     layer = build(name, role=role, max_length=5)
-    for face in (layer, layer.weights):
+    for method in (layer, layer.weights):
         with pytest.raises(RegardError) as raised:
-            face(torch.randn(BATCH, LENGTH, MODEL_DIM), mask=mask)
+            method(torch.randn(BATCH, LENGTH, MODEL_DIM), mask=mask)
         assert message in str(raised.value)
         assert "hoose one of: dot, scaled_dot, general, additive" in str(raised.value)
 
 
-def test_a_context_belongs_to_cross_attention() -> None:
+def test_context_and_role() -> None:
     x = torch.randn(BATCH, LENGTH, MODEL_DIM)
-    with pytest.raises(RegardError, match="role 'self' and was called with a context: pass x"):
+    with pytest.raises(RegardError, match="role 'self' and was called with a context"):
         build("dot")(x, x)
     cross = build("dot", role="cross")
     with pytest.raises(RegardError, match="role 'cross' and was called without a context"):

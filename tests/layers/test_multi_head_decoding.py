@@ -1,4 +1,4 @@
-"""One token at a time is the causal forward: every mechanism, kind of position and grouping."""
+"""Decoding token by token equals the causal forward, for every mechanism, position and grouping."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POSITIONS: dict[str, Callable[[], Any]] = {
 
 
 def build(name: str, stir: Stir, **options: Any) -> MultiHead:
-    """A stirred layer in float64, where agreement means the same formula."""
+    """A layer with noisy parameters in float64, where agreement means the same formula."""
     layer = MultiHead(
         model_dim=MODEL_DIM, num_heads=HEADS, mechanism=name, max_length=13, value_dim=11, **options
     )
@@ -50,7 +50,7 @@ def stepped(layer: MultiHead, state: State, x: Tensor) -> tuple[Tensor, State]:
 
 
 def takes(name: str, *, position: str = "none", role: str = "self") -> bool:
-    """Whether the mechanism promises it; what it does not promise is refused elsewhere."""
+    """Whether the mechanism supports it."""
     plain = MultiHead(model_dim=MODEL_DIM, num_heads=HEADS, mechanism=name, max_length=13)
     promised = plain.mechanism.capabilities
     return (
@@ -63,7 +63,7 @@ def takes(name: str, *, position: str = "none", role: str = "self") -> bool:
 @pytest.mark.parametrize("num_kv_heads", [1, 3])
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_steps_are_the_causal_forward(
+def test_steps_equal_causal_forward(
     name: str, position: str, num_kv_heads: int, stir: Stir
 ) -> None:
     if not takes(name, position=position):
@@ -83,15 +83,13 @@ def test_steps_are_the_causal_forward(
 
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_a_padded_prompt_is_continued_where_each_row_ends(
-    name: str, position: str, stir: Stir
-) -> None:
+def test_decoding_continues_a_padded_prompt(name: str, position: str, stir: Stir) -> None:
     if not takes(name, position=position):
         return
     layer = build(name, stir, position=POSITIONS[position]())
     x, lengths = tokens(), torch.tensor([4, 2])
     prompt = x[:, :4].clone()
-    prompt[1, 2:] = 7.0  # whatever stands there
+    prompt[1, 2:] = 7.0  # padding may hold any value
     state = layer.extend(layer.start(BATCH), prompt, Padding(lengths))
     assert state.position.tolist() == [4, 2]
     more = tokens(length=3)
@@ -104,7 +102,7 @@ def test_a_padded_prompt_is_continued_where_each_row_ends(
 
 @pytest.mark.parametrize("num_kv_heads", [1, 3])
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_a_context_is_extended_once_then_read(name: str, num_kv_heads: int, stir: Stir) -> None:
+def test_cross_attention_extends_once_then_reads(name: str, num_kv_heads: int, stir: Stir) -> None:
     if not takes(name, role="cross"):
         return
     layer = build(name, stir, role="cross", context_dim=13, num_kv_heads=num_kv_heads)
@@ -116,17 +114,17 @@ def test_a_context_is_extended_once_then_read(name: str, num_kv_heads: int, stir
     torch.testing.assert_close(layer.read(state, x), expected)
 
 
-def test_reading_does_not_project_the_context_again(stir: Stir) -> None:
+def test_read_does_not_project_the_context(stir: Stir) -> None:
     layer = build("scaled_dot", stir, role="cross", context_dim=13)
     state = layer.extend(layer.start(BATCH), tokens(CONTEXT, 13))
     with Counter() as counter:
         layer.read(state, tokens(1))
     projections = 2 * BATCH * MODEL_DIM * (HEADS * HEAD_DIM + HEADS * 11)
-    assert counter.products == projections + 2 * BATCH * HEADS * CONTEXT * (HEAD_DIM + 11)
+    assert counter.matmul_flops == projections + 2 * BATCH * HEADS * CONTEXT * (HEAD_DIM + 11)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_the_declared_state_is_what_is_kept(name: str, stir: Stir) -> None:
+def test_the_declared_state_size(name: str, stir: Stir) -> None:
     layer = build(name, stir)
     _, state = stepped(layer, layer.start(BATCH), tokens())
     shape = SequenceShape(batch_size=BATCH, length=LENGTH, causal=True)

@@ -1,4 +1,4 @@
-"""Both pooling layers: by hand, at padding, gradients, costs."""
+"""Attention pooling and its penalties: by hand, padding, gradients, costs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from torch import Tensor
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Causal, Padding
 from regard.layers.cost import SequenceShape
-from regard.layers.pooling import ContextPooling, StructuredPooling
+from regard.layers.pooling import (
+    ContextPooling,
+    StructuredPooling,
+    frobenius_penalty,
+    pairwise_kl_penalty,
+)
 
 Pooling = StructuredPooling | ContextPooling
 LAYERS = [
@@ -54,7 +59,7 @@ def test_context_by_hand() -> None:
 
 
 @pytest.mark.parametrize("build", LAYERS)
-def test_padding_has_no_weight_and_all_padding_is_zeros(build: Callable[[], Pooling]) -> None:
+def test_padding_has_weight_zero(build: Callable[[], Pooling]) -> None:
     layer, x = build(), torch.randn(3, 11, 5, requires_grad=True)
     context, weights = layer(x, Padding(torch.tensor([11, 2, 0])))
     assert (weights[1, :, 2:] == 0).all()
@@ -69,7 +74,7 @@ def test_padding_has_no_weight_and_all_padding_is_zeros(build: Callable[[], Pool
 
 
 @pytest.mark.parametrize("build", LAYERS)
-def test_every_parameter_is_trained(build: Callable[[], Pooling]) -> None:
+def test_every_parameter_has_a_gradient(build: Callable[[], Pooling]) -> None:
     layer = build()
     layer(torch.randn(2, 11, 5)).context.square().sum().backward()
     for parameter in layer.parameters():
@@ -83,6 +88,53 @@ def test_cost(build: Callable[[], Pooling], mask: Padding, check_cost: Callable[
     check_cost(build(), SequenceShape(batch_size=2, length=11), torch.randn(2, 11, 5), mask)
 
 
-def test_other_masks_are_refused() -> None:
-    with pytest.raises(RegardError, match="Pooling does not take the mask Causal"):
+def test_other_masks_are_an_error() -> None:
+    with pytest.raises(RegardError, match=r"Pooling .* mask Causal"):
         ContextPooling(model_dim=5)(torch.randn(2, 11, 5), Causal())
+
+
+def test_frobenius_by_hand() -> None:
+    apart = [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    same = [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+    # AAᵀ = [[½, ¼], [¼, ⅜]]: ¼ on the diagonal, 2/16 beside it, and (5/8)².
+    mixed = [[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]]
+    penalties = frobenius_penalty(torch.tensor([apart, same, mixed]))
+    assert penalties.tolist() == pytest.approx([0.0, 2.0, 1 / 4 + 2 / 16 + 25 / 64])
+
+
+def test_pairwise_kl_by_hand() -> None:
+    weights = torch.tensor([[[0.5, 0.5], [0.25, 0.75]]])
+    there = 0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.75)
+    back = 0.25 * math.log(0.25 / 0.5) + 0.75 * math.log(0.75 / 0.5)
+    assert pairwise_kl_penalty(weights).item() == pytest.approx(there + back)
+
+
+def test_pairwise_kl_equals_the_elementwise_sum() -> None:
+    weights = torch.randn(3, 5, 7, dtype=torch.float64).softmax(dim=-1)
+    left, right = weights[:, :, None], weights[:, None]
+    expected = (left * (left.log() - right.log())).sum(dim=(1, 2, 3))
+    torch.testing.assert_close(pairwise_kl_penalty(weights), expected)
+
+
+@pytest.mark.parametrize("penalty", [frobenius_penalty, pairwise_kl_penalty])
+def test_padded_columns_add_nothing_and_gradients_are_finite(penalty: object) -> None:
+    assert callable(penalty)
+    scores = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    hidden = torch.cat([scores, torch.full((2, 3, 4), -math.inf, dtype=torch.float64)], dim=-1)
+    padded = penalty(hidden.softmax(dim=-1))
+    torch.testing.assert_close(padded, penalty(scores.softmax(dim=-1)))
+    (gradient,) = torch.autograd.grad(padded.sum(), scores)
+    assert gradient.isfinite().all()
+    assert (gradient != 0).any()
+
+
+def test_pairwise_kl_of_disjoint_hops_is_large_but_finite() -> None:
+    far = pairwise_kl_penalty(torch.eye(2)[None])
+    assert far.isfinite().all()
+    assert far.item() > 100
+
+
+def test_penalties_of_a_row_of_padding() -> None:
+    nothing = torch.zeros(1, 3, 5)
+    assert pairwise_kl_penalty(nothing).item() == 0
+    assert frobenius_penalty(nothing).item() == 3

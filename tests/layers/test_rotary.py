@@ -1,4 +1,4 @@
-"""A quarter turn by hand, the relative property, and positions that differ between examples."""
+"""Rotary positions: by hand, relative, positions per example."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from regard.layers.cost import SequenceShape
 from regard.layers.rotary import Rotary
 
 
-def test_one_pair_turns_by_its_position() -> None:
+def test_one_pair_by_hand() -> None:
     heads = torch.tensor([[[[1.0, 0.0]]]], dtype=torch.float64)
     turned = Rotary(head_dim=2)(heads, torch.tensor([3]))
     assert turned.flatten().tolist() == pytest.approx([math.cos(3), math.sin(3)])
 
 
-def test_products_depend_on_the_distance_only() -> None:
+def test_dot_products_depend_on_the_distance_only() -> None:
     query, key = torch.randn(2, 1, 1, 1, 14, dtype=torch.float64)
     rotary = Rotary(head_dim=14)
 
@@ -31,14 +31,14 @@ def test_products_depend_on_the_distance_only() -> None:
     assert product(5, 2) != pytest.approx(product(2, 5), abs=1e-3)
 
 
-def test_lengths_are_kept_and_position_zero_stays() -> None:
+def test_norms_are_preserved_and_position_zero_is_the_identity() -> None:
     heads = torch.randn(2, 3, 5, 14)
     turned = Rotary(head_dim=14)(heads, torch.arange(5))
     torch.testing.assert_close(turned.norm(dim=-1), heads.norm(dim=-1))
     torch.testing.assert_close(turned[:, :, 0], heads[:, :, 0])
 
 
-def test_each_example_may_stand_elsewhere() -> None:
+def test_positions_per_example() -> None:
     rotary, heads = Rotary(head_dim=6), torch.randn(2, 3, 5, 6)
     first, second = torch.arange(5), torch.arange(5) + 11
     turned = rotary(heads, torch.stack([first, second]))
@@ -46,8 +46,8 @@ def test_each_example_may_stand_elsewhere() -> None:
     torch.testing.assert_close(turned[1], rotary(heads, second)[1])
 
 
-def test_an_odd_width_is_refused() -> None:
-    with pytest.raises(RegardError, match="Rotary positions turn features in pairs"):
+def test_an_odd_width_is_an_error() -> None:
+    with pytest.raises(RegardError, match="width is 7"):
         Rotary(head_dim=7)
 
 
@@ -56,4 +56,7 @@ def test_cost() -> None:
     with Counter() as counter:
         rotary(torch.randn(2, 3, 5, 6), torch.arange(5))
     cost = rotary.cost(SequenceShape(batch_size=2, length=5))
-    assert (cost.products, cost.functions) == (counter.products, counter.functions)
+    assert (cost.matmul_flops, cost.transcendental_ops) == (
+        counter.matmul_flops,
+        counter.transcendental_ops,
+    )

@@ -1,17 +1,17 @@
-"""Pooling of ragged sentences: each as if it stood alone, contexts and gates, refusals."""
+"""Sentence pooling without padding: each sentence alone, context vectors, gates, cost."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from hypothesis import given, strategies as st
-from tests.factories.declared_costs import require_declared
+from tests.factories.declared_costs import assert_declared_cost
 from torch import Tensor
 
 from regard.core.errors import RegardError
 from regard.layers.cost import SequenceShape
 from regard.layers.pooling import ContextPooling
-from regard.layers.sentence_pooling import SentencePooling, softmax_within, sums_within
+from regard.layers.sentence_pooling import SentencePooling, segment_softmax, segment_sum
 
 SENTENCE = torch.tensor([0, 0, 1, 1, 1, 2])
 
@@ -22,21 +22,21 @@ def words() -> Tensor:
 
 
 @given(st.lists(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=5), min_size=1, max_size=5))
-def test_softmax_within_is_softmax_of_each(segments: list[list[float]]) -> None:
+def test_segment_softmax_equals_softmax_of_each(segments: list[list[float]]) -> None:
     scores = torch.tensor([s for some in segments for s in some], dtype=torch.float64)
     segment = torch.tensor([number for number, some in enumerate(segments) for _ in some])
-    weights = softmax_within(scores, segment, count=len(segments))
+    weights = segment_softmax(scores, segment, count=len(segments))
     for number, some in enumerate(segments):
         expected = torch.tensor(some, dtype=torch.float64).softmax(0)
         torch.testing.assert_close(weights[segment == number], expected)
 
 
-def test_a_segment_without_items_sums_to_zeros() -> None:
-    sums = sums_within(torch.ones(2), torch.ones(2, 3), torch.tensor([0, 2]), count=4)
+def test_an_empty_segment_sums_to_zeros() -> None:
+    sums = segment_sum(torch.ones(2), torch.ones(2, 3), torch.tensor([0, 2]), count=4)
     assert sums.tolist() == [[1.0] * 3, [0.0] * 3, [1.0] * 3, [0.0] * 3]
 
 
-def test_each_sentence_is_pooled_as_if_alone() -> None:
+def test_each_sentence_equals_pooling_it_alone() -> None:
     torch.manual_seed(1)
     pooling = SentencePooling(model_dim=4, hidden_dim=3).double()
     alone = ContextPooling(model_dim=4, hidden_dim=3).double()
@@ -52,7 +52,7 @@ def test_each_sentence_is_pooled_as_if_alone() -> None:
         torch.testing.assert_close(pooled.weights[own], expected.weights[0, 0])
 
 
-def test_a_gate_that_is_shut_hears_the_context_alone() -> None:
+def test_a_closed_gate_uses_the_context_only() -> None:
     torch.manual_seed(1)
     pooling = SentencePooling(model_dim=4, hidden_dim=3, context_dim=2, gated=True).double()
     assert pooling.gate is not None
@@ -69,7 +69,7 @@ def test_a_gate_that_is_shut_hears_the_context_alone() -> None:
     torch.testing.assert_close(deaf, pooling(words(), SENTENCE, count=3, context=-context).weights)
 
 
-def test_what_is_told_changes_the_weights_of_its_sentence_only() -> None:
+def test_a_context_changes_the_weights_of_its_sentence_only() -> None:
     torch.manual_seed(1)
     pooling = SentencePooling(model_dim=4, hidden_dim=3, context_dim=2).double()
     told = torch.zeros(3, 2, dtype=torch.float64)
@@ -96,7 +96,7 @@ def test_cost(context_dim: int | None, gated: bool) -> None:
     def forward() -> Tensor:
         return pooling(x, sentence, count=5, context=told).context
 
-    require_declared(
+    assert_declared_cost(
         pooling.cost(SequenceShape(batch_size=5, length=7)),
         parameters=sum(parameter.numel() for parameter in pooling.parameters()),
         forward=forward,

@@ -1,4 +1,4 @@
-"""Building mechanisms by name: the table, the options, and what is refused."""
+"""Building mechanisms by name: the table, options, invalid options."""
 
 from __future__ import annotations
 
@@ -22,51 +22,49 @@ def test_every_entry_builds_from_sizes_alone(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("adittive", {}, "Unknown mechanism 'adittive'. Did you mean 'additive'?"),
-        ("window", {"radios": 3}, "option of mechanism 'window' 'radios'. Did you mean 'radius'?"),
-        ("dot", {"scale": 3}, "Unknown option 'scale': mechanism 'dot' has no options."),
-        ("window", {"radius": -1}, "Window radius is -1; it must be a whole number, 0 or more."),
-        ("taylor", {"num_terms": 0}, "num_terms=0; it needs 1 or more"),
-        ("taylor", {"scale": -1.0}, "scale=-1.0; it must be positive"),
-        ("polynomial", {"power": 0}, "power=0; it needs 1 or more"),
-        ("polynomial", {"constant": -1.0}, "constant=-1.0; it must be 0 or more"),
-        ("random_features", {"num_features": 0}, "num_features=0; it needs 1 or more"),
-        ("delta", {"chunk_size": 0}, "chunk_size=0; it must be 1 or more"),
-        ("elu", {"chunk_size": 0}, "chunk_size=0; it must be 1 or more"),
-        ("taylor_window", {"radius": -1}, "radius=-1; it must be 0 or more"),
-        ("location", {"max_length": 0}, "max_length=0; it must be 1 or more"),
+        ("adittive", {}, "'adittive'. Did you mean 'additive'?"),
+        ("window", {"radios": 3}, "'radios'. Did you mean 'radius'?"),
+        ("dot", {"scale": 3}, "Unknown option 'scale': mechanism 'dot'"),
+        ("window", {"radius": -1}, "radius is -1;"),
+        ("taylor", {"num_terms": 0}, "num_terms=0;"),
+        ("taylor", {"scale": -1.0}, "scale=-1.0;"),
+        ("polynomial", {"power": 0}, "power=0;"),
+        ("polynomial", {"constant": -1.0}, "constant=-1.0;"),
+        ("random_features", {"num_features": 0}, "num_features=0;"),
+        ("delta", {"chunk_size": 0}, "chunk_size=0;"),
+        ("elu", {"chunk_size": 0}, "chunk_size=0;"),
+        ("taylor_window", {"radius": -1}, "radius=-1;"),
+        ("location", {"max_length": 0}, "max_length=0;"),
     ],
 )
-def test_what_is_refused(name: str, options: dict[str, float], message: str) -> None:
+def test_invalid_options(name: str, options: dict[str, float], message: str) -> None:
     with pytest.raises(RegardError) as error:
         build_mechanism(name, query_dim=4, key_dim=4, **options)  # type: ignore[arg-type]
     assert message in str(error.value)
 
 
-def test_too_many_features_name_the_count_and_the_ways_out() -> None:
+def test_too_many_features() -> None:
     with pytest.raises(RegardError) as error:
         build_mechanism("taylor", query_dim=64, key_dim=64, num_terms=4)
-    assert str(error.value) == (
-        "Taylor attention with num_terms=4 on keys of width 64 needs 47,905 features a head, more "
-        "than max_features=10,000. Take fewer terms, make heads narrower, or raise max_features."
-    )
+    for part in ("num_terms=4", "width 64", "47,905 features", "max_features=10,000"):
+        assert part in str(error.value)
 
 
-def test_a_foreign_mask_is_refused_with_those_that_fit() -> None:
+def test_an_unsupported_mask() -> None:
     mechanism = build_mechanism("elu", query_dim=4, key_dim=4)
     inputs = [torch.randn(1, 1, 3, 4) for _ in range(3)]
-    with pytest.raises(RegardError, match=r"EluAttention does not take the mask .*Window\(1\)"):
+    with pytest.raises(RegardError, match=r"EluAttention .*Window\(1\)"):
         mechanism(*inputs, Causal() & Window(1))
 
 
-def test_too_long_a_sequence_names_both_lengths() -> None:
+def test_a_longer_sequence_than_max_length() -> None:
     mechanism = build_mechanism("location", query_dim=4, key_dim=4, max_length=64)
     inputs = [torch.randn(1, 1, 91, 4) for _ in range(3)]
     with pytest.raises(RegardError, match=r"max_length=64\) but there are 91 keys"):
         mechanism(*inputs)
 
 
-def test_the_form_a_kernel_takes_is_visible_and_settable() -> None:
+def test_the_form_of_a_kernel() -> None:
     sizes = {"query_length": 64, "key_length": 64, "key_dim": 16, "value_dim": 16}
     long = {**sizes, "query_length": 8192, "key_length": 8192}
     taylor = TaylorAttention(key_dim=16)
@@ -75,11 +73,11 @@ def test_the_form_a_kernel_takes_is_visible_and_settable() -> None:
     assert taylor.form_for(**long, causal=False) == "linear"
     forced = TaylorAttention(key_dim=16, form="quadratic")
     assert forced.form_for(**long, causal=True) == "quadratic"
-    with pytest.raises(RegardError, match="Unknown form of TaylorAttention 'linaer'"):
+    with pytest.raises(RegardError, match="TaylorAttention 'linaer'"):
         TaylorAttention(key_dim=16, form="linaer")
 
 
-def test_short_causal_chunks_and_long_ones_agree_across_the_switch() -> None:
+def test_all_forms_agree() -> None:
     inputs = [torch.randn(1, 2, 700, 8, dtype=torch.float64) for _ in range(3)]
     outputs = [
         build_mechanism("taylor", query_dim=8, key_dim=8, form=form)(*inputs, Causal())

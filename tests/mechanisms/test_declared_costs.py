@@ -1,4 +1,4 @@
-"""Every mechanism declares what a counter sees, at shapes drawn at random and in every form."""
+"""Declared costs of every mechanism against the counter, at random shapes and in every form."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from regard.core.mechanism import Mechanism
 from regard.mechanisms import MECHANISMS, build_mechanism
 
 NUM_SHAPES, LONGEST = 20, 600
-OPERATIONS_TOLERANCE = 0.02
+FLOPS_TOLERANCE = 0.02
 
-# Options that are gone through in turn, so that all forms and several radii are met.
+# Options used in turn, so that all forms and several radii are covered.
 OPTIONS: dict[str, tuple[dict[str, Any], ...]] = {
     "window": tuple({"radius": radius} for radius in (0, 7, 64, 1000)),
     "elu": tuple({"form": form} for form in ("auto", "quadratic", "linear")),
@@ -46,23 +46,23 @@ class Inputs(NamedTuple):
     query: Tensor
     key: Tensor
     value: Tensor
-    extras: dict[str, Any]
+    gates: dict[str, Any]
 
     def leaves(self) -> list[Tensor]:
-        """All of them, from now on wanting gradients."""
-        tensors = (self.query, self.key, self.value, *self.extras.values())
+        """All tensors, with gradients enabled."""
+        tensors = (self.query, self.key, self.value, *self.gates.values())
         return [tensor.requires_grad_() for tensor in tensors]
 
 
-def drawn_shape(name: str, rng: random.Random) -> AttentionShape:
-    """Any sizes that the mechanism takes; a third has as many queries as keys, a half equal widths."""
+def random_shape(name: str, rng: random.Random) -> AttentionShape:
+    """Random valid sizes; a third with equal lengths, half with equal widths."""
     causal = built(name, num_heads=1, key_dim=16, options={}).capabilities.requires_causal
-    heads, key_dim, key_length = rng.randint(1, 4), rng.randint(16, 64), drawn_length(rng)
+    heads, key_dim, key_length = rng.randint(1, 4), rng.randint(16, 64), random_length(rng)
     return AttentionShape(
         batch_size=rng.randint(1, 3),
         num_heads=heads,
         num_kv_heads=rng.choice([kv for kv in range(1, heads + 1) if heads % kv == 0]),
-        query_length=rng.choice([key_length, drawn_length(rng), drawn_length(rng)]),
+        query_length=rng.choice([key_length, random_length(rng), random_length(rng)]),
         key_length=key_length,
         key_dim=key_dim,
         value_dim=rng.choice([key_dim, rng.randint(16, 64)]),
@@ -70,8 +70,8 @@ def drawn_shape(name: str, rng: random.Random) -> AttentionShape:
     )
 
 
-def drawn_length(rng: random.Random) -> int:
-    """From 1 to `LONGEST`, every order of magnitude as often: long ones take long."""
+def random_length(rng: random.Random) -> int:
+    """From 1 to `LONGEST`, log-uniform, since long sequences are slow."""
     return round(LONGEST ** rng.random())
 
 
@@ -86,7 +86,7 @@ def built(name: str, *, num_heads: int, key_dim: int, options: dict[str, Any]) -
     )
 
 
-def drawn_inputs(mechanism: Mechanism, shape: AttentionShape, queries: int, keys: int) -> Inputs:
+def random_inputs(mechanism: Mechanism, shape: AttentionShape, queries: int, keys: int) -> Inputs:
     kv_heads = shape.num_kv_heads or shape.num_heads
     widths = {"one": 1, "key_dim": shape.key_dim}
     return Inputs(
@@ -94,33 +94,33 @@ def drawn_inputs(mechanism: Mechanism, shape: AttentionShape, queries: int, keys
         torch.randn(shape.batch_size, kv_heads, keys, shape.key_dim),
         torch.randn(shape.batch_size, kv_heads, keys, shape.value_dim),
         {
-            extra.name: extra.squash(
+            extra.name: extra.activation(
                 torch.randn(shape.batch_size, kv_heads, keys, widths[extra.width])
             )
-            for extra in mechanism.extras
+            for extra in mechanism.gates
         },
     )
 
 
 def counted_forward(mechanism: Mechanism, shape: AttentionShape) -> Counter:
-    query, key, value, extras = drawn_inputs(mechanism, shape, shape.query_length, shape.key_length)
+    query, key, value, gates = random_inputs(mechanism, shape, shape.query_length, shape.key_length)
     with torch.no_grad(), Counter() as counter:
-        mechanism(query, key, value, mask_of(shape), **extras)
+        mechanism(query, key, value, mask_of(shape), **gates)
     return counter
 
 
 def counted_backward(mechanism: Mechanism, shape: AttentionShape) -> Counter:
-    inputs = drawn_inputs(mechanism, shape, shape.query_length, shape.key_length)
+    inputs = random_inputs(mechanism, shape, shape.query_length, shape.key_length)
     wanted = [*inputs.leaves(), *mechanism.parameters()]
-    output = mechanism(*inputs[:3], mask_of(shape), **inputs.extras)
+    output = mechanism(*inputs[:3], mask_of(shape), **inputs.gates)
     with Counter() as counter:
         torch.autograd.grad(output, wanted, torch.ones_like(output), allow_unused=True)
     return counter
 
 
 def counted_step(mechanism: Mechanism, shape: AttentionShape) -> Counter:
-    before = drawn_inputs(mechanism, shape, 0, shape.key_length)
-    token = drawn_inputs(mechanism, shape, 1, 1)
+    before = random_inputs(mechanism, shape, 0, shape.key_length)
+    token = random_inputs(mechanism, shape, 1, 1)
     with torch.no_grad():
         state = mechanism.start(
             batch_size=shape.batch_size,
@@ -128,9 +128,9 @@ def counted_step(mechanism: Mechanism, shape: AttentionShape) -> Counter:
             key_dim=shape.key_dim,
             value_dim=shape.value_dim,
         )
-        state = mechanism.extend(state, before.key, before.value, **before.extras)
+        state = mechanism.extend(state, before.key, before.value, **before.gates)
         with Counter() as counter:
-            mechanism.step(state, *token[:3], **token.extras)
+            mechanism.step(state, *token[:3], **token.gates)
     return counter
 
 
@@ -139,23 +139,23 @@ def mask_of(shape: AttentionShape) -> Mask:
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_declared_is_counted(name: str) -> None:
+def test_declared_cost(name: str) -> None:
     rng, choices = random.Random(name), OPTIONS.get(name, ({},))
     for number in range(NUM_SHAPES):
-        shape, options = drawn_shape(name, rng), choices[number % len(choices)]
+        shape, options = random_shape(name, rng), choices[number % len(choices)]
         mechanism = built(name, num_heads=shape.num_heads, key_dim=shape.key_dim, options=options)
         where = f"{name} with {options} at {shape}"
         cost, forward = mechanism.cost(shape), counted_forward(mechanism, shape)
-        assert cost.products == forward.products, where
-        assert cost.functions == forward.functions, where
-        assert cost.operations == pytest.approx(forward.operations, rel=OPERATIONS_TOLERANCE), where
-        assert cost.backward_products == counted_backward(mechanism, shape).products, where
-        assert cost.step_products == counted_step(mechanism, shape).products, where
+        assert cost.matmul_flops == forward.matmul_flops, where
+        assert cost.transcendental_ops == forward.transcendental_ops, where
+        assert cost.flops == pytest.approx(forward.flops, rel=FLOPS_TOLERANCE), where
+        assert cost.backward_matmul_flops == counted_backward(mechanism, shape).matmul_flops, where
+        assert cost.step_matmul_flops == counted_step(mechanism, shape).matmul_flops, where
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_the_same_is_counted_on_fake_tensors(name: str) -> None:
-    require_on_fake_tensors(
+def test_declared_cost_on_fake_tensors(name: str) -> None:
+    assert_cost_on_fake_tensors(
         name, AttentionShape(query_length=70, key_length=70, key_dim=16, value_dim=16, causal=True)
     )
 
@@ -165,16 +165,19 @@ def test_training_in_blocks(length: int) -> None:
     shape = AttentionShape(
         batch_size=16, query_length=length, key_length=length, key_dim=48, value_dim=48, causal=True
     )
-    every_pair = 2 * shape.rows * shape.pairs * (3 * shape.key_dim + 2 * shape.value_dim)
-    assert require_on_fake_tensors("scaled_dot", shape).backward_products < 0.6 * every_pair
+    every_pair = 2 * shape.batch_heads * shape.pairs * (3 * shape.key_dim + 2 * shape.value_dim)
+    assert assert_cost_on_fake_tensors("scaled_dot", shape).backward_matmul_flops < 0.6 * every_pair
 
 
-def require_on_fake_tensors(name: str, shape: AttentionShape) -> Cost:
+def assert_cost_on_fake_tensors(name: str, shape: AttentionShape) -> Cost:
     with FakeTensorMode():
         mechanism = built(name, num_heads=shape.num_heads, key_dim=shape.key_dim, options={})
         forward, backward = counted_forward(mechanism, shape), counted_backward(mechanism, shape)
         cost = mechanism.cost(shape)
-    assert (cost.products, cost.functions) == (forward.products, forward.functions)
-    assert cost.operations == pytest.approx(forward.operations, rel=OPERATIONS_TOLERANCE)
-    assert cost.backward_products == backward.products
+    assert (cost.matmul_flops, cost.transcendental_ops) == (
+        forward.matmul_flops,
+        forward.transcendental_ops,
+    )
+    assert cost.flops == pytest.approx(forward.flops, rel=FLOPS_TOLERANCE)
+    assert cost.backward_matmul_flops == backward.matmul_flops
     return cost

@@ -25,7 +25,7 @@ Three = tuple[Tensor, Tensor, Tensor]
 
 
 def draw(length: int, *, scale: float = 1.0) -> Three:
-    """A query, a key and a value that take gradients."""
+    """Random query, key and value with gradients."""
     generator = torch.Generator().manual_seed(0)
     size = (3, BATCH, HEADS, length, WIDTH)
     drawn = scale * torch.randn(size, dtype=torch.float64, generator=generator)
@@ -55,21 +55,21 @@ MASKS: dict[str, Mask] = {
 
 
 @pytest.mark.parametrize("name", MASKS)
-def test_scaled_dot_is_pytorchs(name: str) -> None:
+def test_scaled_dot_parity_with_torch(name: str) -> None:
     inputs, mask = draw(131), MASKS[name]
     theirs = functional.scaled_dot_product_attention(*inputs, attn_mask=mask.boolean(131, 131))
     agree(ScaledDotAttention()(*inputs, mask), theirs, inputs)
 
 
 @pytest.mark.parametrize(("heads", "width", "length"), [(8, 64, 300), (8, 64, 1600), (1, 16, 130)])
-def test_causal_scaled_dot_is_pytorchs_on_every_path(heads: int, width: int, length: int) -> None:
+def test_causal_scaled_dot_parity_with_torch(heads: int, width: int, length: int) -> None:
     query, key, value = (torch.randn(1, heads, length, width, requires_grad=True) for _ in range(3))
     inputs = (query, key, value)
     theirs = functional.scaled_dot_product_attention(*inputs, is_causal=True)
     agree(ScaledDotAttention()(*inputs, Causal()), theirs, inputs, tolerance=2e-5)
 
 
-def test_dot_is_pytorchs_with_scale_one() -> None:
+def test_dot_parity_with_torch() -> None:
     inputs = draw(37)
     agree(
         DotAttention()(*inputs), functional.scaled_dot_product_attention(*inputs, scale=1.0), inputs
@@ -78,7 +78,7 @@ def test_dot_is_pytorchs_with_scale_one() -> None:
 
 @pytest.mark.parametrize("radius", [0, 1, 7, 200])
 @pytest.mark.parametrize("causal", [False, True])
-def test_window_is_pytorchs_under_a_band(radius: int, causal: bool) -> None:
+def test_window_parity_with_torch(radius: int, causal: bool) -> None:
     inputs, mask = draw(131), Causal() if causal else NO_MASK
     band = (mask & Window(radius)).boolean(131, 131)
     theirs = functional.scaled_dot_product_attention(*inputs, attn_mask=band)
@@ -118,7 +118,7 @@ KERNELS: dict[str, tuple[KernelMechanism, object]] = {
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels_are_the_quadratic_sum(name: str, padded: bool, causal: bool, form: str) -> None:
+def test_kernels_equal_the_quadratic_sum(name: str, padded: bool, causal: bool, form: str) -> None:
     mechanism, pairs = KERNELS[name]
     assert callable(pairs)
     inputs = draw(131)
@@ -134,7 +134,7 @@ def test_kernels_are_the_quadratic_sum(name: str, padded: bool, causal: bool, fo
 
 @pytest.mark.parametrize("degree", range(5))
 @pytest.mark.parametrize("width", [1, 2, 7])
-def test_monomials_are_the_power_of_the_dot_product(width: int, degree: int) -> None:
+def test_monomials_equal_the_power_of_the_dot_product(width: int, degree: int) -> None:
     query, key = (torch.randn(4, 6, width, dtype=torch.float64) for _ in range(2))
     coefficients = [0.0] * degree + [1.0]
     features = [monomial_features(x, coefficients=coefficients) for x in (query, key)]
@@ -145,7 +145,7 @@ def test_monomials_are_the_power_of_the_dot_product(width: int, degree: int) -> 
 
 
 @pytest.mark.parametrize("num_terms", [1, 2, 3, 4])
-def test_taylor_features_are_the_series_of_exp(num_terms: int) -> None:
+def test_taylor_features_equal_the_series_of_exp(num_terms: int) -> None:
     query, key = (torch.randn(1, 1, 6, 7, dtype=torch.float64) for _ in range(2))
     kernel = TaylorAttention(key_dim=7, num_terms=num_terms, scale=1.0).kernel
     features = kernel.query_features(query) @ kernel.key_features(key).mT
@@ -159,14 +159,14 @@ def test_taylor_features_are_the_series_of_exp(num_terms: int) -> None:
 
 @pytest.mark.parametrize("power", [1, 2, 3, 4])
 @pytest.mark.parametrize("constant", [0.0, 1.0, 2.5])
-def test_polynomial_features_are_the_power(power: int, constant: float) -> None:
+def test_polynomial_features_equal_the_power(power: int, constant: float) -> None:
     query, key = (torch.randn(1, 1, 6, 7, dtype=torch.float64) for _ in range(2))
     kernel = PolynomialAttention(key_dim=7, power=power, constant=constant).kernel
     features = kernel.query_features(query) @ kernel.key_features(key).mT
     torch.testing.assert_close(features, (query @ key.mT + constant) ** power, rtol=0, atol=1e-10)
 
 
-def test_more_taylor_terms_come_nearer_to_softmax() -> None:
+def test_taylor_converges_to_softmax() -> None:
     inputs = draw(31, scale=0.5)
     exact = ScaledDotAttention()(*inputs)
     errors = [
@@ -177,7 +177,7 @@ def test_more_taylor_terms_come_nearer_to_softmax() -> None:
     assert errors[-1] < 1e-4
 
 
-def test_more_random_features_come_nearer_to_softmax() -> None:
+def test_random_features_converge_to_softmax() -> None:
     inputs = draw(31, scale=0.5)
     exact = ScaledDotAttention()(*inputs)
     errors = []

@@ -1,4 +1,4 @@
-"""Every model: what its cost declares is what is counted, at random shapes."""
+"""Every sequence-to-sequence model: its declared cost equals the counted one, at random shapes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from tests.factories.declared_costs import NUM_SHAPES, require_declared
+from tests.factories.declared_costs import NUM_SHAPES, assert_declared_cost
 from torch import Tensor
 
 from regard.models import MODELS
@@ -19,7 +19,7 @@ LONGEST_SOURCE = 40
 
 
 class Sizes(NamedTuple):
-    """The sizes of one call, drawn at random."""
+    """Random sizes of one call."""
 
     batch: int
     source: int
@@ -28,13 +28,13 @@ class Sizes(NamedTuple):
     target_vocabulary: int
 
     def tokens(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Source, its lengths, and what is given of the target."""
+        """Source, source lengths and decoder input."""
         source = torch.randint(1, self.source_vocabulary, (self.batch, self.source))
-        given = torch.randint(1, self.target_vocabulary, (self.batch, self.target))
-        return source, torch.full((self.batch,), self.source), given
+        decoder_input = torch.randint(1, self.target_vocabulary, (self.batch, self.target))
+        return source, torch.full((self.batch,), self.source), decoder_input
 
 
-def drawn(random: Random, *, longest_target: int) -> Sizes:
+def random_sizes(random: Random, *, longest_target: int) -> Sizes:
     return Sizes(
         batch=random.randint(1, 4),
         source=random.randint(2, LONGEST_SOURCE),
@@ -46,7 +46,7 @@ def drawn(random: Random, *, longest_target: int) -> Sizes:
 
 def check(model: Any, sizes: Sizes, state: Any, where: str) -> None:
     tokens = sizes.tokens()
-    require_declared(
+    assert_declared_cost(
         model.cost(batch_size=sizes.batch, source_length=sizes.source, target_length=sizes.target),
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         forward=lambda: model(*tokens),
@@ -74,7 +74,7 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
 def test_transformer(case: str) -> None:
     random = Random(case)
     for _ in range(NUM_SHAPES):
-        sizes = drawn(random, longest_target=80)
+        sizes = random_sizes(random, longest_target=80)
         options = {"tie": "target", "num_layers": 1, **TRANSFORMERS[case]}
         if options["tie"] == "all":
             sizes = sizes._replace(target_vocabulary=sizes.source_vocabulary)
@@ -91,10 +91,10 @@ def test_transformer(case: str) -> None:
 
 @torch.no_grad()
 def advanced(model: Transformer, sizes: Sizes) -> TransformerState:
-    """A state after as many target tokens as there are; of which ones is the same to a count."""
-    source, lengths, given = sizes.tokens()
+    """A state after all target tokens; their values do not affect the count."""
+    source, lengths, decoder_input = sizes.tokens()
     state = model.start(source, lengths)
-    x = model.target_embedding(given)
+    x = model.target_embedding(decoder_input)
     blocks = [
         before._replace(own=block.self_attention.extend(before.own, x))
         for block, before in zip(model._decoder_blocks(), state.blocks, strict=True)
@@ -115,7 +115,7 @@ DECODERS: dict[str, dict[str, Any]] = {
 def test_decoder_only(case: str) -> None:
     random = Random(case)
     for _ in range(NUM_SHAPES):
-        sizes = drawn(random, longest_target=60)
+        sizes = random_sizes(random, longest_target=60)
         sizes = sizes._replace(target_vocabulary=sizes.source_vocabulary)
         heads = random.choice((2, 4))
         model = DecoderOnly(
@@ -138,9 +138,9 @@ def test_decoder_only(case: str) -> None:
 
 
 RECURRENTS: dict[str, dict[str, Any]] = {
-    "before": {"wiring": "before"},
-    "after": {"wiring": "after"},
-    "fed": {"wiring": "after", "input_feeding": True},
+    "bahdanau": {"attention_style": "bahdanau"},
+    "luong": {"attention_style": "luong"},
+    "input feeding": {"attention_style": "luong", "input_feeding": True},
     "without attention": {"mechanism": "none"},
 }
 
@@ -150,8 +150,8 @@ RECURRENTS: dict[str, dict[str, Any]] = {
 def test_recurrent(case: str, cell: str) -> None:
     random = Random(case + cell)
     for number in range(NUM_SHAPES):
-        sizes = drawn(random, longest_target=5)
-        # A GRU is counted step by step, which takes its time.
+        sizes = random_sizes(random, longest_target=5)
+        # A GRU is counted step by step, which is slow.
         sizes = sizes if cell == "lstm" else sizes._replace(source=random.randint(2, 6))
         options: dict[str, Any] = {
             "mechanism": SCORES[number % len(SCORES)],
@@ -175,7 +175,7 @@ def test_recurrent(case: str, cell: str) -> None:
         check(model, sizes, state, where=f"{case}, {options}, {sizes}")
 
 
-def test_no_model_is_left_out() -> None:
-    """Models of single texts are in test_text_encoder_costs, test_text_classifiers and test_tree_costs."""
-    pairs = {name for name, entry in MODELS.items() if entry.reads == "pairs"}
+def test_every_seq2seq_model_is_covered() -> None:
+    """Text models: test_text_encoder_costs, test_text_classifiers and test_recursive_cost."""
+    pairs = {name for name, entry in MODELS.items() if entry.inputs == "pairs"}
     assert pairs == {"transformer", "decoder_only", "recurrent"}

@@ -1,4 +1,4 @@
-"""The decoder-only model: one sequence of source and target, decoding, weights, cost, refusals."""
+"""Decoder-only model: prompt packing, decoding, weights, cost, invalid options."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from regard.core.errors import RegardError
 from regard.core.mechanism import State
 from regard.core.protocols import SequenceModel
 from regard.layers.positions import POSITIONS
-from regard.mechanisms.compatibility import fitting_mechanisms
-from regard.models.decoder_only import DecoderOnly, JoinedSequence
+from regard.mechanisms.compatibility import compatible_mechanisms
+from regard.models.decoder_only import DecoderOnly, PackedPrompt
 from regard.models.generation.search import decode
 
 VOCABULARY, MODEL_DIM, HEADS = 13, 24, 3
 SOURCE_LENGTHS = torch.tensor([7, 1, 4])
 TARGET_LENGTH = 5
-CAUSAL = fitting_mechanisms(role="self", causal=True, masks=frozenset({"causal"}))
+CAUSAL = compatible_mechanisms(role="self", causal=True, masks=frozenset({"causal"}))
 
 
 def decoder_only(**options: Any) -> DecoderOnly:
@@ -47,85 +47,87 @@ def batch() -> tuple[Tensor, Tensor, Tensor]:
     source = torch.randint(4, VOCABULARY, (3, 7))
     source[torch.arange(3), SOURCE_LENGTHS - 1] = END
     source = source.masked_fill(torch.arange(7) >= SOURCE_LENGTHS[:, None], PAD)
-    given = torch.randint(4, VOCABULARY, (3, TARGET_LENGTH))
-    given[:, 0] = START
-    return source, SOURCE_LENGTHS, given
+    decoder_input = torch.randint(4, VOCABULARY, (3, TARGET_LENGTH))
+    decoder_input[:, 0] = START
+    return source, SOURCE_LENGTHS, decoder_input
 
 
-def test_joined_by_hand() -> None:
+def test_prompt_packing() -> None:
     source = torch.tensor([[5, 6, 7, END, PAD], [8, 9, 10, 11, END]])
-    given = torch.tensor([[START, 12], [START, PAD]])
-    joined = JoinedSequence.of(source, torch.tensor([4, 5]), given)
-    assert joined.tokens.tolist() == [[5, 6, 7, START, 12], [8, 9, 10, 11, START]]
+    decoder_input = torch.tensor([[START, 12], [START, PAD]])
+    packed = PackedPrompt.of(source, torch.tensor([4, 5]), decoder_input)
+    assert packed.tokens.tolist() == [[5, 6, 7, START, 12], [8, 9, 10, 11, START]]
     features = torch.arange(5.0).expand(2, 5)[:, :, None]
-    assert joined.of_target(features)[..., 0].tolist() == [[3.0, 4.0], [4.0, 4.0]]
-    assert joined.of_source(features + 1)[..., 0].tolist() == [[1, 2, 3, 0, 0], [1, 2, 3, 4, 0]]
+    assert packed.select_target(features)[..., 0].tolist() == [[3.0, 4.0], [4.0, 4.0]]
+    assert packed.select_source(features + 1)[..., 0].tolist() == [[1, 2, 3, 0, 0], [1, 2, 3, 4, 0]]
 
 
-def test_an_empty_source_is_no_copy() -> None:
-    given = torch.tensor([[START, 12, 5]])
-    joined = JoinedSequence.of(torch.tensor([[END]]), torch.tensor([1]), given)
-    assert joined.tokens is given
+def test_packing_an_empty_source_does_not_copy() -> None:
+    decoder_input = torch.tensor([[START, 12, 5]])
+    packed = PackedPrompt.of(torch.tensor([[END]]), torch.tensor([1]), decoder_input)
+    assert packed.tokens is decoder_input
     features = torch.randn(1, 3, 2)
-    assert joined.of_target(features) is features
+    assert packed.select_target(features) is features
 
 
 @pytest.mark.parametrize("mechanism", CAUSAL)
 def test_steps_with_every_mechanism(mechanism: str) -> None:
-    assert_steps_are_the_forward(decoder_only(mechanism=mechanism))
+    assert_steps_equal_forward(decoder_only(mechanism=mechanism))
 
 
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_steps_with_every_position(position: str, norm_first: bool) -> None:
-    assert_steps_are_the_forward(decoder_only(position=position, norm_first=norm_first))
+    assert_steps_equal_forward(decoder_only(position=position, norm_first=norm_first))
 
 
-def assert_steps_are_the_forward(model: DecoderOnly) -> None:
-    source, lengths, given = batch()
+def assert_steps_equal_forward(model: DecoderOnly) -> None:
+    source, lengths, decoder_input = batch()
     with torch.no_grad():
-        expected = model(source, lengths, given)
+        expected = model(source, lengths, decoder_input)
         state = model.start(source, lengths)
         assert isinstance(state, State)
-        for place, token in enumerate(given.unbind(1)):
-            assert state.position.tolist() == [6 + place, place, 3 + place]
+        for position, token in enumerate(decoder_input.unbind(1)):
+            assert state.position.tolist() == [6 + position, position, 3 + position]
             logits, state = model.step(state, token)
-            torch.testing.assert_close(logits, expected[:, place], rtol=1e-7, atol=1e-9)
+            torch.testing.assert_close(logits, expected[:, position], rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("mechanism", ["scaled_dot", "elu", "synthesizer_random", "delta"])
-def test_a_row_is_what_it_is_alone(mechanism: str) -> None:
+def test_padding_does_not_change_a_row(mechanism: str) -> None:
     model = decoder_only(mechanism=mechanism)
-    source, lengths, given = batch()
-    together = model(source, lengths, given)
+    source, lengths, decoder_input = batch()
+    together = model(source, lengths, decoder_input)
     for row, length in enumerate(lengths.tolist()):
-        alone = model(source[row : row + 1, :length], lengths[row : row + 1], given[row : row + 1])
+        alone = model(
+            source[row : row + 1, :length], lengths[row : row + 1], decoder_input[row : row + 1]
+        )
         torch.testing.assert_close(alone[0], together[row], rtol=1e-9, atol=1e-11)
 
 
-def test_a_source_is_as_if_it_had_been_given() -> None:
-    """The token after a source is that after the same tokens with nothing told apart."""
+def test_source_is_a_prompt() -> None:
+    """A source predicts the same as its tokens at the beginning of the decoder input."""
     model = decoder_only()
-    source, lengths, given = batch()
-    joined = torch.cat([source[:1, :6], given[:1]], dim=1)
-    as_given = model(torch.tensor([[END]]), torch.tensor([1]), joined)
-    torch.testing.assert_close(as_given[:, 6:], model(source[:1], lengths[:1], given[:1]))
+    source, lengths, decoder_input = batch()
+    packed = torch.cat([source[:1, :6], decoder_input[:1]], dim=1)
+    as_input = model(torch.tensor([[END]]), torch.tensor([1]), packed)
+    torch.testing.assert_close(as_input[:, 6:], model(source[:1], lengths[:1], decoder_input[:1]))
 
 
-def test_nothing_depends_on_what_comes_later() -> None:
+def test_causal() -> None:
     model = decoder_only()
-    source, lengths, given = batch()
-    changed = given.clone()
+    source, lengths, decoder_input = batch()
+    changed = decoder_input.clone()
     changed[:, 3:] = 4
-    before, after = model(source, lengths, given), model(source, lengths, changed)
+    before, after = model(source, lengths, decoder_input), model(source, lengths, changed)
     assert torch.equal(before[:, :3], after[:, :3])
     assert not torch.allclose(before[:, 3:], after[:, 3:])
 
 
-def test_weights_over_the_source_are_a_part_of_all() -> None:
+def test_cross_weights_are_a_slice_of_the_decoder_weights() -> None:
     model = decoder_only()
-    source, lengths, given = batch()
-    found = model.weights(source, lengths, given)
+    source, lengths, decoder_input = batch()
+    found = model.weights(source, lengths, decoder_input)
     assert set(found) == {"decoder/0", "decoder/1", "cross/0", "cross/1"}
     whole, cross = found["decoder/1"], found["cross/1"]
     assert whole.shape == (3, HEADS, 11, 11)
@@ -137,7 +139,7 @@ def test_weights_over_the_source_are_a_part_of_all() -> None:
     torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole[..., 0]))
 
 
-def test_what_it_says_has_room_beside_the_source() -> None:
+def test_source_and_target_share_max_length() -> None:
     model = decoder_only(position="learned", max_length=9)
     limits = model.target_limits(torch.tensor([7, 1]))
     assert limits is not None
@@ -145,45 +147,45 @@ def test_what_it_says_has_room_beside_the_source() -> None:
     source, lengths, _ = batch()
     with torch.no_grad():
         model.output.table.weight[END] = -100.0 * model.output.table.weight.sign().mean(0)
-    said = decode(model, source, lengths, max_length=50)
-    assert all(len(one.tokens) <= most for one, most in zip(said, [3, 9, 6], strict=True))
-    assert max(len(one.tokens) for one in said) > 3  # the limit, and not an END, ended some
+    hypotheses = decode(model, source, lengths, max_length=50)
+    assert all(len(one.tokens) <= most for one, most in zip(hypotheses, [3, 9, 6], strict=True))
+    assert max(len(one.tokens) for one in hypotheses) > 3  # some were cut at the limit
     full = torch.tensor([[*range(4, 13), END]])
-    with pytest.raises(RegardError, match="A source of 9 tokens fills all places"):
+    with pytest.raises(RegardError, match="source of 9 tokens"):
         decode(model, full, torch.tensor([10]))
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_decoding_with_a_memory_is_decoding_without(beam_size: int) -> None:
+def test_decoding_with_and_without_cache(beam_size: int) -> None:
     model = decoder_only()
     source, lengths, _ = batch()
     cached = decode(model, source, lengths, beam_size=beam_size, max_length=8)
-    uncached = decode(model, source, lengths, beam_size=beam_size, max_length=8, cached=False)
+    uncached = decode(model, source, lengths, beam_size=beam_size, max_length=8, use_cache=False)
     assert [one.tokens for one in cached] == [one.tokens for one in uncached]
 
 
-def test_it_has_the_faces_of_a_sequence_model() -> None:
+def test_is_a_sequence_model() -> None:
     assert isinstance(decoder_only(), SequenceModel)
 
 
 @pytest.mark.parametrize(
     "options", [{}, {"tie": "none"}, {"position": "learned"}, {"mechanism": "elu"}]
 )
-def test_cost_is_what_runs(options: dict[str, Any]) -> None:
+def test_cost_equals_count(options: dict[str, Any]) -> None:
     model = decoder_only(**options)
     source = torch.randint(4, VOCABULARY, (2, 6))
-    given = torch.randint(4, VOCABULARY, (2, 5))
+    decoder_input = torch.randint(4, VOCABULARY, (2, 5))
     declared = model.cost(batch_size=2, source_length=6, target_length=5)
     with Counter() as counter:
-        model(source, torch.full((2,), 6), given)
-    assert counter.products == declared.products
+        model(source, torch.full((2,), 6), decoder_input)
+    assert counter.matmul_flops == declared.matmul_flops
     assert declared.parameters == sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_gradients_reach_every_parameter() -> None:
+def test_every_parameter_has_a_gradient() -> None:
     model = decoder_only(tie="none").train()
-    source, lengths, given = batch()
-    model(source, lengths, given).square().sum().backward()
+    source, lengths, decoder_input = batch()
+    model(source, lengths, decoder_input).square().sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().max() > 0, name
@@ -192,20 +194,20 @@ def test_gradients_reach_every_parameter() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target_vocabulary": 14}, "source_vocabulary=13 and target_vocabulary=14: it reads both"),
+        ({"target_vocabulary": 14}, "source_vocabulary=13 and target_vocabulary=14"),
         ({"tie": "al"}, "Unknown tie 'al'. Did you mean 'all'?"),
         ({"mechanism": "scaled_dto"}, "Did you mean 'scaled_dot'?"),
-        ({"dropout": 1.5}, "DecoderOnly has dropout=1.5"),
+        ({"dropout": 1.5}, "dropout=1.5"),
         ({"num_layers": 0}, "num_layers=0"),
     ],
 )
-def test_what_cannot_be_built(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(RegardError) as refusal:
+def test_invalid_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(RegardError) as error:
         decoder_only(**options)
-    assert message in str(refusal.value)
+    assert message in str(error.value)
 
 
-def test_lengths_must_fit_the_source() -> None:
-    source, _, given = batch()
-    with pytest.raises(RegardError, match="source_lengths go from 3 to 9"):
-        decoder_only()(source, torch.tensor([3, 9, 4]), given)
+def test_invalid_lengths() -> None:
+    source, _, decoder_input = batch()
+    with pytest.raises(RegardError, match="source_lengths range from 3 to 9"):
+        decoder_only()(source, torch.tensor([3, 9, 4]), decoder_input)

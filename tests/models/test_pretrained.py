@@ -1,4 +1,4 @@
-"""Weights of Hugging Face models: what ours computes with them is what theirs computes."""
+"""Pretrained Hugging Face weights: our outputs equal theirs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.core.errors import RegardError
 from regard.models.pretrained import from_bert, from_gpt2
 
-transformers = pytest.importorskip("transformers", reason="a rival, installed for `make bench`")
+transformers = pytest.importorskip("transformers", reason="installed for `make bench`")
 
 TOLERANCE = 1e-5
 VOCABULARY, LENGTH = 37, 11
@@ -32,11 +32,11 @@ GPT2_SHAPES: dict[str, dict[str, Any]] = {
     "deep": {"n_layer": 5, "n_embd": 48, "n_inner": 31},
     "other activation": {"activation_function": "relu"},
 }
-# Attention is nearly uniform at its start, and far from it at ten times that.
-SPREADS = [1.0, 5.0, 10.0]
+# Initial attention is nearly uniform; with ten times larger matrices it is not.
+SCALES = [1.0, 5.0, 10.0]
 
 
-def bert(kind: str, *, spread: float = 1.0, **settings: Any) -> Any:
+def bert(kind: str, *, scale: float = 1.0, **settings: Any) -> Any:
     sizes = {
         "vocab_size": VOCABULARY,
         "hidden_size": 24,
@@ -46,10 +46,10 @@ def bert(kind: str, *, spread: float = 1.0, **settings: Any) -> Any:
         "max_position_embeddings": 17,
     }
     config = transformers.BertConfig(**(sizes | settings))
-    return spread_out(getattr(transformers, kind), config, spread)
+    return randomised(getattr(transformers, kind), config, scale)
 
 
-def gpt2(kind: str, *, spread: float = 1.0, **settings: Any) -> Any:
+def gpt2(kind: str, *, scale: float = 1.0, **settings: Any) -> Any:
     sizes = {
         "vocab_size": VOCABULARY,
         "n_embd": 24,
@@ -60,24 +60,24 @@ def gpt2(kind: str, *, spread: float = 1.0, **settings: Any) -> Any:
         "eos_token_id": 0,
     }
     config = transformers.GPT2Config(**(sizes | settings))
-    return spread_out(getattr(transformers, kind), config, spread)
+    return randomised(getattr(transformers, kind), config, scale)
 
 
-def spread_out(kind: Any, config: Any, spread: float) -> Any:
-    """A model at random, its matrices `spread` times as large, and no bias or norm at its start."""
+def randomised(kind: Any, config: Any, scale: float) -> Any:
+    """A random model with matrices scaled by `scale`, and random biases and norms."""
     torch.manual_seed(3)
     model = kind(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
-                parameter.mul_(spread)
+                parameter.mul_(scale)
             else:
                 parameter.add_(0.1 * torch.randn_like(parameter))
     return model
 
 
 def batch(num_segments: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """Tokens, segments, and which of the places are real."""
+    """Tokens, segments, and which positions are not padding."""
     torch.manual_seed(5)
     shape = (len(LENGTHS), LENGTH)
     tokens, segments = torch.randint(0, VOCABULARY, shape), torch.randint(0, num_segments, shape)
@@ -89,26 +89,26 @@ def assert_same(ours: Tensor, theirs: Tensor) -> None:
 
 
 @pytest.mark.parametrize("shape", BERT_SHAPES)
-@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("scale", SCALES)
 @torch.no_grad()
-def test_bert(shape: str, spread: float) -> None:
-    theirs = bert("BertModel", spread=spread, **BERT_SHAPES[shape])
+def test_bert(shape: str, scale: float) -> None:
+    theirs = bert("BertModel", scale=scale, **BERT_SHAPES[shape])
     ours = from_bert(theirs.config, theirs)
     tokens, segments, real = batch(theirs.config.type_vocab_size)
     expected = theirs(tokens, attention_mask=real.long(), token_type_ids=segments)
     hidden = ours.hidden(tokens, LENGTHS, segments)
     assert_same(hidden[real], expected.last_hidden_state[real])
     assert_same(ours.pooled(hidden), expected.pooler_output)
-    # Neither padding nor segments.
+    # Without padding and segments.
     whole = torch.full_like(LENGTHS, LENGTH)
     assert_same(ours.hidden(tokens, whole), theirs(tokens).last_hidden_state)
 
 
 @pytest.mark.parametrize("shape", BERT_SHAPES)
-@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("scale", SCALES)
 @torch.no_grad()
-def test_bert_with_its_pretraining_heads(shape: str, spread: float) -> None:
-    theirs = bert("BertForPreTraining", spread=spread, **BERT_SHAPES[shape])
+def test_bert_with_its_pretraining_heads(shape: str, scale: float) -> None:
+    theirs = bert("BertForPreTraining", scale=scale, **BERT_SHAPES[shape])
     ours = from_bert(theirs.config, theirs)
     tokens, segments, real = batch(theirs.config.type_vocab_size)
     expected = theirs(tokens, attention_mask=real.long(), token_type_ids=segments)
@@ -127,8 +127,8 @@ def test_bert_with_a_class_head() -> None:
 
 
 @torch.no_grad()
-def test_attention_is_theirs() -> None:
-    theirs = bert("BertModel", spread=10.0, attn_implementation="eager")
+def test_attention_weights() -> None:
+    theirs = bert("BertModel", scale=10.0, attn_implementation="eager")
     ours = from_bert(theirs.config, theirs)
     tokens, segments, real = batch()
     expected = theirs(
@@ -142,10 +142,10 @@ def test_attention_is_theirs() -> None:
 
 
 @pytest.mark.parametrize("shape", GPT2_SHAPES)
-@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("scale", SCALES)
 @torch.no_grad()
-def test_gpt2(shape: str, spread: float) -> None:
-    theirs = gpt2("GPT2LMHeadModel", spread=spread, **GPT2_SHAPES[shape])
+def test_gpt2(shape: str, scale: float) -> None:
+    theirs = gpt2("GPT2LMHeadModel", scale=scale, **GPT2_SHAPES[shape])
     ours = from_gpt2(theirs.config, theirs)
     tokens, _, real = batch()
     none = tokens[:, :1], torch.ones_like(LENGTHS)
@@ -156,19 +156,19 @@ def test_gpt2(shape: str, spread: float) -> None:
 
 
 @torch.no_grad()
-def test_gpt2_goes_on_token_by_token() -> None:
-    theirs = gpt2("GPT2LMHeadModel", spread=5.0)
+def test_gpt2_decoding_steps() -> None:
+    theirs = gpt2("GPT2LMHeadModel", scale=5.0)
     ours = from_gpt2(theirs.config, theirs)
     tokens, _, _ = batch()
     expected = theirs(tokens).logits
     state = ours.start(tokens[:, :1], torch.ones_like(LENGTHS))
-    for place, token in enumerate(tokens.unbind(1)):
+    for position, token in enumerate(tokens.unbind(1)):
         logits, state = ours.step(state, token)
-        assert_same(logits, expected[:, place])
+        assert_same(logits, expected[:, position])
 
 
 @torch.no_grad()
-def test_gpt2_with_a_table_for_the_output() -> None:
+def test_gpt2_untied() -> None:
     theirs = gpt2("GPT2LMHeadModel", tie_word_embeddings=False)
     ours = from_gpt2(theirs.config, theirs)
     assert ours.output is not ours.embedding
@@ -177,10 +177,10 @@ def test_gpt2_with_a_table_for_the_output() -> None:
 
 
 @torch.no_grad()
-def test_in_double_the_same_to_double_rounding() -> None:
+def test_float64() -> None:
     encoder, decoder = (
-        bert("BertModel", spread=5.0).double(),
-        gpt2("GPT2Model", spread=5.0).double(),
+        bert("BertModel", scale=5.0).double(),
+        gpt2("GPT2Model", scale=5.0).double(),
     )
     tokens, _, _ = batch()
     whole = torch.full_like(LENGTHS, LENGTH)
@@ -195,7 +195,7 @@ def test_in_double_the_same_to_double_rounding() -> None:
 
 @pytest.mark.parametrize("kind", ["BertModel", "BertForPreTraining", "GPT2LMHeadModel"])
 @torch.no_grad()
-def test_from_the_files_of_a_saved_model(kind: str, tmp_path: Path) -> None:
+def test_load_from_files(kind: str, tmp_path: Path) -> None:
     theirs = gpt2(kind) if kind.startswith("GPT2") else bert(kind)
     theirs.save_pretrained(tmp_path)
     load: Any = from_gpt2 if kind.startswith("GPT2") else from_bert
@@ -209,7 +209,7 @@ def test_from_the_files_of_a_saved_model(kind: str, tmp_path: Path) -> None:
 
 
 @torch.no_grad()
-def test_it_is_a_copy() -> None:
+def test_weights_are_copied() -> None:
     theirs = bert("BertModel")
     ours = from_bert(theirs.config, theirs)
     before = ours.pooler.weight.clone()
@@ -218,8 +218,8 @@ def test_it_is_a_copy() -> None:
 
 
 @torch.no_grad()
-def test_older_files(tmp_path: Path) -> None:
-    """Norms with gamma and beta, tables of constants, and names without the model's."""
+def test_older_checkpoints(tmp_path: Path) -> None:
+    """Norms with gamma and beta, constant buffers, and names without prefix."""
     theirs = bert("BertForPreTraining")
     older = {
         name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
@@ -256,15 +256,15 @@ def test_older_files(tmp_path: Path) -> None:
         ({"add_cross_attention": True}, "add_cross_attention=True"),
         ({"hidden_act": "quick_gelu"}, "hidden_act='quick_gelu'.*gelu, gelu_new"),
         ({"hidden_size": None}, "no 'hidden_size'"),
-        ({"num_attention_heads": 5}, "the heads must divide the width"),
-        ({"vocab_size": 40}, r"word_embeddings.weight' give the shape \(37, 24\).*\(40, 24\)"),
-        ({"intermediate_size": 30}, r"intermediate.dense.weight' give the shape \(29, 24\)"),
-        ({"num_hidden_layers": 1}, r"have 'encoder.layer.1.*and 11 more.*no place"),
-        ({"num_hidden_layers": 3}, r"lack 'encoder.layer.2.*and 11 more.*needs"),
+        ({"num_attention_heads": 5}, "num_heads=5"),
+        ({"vocab_size": 40}, r"word_embeddings.weight' have the shape \(37, 24\).*\(40, 24\)"),
+        ({"intermediate_size": 30}, r"intermediate.dense.weight' have the shape \(29, 24\)"),
+        ({"num_hidden_layers": 1}, r"'encoder.layer.1.*and 11 more"),
+        ({"num_hidden_layers": 3}, r"lack 'encoder.layer.2.*and 11 more"),
     ],
     ids=str,
 )
-def test_berts_that_cannot_be_loaded(settings: dict[str, Any], message: str) -> None:
+def test_unsupported_bert(settings: dict[str, Any], message: str) -> None:
     theirs = bert("BertModel")
     with pytest.raises(RegardError, match=f"(?s){message}"):
         from_bert(theirs.config.to_dict() | settings, theirs)
@@ -280,20 +280,20 @@ def test_berts_that_cannot_be_loaded(settings: dict[str, Any], message: str) -> 
         ({"add_cross_attention": True}, "add_cross_attention=True"),
         ({"activation_function": "mish"}, "activation_function='mish'.*gelu_new"),
         ({"n_embd": None}, "no 'n_embd'"),
-        ({"n_inner": 50}, r"mlp.c_fc.weight' give the shape \(96, 24\).*\(50, 24\)"),
+        ({"n_inner": 50}, r"mlp.c_fc.weight' have the shape \(96, 24\).*\(50, 24\)"),
     ],
     ids=str,
 )
-def test_gpt2s_that_cannot_be_loaded(settings: dict[str, Any], message: str) -> None:
+def test_unsupported_gpt2(settings: dict[str, Any], message: str) -> None:
     theirs = gpt2("GPT2LMHeadModel")
     with pytest.raises(RegardError, match=f"(?s){message}"):
         from_gpt2(theirs.config.to_dict() | settings, theirs)
 
 
-def test_tensors_that_do_not_fit() -> None:
+def test_missing_and_unexpected_tensors() -> None:
     theirs = bert("BertForPreTraining")
     tensors = dict(theirs.state_dict())
-    with pytest.raises(RegardError, match=r"lack 'pooler.dense.bias', which the model needs"):
+    with pytest.raises(RegardError, match=r"lack 'pooler.dense.bias'"):
         from_bert(theirs.config, without(tensors, "bert.pooler.dense.bias"))
     with pytest.raises(RegardError, match=r"lack 'embeddings.word_embeddings.weight'"):
         from_bert(
@@ -302,7 +302,7 @@ def test_tensors_that_do_not_fit() -> None:
                 tensors, "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"
             ),
         )
-    with pytest.raises(RegardError, match=r"have 'qa_outputs.bias', which have no place"):
+    with pytest.raises(RegardError, match=r"'qa_outputs.bias'"):
         from_bert(theirs.config, tensors | {"qa_outputs.bias": torch.zeros(2)})
     other = tensors["cls.predictions.decoder.weight"] + 1
     with pytest.raises(RegardError, match=r"'cls.predictions.decoder.weight' differs from"):
@@ -313,11 +313,11 @@ def without(tensors: dict[str, Tensor], *names: str) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in tensors.items() if name not in names}
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files(tmp_path: Path) -> None:
     theirs = bert("BertModel")
     config = tmp_path / "config.json"
     config.write_text(json.dumps(theirs.config.to_dict()))
-    with pytest.raises(RegardError, match=r"pytorch_model.bin', and only .safetensors files"):
+    with pytest.raises(RegardError, match=r"pytorch_model.bin.*only .safetensors files"):
         from_bert(config, tmp_path / "pytorch_model.bin")
     with pytest.raises(RegardError, match=r"model.safetensors' cannot be read"):
         from_bert(config, tmp_path / "model.safetensors")

@@ -1,4 +1,4 @@
-"""The text encoder: published sizes, every mechanism, padding, segments, weights, heads, refusals."""
+"""Text encoder: published sizes, every mechanism, padding, segments, weights, heads, invalid options."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from regard.core.masks import NO_MASK
 from regard.layers.blocks import EncoderBlock
 from regard.layers.positions import POSITIONS
 from regard.mechanisms import MECHANISMS
-from regard.mechanisms.compatibility import fitting_mechanisms
+from regard.mechanisms.compatibility import compatible_mechanisms
 from regard.models.embeddings import TokenEmbedding
 from regard.models.text_encoder import TextEncoder
 from regard.models.validation import padding_mask
-from regard.training.checkpoint import load_model_tensors, model_tensors
+from regard.training.checkpoint import load_model_state, model_state
 
 VOCABULARY, CLASSES, MODEL_DIM, HEADS, LENGTH = 13, 5, 24, 3, 7
 LENGTHS = torch.tensor([7, 2, 5])
-BOTH_WAYS = fitting_mechanisms(role="self", causal=False, masks=frozenset({"padding"}))
+BIDIRECTIONAL = compatible_mechanisms(role="self", causal=False, masks=frozenset({"padding"}))
 
 
 def text_encoder(**options: Any) -> TextEncoder:
@@ -63,29 +63,29 @@ def num_parameters(module: torch.nn.Module) -> int:
     ],
     ids=["base", "large"],
 )
-def test_the_published_sizes(sizes: dict[str, Any], encoder: int, with_heads: int) -> None:
+def test_published_sizes(sizes: dict[str, Any], encoder: int, with_heads: int) -> None:
     with torch.device("meta"):
         for heads, count in ((False, encoder), (True, with_heads)):
             model = TextEncoder(vocabulary=30_522, max_length=512, pretraining_heads=heads, **sizes)
             assert num_parameters(model) == count
             assert model.cost(batch_size=1, length=9).parameters == encoder
-            head_cost = model.head_cost(batch_size=1, places=1)
+            head_cost = model.head_cost(batch_size=1, masked_tokens=1)
             assert head_cost.parameters == count - encoder
 
 
-@pytest.mark.parametrize("mechanism", BOTH_WAYS)
-def test_padding_counts_for_nothing(mechanism: str) -> None:
-    assert_padding_counts_for_nothing(text_encoder(mechanism=mechanism))
+@pytest.mark.parametrize("mechanism", BIDIRECTIONAL)
+def test_padding_does_not_change_a_row(mechanism: str) -> None:
+    assert_padding_is_ignored(text_encoder(mechanism=mechanism))
 
 
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_padding_with_every_position(position: str, norm_first: bool) -> None:
     options = {"position": position, "norm_first": norm_first, "num_kv_heads": 1}
-    assert_padding_counts_for_nothing(text_encoder(model_dim=36, **options))
+    assert_padding_is_ignored(text_encoder(model_dim=36, **options))
 
 
-def assert_padding_counts_for_nothing(model: TextEncoder) -> None:
+def assert_padding_is_ignored(model: TextEncoder) -> None:
     tokens, lengths, segments = batch()
     real = torch.arange(LENGTH) < lengths[:, None]
     with torch.no_grad():
@@ -99,7 +99,7 @@ def assert_padding_counts_for_nothing(model: TextEncoder) -> None:
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_it_reads_both_ways_and_sees_order(position: str) -> None:
+def test_bidirectional_and_order(position: str) -> None:
     model = text_encoder(position=position, model_dim=36)
     tokens, whole = batch()[0][:1], torch.tensor([LENGTH])
     with torch.no_grad():
@@ -107,17 +107,17 @@ def test_it_reads_both_ways_and_sees_order(position: str) -> None:
         changed = tokens.clone()
         changed[0, -1] = 3 if tokens[0, -1] != 3 else 4
         assert (model(changed, whole)[0, 0] - before[0, 0]).abs().max() > 1e-6
-        for order, unseen in (
+        for order, invariant in (
             ([6, 5, 4, 3, 2, 1, 0], {"none", "alibi"}),
             ([1, 0, *range(2, 7)], {"none"}),
         ):
-            # Each order undoes itself.
+            # Each permutation is its own inverse.
             back = model(tokens[:, order], whole)[:, order]
-            assert torch.allclose(back, before) == (position in unseen), order
+            assert torch.allclose(back, before) == (position in invariant), order
 
 
-def test_embedded_by_hand() -> None:
-    """Token, segment and position vectors summed, then the norm: nothing is scaled."""
+def test_embeddings() -> None:
+    """The sum of token, segment and position embeddings, then the norm; no scaling."""
     model = text_encoder()
     tokens, _, segments = batch()
     total = (
@@ -128,10 +128,10 @@ def test_embedded_by_hand() -> None:
     centred = total - total.mean(-1, keepdim=True)
     normal = centred / (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
     expected = normal * model.embedding_norm.weight + model.embedding_norm.bias
-    torch.testing.assert_close(model._entered(tokens, segments), expected)
+    torch.testing.assert_close(model._embed(tokens, segments), expected)
 
 
-def test_without_segments_all_is_the_first_text() -> None:
+def test_segments_default_to_zero() -> None:
     model = text_encoder()
     tokens, lengths, segments = batch()
     with torch.no_grad():
@@ -141,13 +141,13 @@ def test_without_segments_all_is_the_first_text() -> None:
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
-def test_weights_are_what_hidden_used(norm_first: bool) -> None:
+def test_weights_reproduce_hidden(norm_first: bool) -> None:
     model = text_encoder(norm_first=norm_first)
     inputs = batch()
     with torch.no_grad():
         weights, hidden = model.weights(*inputs), model.hidden(*inputs)
         assert list(weights) == ["encoder/0", "encoder/1"]
-        x = model._entered(inputs[0], inputs[2])
+        x = model._embed(inputs[0], inputs[2])
         for block, found in zip(model.blocks, weights.values(), strict=True):
             assert found.shape == (3, HEADS, LENGTH, LENGTH)
             torch.testing.assert_close(found.sum(-1), torch.ones_like(found.sum(-1)))
@@ -157,21 +157,21 @@ def test_weights_are_what_hidden_used(norm_first: bool) -> None:
 
 
 def composed(block: Any, x: Tensor, weights: Tensor) -> Tensor:
-    """A block's output by hand, reading with the given weights."""
+    """The output of a block from its attention weights."""
     around, attention = block.around_attention, block.attention
-    entered = around.norm(x) if around.norm_first else x
-    values = attention.projection.linear(entered)[..., -MODEL_DIM:]
+    normalised = around.norm(x) if around.norm_first else x
+    values = attention.projection.linear(normalised)[..., -MODEL_DIM:]
     heads = values.view(3, LENGTH, HEADS, -1).transpose(1, 2)
     read = (weights @ heads).transpose(1, 2).reshape(3, LENGTH, MODEL_DIM)
     x = x + attention.output(read)
     x = x if around.norm_first else around.norm(x)
     around, layer = block.around_feed_forward, block.feed_forward
-    entered = around.norm(x) if around.norm_first else x
-    x = x + layer.narrow(F.gelu(layer.widen(entered)))
+    normalised = around.norm(x) if around.norm_first else x
+    x = x + layer.narrow(F.gelu(layer.widen(normalised)))
     return x if around.norm_first else around.norm(x)
 
 
-def test_heads_by_hand() -> None:
+def test_heads() -> None:
     model = text_encoder()
     with torch.no_grad():
         hidden = model(*batch())
@@ -184,23 +184,23 @@ def test_heads_by_hand() -> None:
         features = head.norm(F.gelu(head.linear(hidden)))
         expected = features @ model.embedding.table.weight.T + head.bias
         torch.testing.assert_close(model.token_logits(hidden), expected)
-        # Any places will do, as those that were masked.
+        # Any positions, such as the masked ones.
         masked = torch.tensor([0, 2]), torch.tensor([6, 1])
         torch.testing.assert_close(model.token_logits(hidden[masked]), expected[masked])
 
 
-def test_gradients_reach_every_parameter() -> None:
+def test_every_parameter_has_a_gradient() -> None:
     model = text_encoder(norm_first=True)
     hidden = model(*batch())
     pooled = model.pooled(hidden)
-    said = (model.token_logits(hidden), model.pair_logits(pooled), model.class_logits(pooled))
-    sum(logits.square().sum() for logits in said).backward()  # type: ignore[union-attr]
+    outputs = (model.token_logits(hidden), model.pair_logits(pooled), model.class_logits(pooled))
+    sum(logits.square().sum() for logits in outputs).backward()  # type: ignore[union-attr]
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
 
 
-def test_it_starts_where_bert_starts() -> None:
+def test_initialisation_is_that_of_bert() -> None:
     torch.manual_seed(0)
     model = TextEncoder(vocabulary=500, max_length=500, num_segments=500)
     for table in (model.embedding.table, model.segment.table, model.position.embedding):
@@ -214,7 +214,7 @@ def test_it_starts_where_bert_starts() -> None:
     )
 
 
-def test_dropout_in_training_alone() -> None:
+def test_dropout_only_in_training() -> None:
     model = text_encoder(dropout=0.5).train()
     inputs, pooled = batch(), torch.ones(3, MODEL_DIM, dtype=torch.float64)
     assert not torch.equal(model(*inputs), model(*inputs))
@@ -223,7 +223,7 @@ def test_dropout_in_training_alone() -> None:
     torch.testing.assert_close(model(*inputs), model(*inputs), rtol=0, atol=0)
 
 
-def test_heads_are_built_where_asked() -> None:
+def test_optional_heads() -> None:
     bare = text_encoder(classes=None, pretraining_heads=False)
     hidden = bare(*batch())
     with pytest.raises(RegardError, match=r"no token_head.*pretraining_heads=True"):
@@ -238,30 +238,30 @@ def test_heads_are_built_where_asked() -> None:
     assert num_parameters(whole) - num_parameters(bare) == token_head + rows
 
 
-def test_the_tied_table_is_saved_once() -> None:
+def test_tied_table_is_saved_once() -> None:
     model, other = text_encoder(), text_encoder()
-    tensors = model_tensors(model)
+    tensors = model_state(model)
     assert set(tensors) == {name for name, _ in model.named_parameters()}
     with torch.no_grad():
         for parameter in other.parameters():
             parameter.zero_()
-    load_model_tensors(other, tensors, source=Path("model.safetensors"))
+    load_model_state(other, tensors, source=Path("model.safetensors"))
     torch.testing.assert_close(other(*batch()), model(*batch()), rtol=0, atol=0)
 
 
-def test_the_greatest_length() -> None:
+def test_max_length() -> None:
     assert text_encoder().max_length == 11
     assert text_encoder(position="rotary").max_length is None
     assert text_encoder(position="rotary", mechanism="synthesizer_random").max_length == 11
 
 
-def test_embeddings_are_scaled_where_asked() -> None:
+def test_embedding_scaled() -> None:
     model = text_encoder(embedding_scaled=True)
     assert model.embedding.scale == MODEL_DIM**0.5
     assert text_encoder().embedding.scale == 1.0
 
 
-def test_an_unscaled_embedding_costs_no_scaling() -> None:
+def test_scale_and_cost_of_token_embedding() -> None:
     torch.manual_seed(0)
     scaled, plain = (
         TokenEmbedding(vocabulary=700, model_dim=16, scaled=scaled) for scaled in (True, False)
@@ -270,12 +270,12 @@ def test_an_unscaled_embedding_costs_no_scaling() -> None:
     torch.testing.assert_close(plain(tokens), plain.table.weight[tokens], rtol=0, atol=0)
     torch.testing.assert_close(scaled(tokens), 4 * scaled.table.weight[tokens])
     assert plain.table.weight.std().item() == pytest.approx(0.02, rel=0.03)
-    assert (plain.cost(rows=4).arithmetic, scaled.cost(rows=4).arithmetic) == (0, 64)
+    assert (plain.cost(rows=4).elementwise_ops, scaled.cost(rows=4).elementwise_ops) == (0, 64)
     assert plain.cost(rows=4).parameters == scaled.cost(rows=4).parameters
 
 
-@pytest.mark.parametrize("mechanism", sorted(set(MECHANISMS) - set(BOTH_WAYS)))
-def test_mechanisms_that_do_not_fit(mechanism: str) -> None:
+@pytest.mark.parametrize("mechanism", sorted(set(MECHANISMS) - set(BIDIRECTIONAL)))
+def test_incompatible_mechanisms(mechanism: str) -> None:
     with pytest.raises(RegardError, match=rf"'{mechanism}' cannot be used.*Choose.*scaled_dot"):
         text_encoder(mechanism=mechanism)
 
@@ -283,7 +283,7 @@ def test_mechanisms_that_do_not_fit(mechanism: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"vocabulary": 0}, "TextEncoder has vocabulary=0; it must be a whole number"),
+        ({"vocabulary": 0}, "vocabulary=0"),
         ({"classes": 0}, "classes=0"),
         ({"num_layers": 0}, "num_layers=0"),
         ({"num_segments": 0}, "num_segments=0"),
@@ -293,29 +293,29 @@ def test_mechanisms_that_do_not_fit(mechanism: str) -> None:
         ({"mechanism": "scaled_dto"}, "Did you mean 'scaled_dot'"),
         ({"mechanism": "elu", "position": "alibi"}, "alibi"),
         ({"mechanism_options": {"radius": 3}}, "radius"),
-        ({"num_heads": 5}, "the heads must divide the width"),
+        ({"num_heads": 5}, "num_heads=5"),
     ],
     ids=str,
 )
-def test_what_cannot_be_built(options: dict[str, Any], message: str) -> None:
+def test_invalid_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(RegardError, match=f"(?s){message}"):
         text_encoder(**options)
 
 
-def test_what_cannot_be_read() -> None:
+def test_invalid_inputs() -> None:
     model = text_encoder()
     tokens, lengths, segments = batch()
-    with pytest.raises(RegardError, match=r"from 1 to 13.*embedding of 13"):
+    with pytest.raises(RegardError, match=r"from 1 to 13.*has 13 rows"):
         model(tokens.clamp(1).index_fill(1, torch.tensor([0]), 13), lengths)
-    with pytest.raises(RegardError, match=r"Segments from 0 to 2.*num_segments=2"):
+    with pytest.raises(RegardError, match=r"from 0 to 2.*num_segments=2"):
         model(tokens, lengths, segments.index_fill(1, torch.tensor([0]), 2).clamp(0))
-    with pytest.raises(RegardError, match="lengths go from 0 to 7"):
+    with pytest.raises(RegardError, match="lengths range from 0 to 7"):
         model(tokens, torch.tensor([7, 0, 2]))
-    with pytest.raises(RegardError, match=r"lengths go from 2 to 8.*7 places"):
+    with pytest.raises(RegardError, match=r"lengths range from 2 to 8"):
         model(tokens, torch.tensor([8, 2, 2]))
-    with pytest.raises(RegardError, match="Learned positions end at max_length=11"):
+    with pytest.raises(RegardError, match="max_length=11"):
         model(tokens.repeat(1, 2), 2 * lengths)
-    with pytest.raises(RegardError, match=r"3 rows of tokens, and lengths has the shape \(2,\)"):
+    with pytest.raises(RegardError, match=r"3 rows and lengths the shape \(2,\)"):
         padding_mask(tokens, lengths[:2])
     assert padding_mask(tokens, torch.full((3,), LENGTH)) is NO_MASK
     assert padding_mask(tokens[:0], lengths[:0]) is NO_MASK

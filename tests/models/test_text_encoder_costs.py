@@ -1,4 +1,4 @@
-"""The text encoder: what its cost declares is what is counted, at random shapes."""
+"""Text encoder: its declared cost equals the counted one, at random shapes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.factories.declared_costs import NUM_SHAPES, require_declared
+from tests.factories.declared_costs import NUM_SHAPES, assert_declared_cost
 from torch import Tensor
 
 from regard.models.text_encoder import TextEncoder
@@ -26,7 +26,7 @@ CASES: dict[str, dict[str, Any]] = {
 def test_encoder(case: str) -> None:
     random = Random(case)
     for _ in range(NUM_SHAPES):
-        model, tokens = drawn(random, pretraining_heads=False, **CASES[case])
+        model, tokens = random_model(random, pretraining_heads=False, **CASES[case])
         batch, length = tokens.shape
         lengths, segments = torch.full((batch,), length), torch.zeros_like(tokens)
 
@@ -37,7 +37,7 @@ def test_encoder(case: str) -> None:
             return model.pooled(model.hidden(*inputs))
 
         cost = model.cost(batch_size=batch, length=length)
-        require_declared(
+        assert_declared_cost(
             cost,
             parameters=sum(parameter.numel() for parameter in model.parameters()),
             forward=forward,
@@ -50,27 +50,31 @@ def test_encoder(case: str) -> None:
 def test_heads(activation: str) -> None:
     random = Random(activation)
     for _ in range(NUM_SHAPES):
-        places, classes = random.randint(1, 9), random.randint(2, 7)
-        model, tokens = drawn(random, activation=activation, classes=classes)
+        masked, classes = random.randint(1, 9), random.randint(2, 7)
+        model, tokens = random_model(random, activation=activation, classes=classes)
         batch, width = len(tokens), model.pooler.in_features
-        hidden, pooled = (torch.randn(rows, width, requires_grad=True) for rows in (places, batch))
+        hidden, pooled = (torch.randn(rows, width, requires_grad=True) for rows in (masked, batch))
 
         def forward(
             model: TextEncoder = model, hidden: Tensor = hidden, pooled: Tensor = pooled
         ) -> Tensor:
-            said = model.pair_logits(pooled), model.class_logits(pooled), model.token_logits(hidden)
-            return torch.cat([logits.flatten() for logits in said])
+            outputs = (
+                model.pair_logits(pooled),
+                model.class_logits(pooled),
+                model.token_logits(hidden),
+            )
+            return torch.cat([logits.flatten() for logits in outputs])
 
         encoder = model.cost(batch_size=1, length=1).parameters
-        require_declared(
-            model.head_cost(batch_size=batch, places=places),
+        assert_declared_cost(
+            model.head_cost(batch_size=batch, masked_tokens=masked),
             parameters=sum(parameter.numel() for parameter in model.parameters()) - encoder,
             forward=forward,
-            where=f"{activation}, {batch} rows, {places} places",
+            where=f"{activation}, {batch} rows, {masked} masked tokens",
         )
 
 
-def drawn(random: Random, **options: Any) -> tuple[TextEncoder, Tensor]:
+def random_model(random: Random, **options: Any) -> tuple[TextEncoder, Tensor]:
     """A model of random sizes, and tokens for it."""
     heads = random.choice((2, 4))
     vocabulary = random.randint(50, 200)

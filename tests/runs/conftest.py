@@ -1,18 +1,18 @@
-"""Runs that the tests of this room look into."""
+"""Trained runs shared by the tests."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.factories.toy_language import trained_folder, write_words
+from tests.factories.toy_pronunciation import trained_folder, write_dictionary
 
 from regard.runs.folder import RunFolder
 
 
 @pytest.fixture(scope="session", params=["recurrent", "transformer"])
 def learned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A finished run of either model."""
+    """A finished run of each model."""
     return trained_folder(request.param, tmp_path_factory.mktemp("learned"))
 
 
@@ -23,4 +23,4 @@ def recurrent_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 @pytest.fixture
 def words(tmp_path: Path) -> Path:
-    return write_words(tmp_path / "words.dict", count=120)
+    return write_dictionary(tmp_path / "words.dict", count=120)

@@ -1,4 +1,4 @@
-"""Predictions in a run's folder: what is scored is what is kept, and it can be had again."""
+"""Predictions in a run folder: they are the scored ones, and round-trip."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.factories.toy_language import tiny_sections
+from tests.factories.toy_pronunciation import tiny_sections
 
 from regard.core.errors import RegardError
 from regard.runs.folder import Predictions, RunFolder, read_predictions, write_predictions
@@ -23,34 +23,34 @@ def finished(words: Path, path: Path, **changes: Any) -> RunFolder:
     return folder
 
 
-@pytest.mark.parametrize("part", ["validation", "test"])
-def test_what_is_kept_is_what_was_scored(learned: RunFolder, part: str) -> None:
-    run, kept = load(learned.path), read_predictions(learned, part)
-    assert len(kept) == run.record["data"][f"{part}_items"]
-    scores = Pronounce.scores(kept.predicted, kept.answers)
-    assert scores.items() <= run.record["scores"][part].items()
-    assert run.predict(kept.sources[:5]) == list(kept.predicted[:5])
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_written_predictions_are_the_scored_ones(learned: RunFolder, split: str) -> None:
+    run, stored = load(learned.path), read_predictions(learned, split)
+    assert len(stored) == run.record["data"][f"{split}_items"]
+    scores = Pronounce.scores(stored.predictions, stored.references)
+    assert scores.items() <= run.record["scores"][split].items()
+    assert run.predict(stored.inputs[:5]) == list(stored.predictions[:5])
 
 
-def test_a_part_without_items_has_a_file_without_rows(words: Path, tmp_path: Path) -> None:
-    folder = finished(words, tmp_path / "run", task={"test_share": 0.0})
+def test_empty_split_has_an_empty_file(words: Path, tmp_path: Path) -> None:
+    folder = finished(words, tmp_path / "run", task={"test_fraction": 0.0})
     assert folder.predictions["test"].read_text() == ""
     assert len(read_predictions(folder, "test")) == 0
     assert len(read_predictions(folder, "validation")) > 0
 
 
-def test_any_text_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_round_trip_of_any_text(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     odd = ("a\u2028b", 'quo"te\n', "\x85", "naïve 猫")
-    write_predictions(folder, "validation", sources=odd, predicted=odd, answers=[odd] * 4)
-    expected = Predictions(sources=odd, predicted=odd, answers=(odd,) * 4)
+    write_predictions(folder, "validation", inputs=odd, predictions=odd, references=[odd] * 4)
+    expected = Predictions(inputs=odd, predictions=odd, references=(odd,) * 4)
     assert read_predictions(folder, "validation") == expected
 
 
-def test_the_record_comes_last(
+def test_record_is_written_last(
     words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped while predictions are written, a run is not finished, and goes on."""
+    """A run stopped while writing predictions is not finished, and can be resumed."""
 
     def fail(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -65,43 +65,39 @@ def test_the_record_comes_last(
     assert len(read_predictions(folder)) > 0
 
 
-def test_a_run_from_before_predictions_were_kept_is_scored_again(
-    words: Path, tmp_path: Path
-) -> None:
+def test_run_without_predictions_is_evaluated_again(words: Path, tmp_path: Path) -> None:
     folder = finished(words, tmp_path / "run")
-    kept, record = read_predictions(folder), json.loads(folder.record.read_text())
+    stored, record = read_predictions(folder), json.loads(folder.record.read_text())
     for path in folder.predictions.values():
         path.unlink()
-    with pytest.raises(
-        RegardError, match=r"Remove its record\.json and score it again: regard train"
-    ):
+    with pytest.raises(RegardError, match=r"Remove its record\.json .*regard train"):
         read_predictions(folder)
     # The way out that the error names.
     folder.record.unlink()
-    with pytest.raises(RegardError, match=r"stopped before it was written: regard train --resume"):
+    with pytest.raises(RegardError, match="regard train --resume"):
         read_predictions(folder)
     again = resume_run(folder)
     assert again is not None
     assert again["scores"] == record["scores"]
-    assert read_predictions(folder) == kept
+    assert read_predictions(folder) == stored
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ("{", "is not JSON"),
-        ("[1]\n", "has a row that is not a source, a prediction and answers"),
-        ('{"source": "a", "predicted": "b", "answers": []}\n', "has a row that is not"),
-        ('{"source": "a", "predicted": 3, "answers": ["b"]}\n', "has a row that is not"),
+        ("[1]\n", "has a row without"),
+        ('{"input": "a", "prediction": "b", "references": []}\n', "has a row without"),
+        ('{"input": "a", "prediction": 3, "references": ["b"]}\n', "has a row without"),
     ],
 )
-def test_a_changed_file_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+def test_malformed_file_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
     folder = RunFolder(tmp_path)
     folder.predictions["validation"].write_text(text)
     with pytest.raises(RegardError, match=complaint):
         read_predictions(folder, "validation")
 
 
-def test_an_unknown_part_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RegardError, match=r"Unknown part 'train'\. Choose from: validation, test"):
+def test_unknown_split_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match="Unknown split 'train'"):
         read_predictions(RunFolder(tmp_path), "train")

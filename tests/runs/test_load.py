@@ -1,4 +1,4 @@
-"""A loaded run: predictions, scores, pictures; and folders that were tampered with."""
+"""Loaded runs: predictions, scores, cross-attention weights; and damaged run folders."""
 
 from __future__ import annotations
 
@@ -12,22 +12,26 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.factories.toy_language import spoken
+from tests.factories.toy_pronunciation import pronunciation
+from tests.factories.untrained_runs import untrained_run
+from torch import Tensor
 
+from regard.core.batches import END, START
 from regard.core.errors import RegardError
-from regard.data.readers.text_file import BadRows
+from regard.core.masks import Padding
+from regard.data.readers.text_file import RowErrors
 from regard.runs import load as trained
 from regard.runs.folder import RunFolder
-from regard.runs.load import Assessment, load
+from regard.runs.load import EvaluationReport, load
 
 WORDS = ["abc", "fed", "", "cafe", "  ", "bad", "deaf"]
 
 
-def test_texts_are_predicted_in_their_order(learned: RunFolder) -> None:
+def test_predictions_are_in_input_order(learned: RunFolder) -> None:
     run = load(str(learned.path))
     outputs = run.predict(WORDS)
     assert [bool(output) for output in outputs] == [bool(word.strip()) for word in WORDS]
-    right = [spoken(word) for word in WORDS if word.strip()]
+    right = [pronunciation(word) for word in WORDS if word.strip()]
     # ten seeds: 5 of 5; untrained: 0
     assert sum(a == b for a, b in zip(filter(None, outputs), right, strict=True)) >= 3
     assert outputs == [run.predict([word])[0] for word in WORDS]
@@ -35,8 +39,10 @@ def test_texts_are_predicted_in_their_order(learned: RunFolder) -> None:
     assert run.predict([]) == []
 
 
-def test_texts_are_streamed(recurrent_run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trained, "TEXTS_AT_A_TIME", 3)
+def test_predictions_are_streamed(
+    recurrent_run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trained, "PREDICT_BATCH", 3)
     taken = 0
 
     def endless() -> Iterator[str]:
@@ -51,7 +57,7 @@ def test_texts_are_streamed(recurrent_run: RunFolder, monkeypatch: pytest.Monkey
     assert taken == 6
 
 
-def test_a_file_of_pairs_is_scored(recurrent_run: RunFolder, tmp_path: Path) -> None:
+def test_score_on_a_file(recurrent_run: RunFolder, tmp_path: Path) -> None:
     run = load(recurrent_run.path)
     outputs = dict(zip(["abc", "cafe"], run.predict(["abc", "cafe"]), strict=True))
     pairs = tmp_path / "pairs.gz"  # no name of a format: as the task's own
@@ -66,18 +72,18 @@ def test_a_file_of_pairs_is_scored(recurrent_run: RunFolder, tmp_path: Path) -> 
     assert run.score(table)["wer"] == 0.0
 
 
-def test_bad_pairs_are_an_error_or_taken_in(recurrent_run: RunFolder, tmp_path: Path) -> None:
+def test_malformed_rows_raise_or_are_collected(recurrent_run: RunFolder, tmp_path: Path) -> None:
     run = load(recurrent_run.path)
     pairs = tmp_path / "pairs.dict"
     pairs.write_text("abc  AH B K\nalone\n")
     with pytest.raises(RegardError, match=r"pairs\.dict:2"):
         run.score(pairs)
-    bad = BadRows(skip=True)
-    assert set(run.score(pairs, bad=bad)) == {"wer", "per", "loss"}
-    assert bad.count == 1
+    errors = RowErrors(skip=True)
+    assert set(run.score(pairs, errors=errors)) == {"wer", "per", "loss"}
+    assert errors.count == 1
 
 
-def test_the_alignment_is_of_what_is_predicted(learned: RunFolder) -> None:
+def test_alignment_belongs_to_the_prediction(learned: RunFolder) -> None:
     run = load(learned.path)
     record = run.alignment("cafe")
     assert record.source_tokens == ("c", "a", "f", "e", "<end>")
@@ -94,8 +100,8 @@ def test_the_alignment_is_of_what_is_predicted(learned: RunFolder) -> None:
                 assert sum(row) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_nothing_cannot_be_looked_at(recurrent_run: RunFolder) -> None:
-    with pytest.raises(RegardError, match="the text is empty"):
+def test_alignment_of_empty_text_is_refused(recurrent_run: RunFolder) -> None:
+    with pytest.raises(RegardError, match="text is empty"):
         load(recurrent_run.path).alignment("  ")
 
 
@@ -109,11 +115,11 @@ def changed(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def test_a_folder_may_be_moved(copy: RunFolder, recurrent_run: RunFolder) -> None:
+def test_moved_folder_loads(copy: RunFolder, recurrent_run: RunFolder) -> None:
     assert load(copy.path).predict(["cafe"]) == load(recurrent_run.path).predict(["cafe"])
 
 
-def test_what_is_not_a_run_is_refused(tmp_path: Path) -> None:
+def test_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none"):
         with pytest.raises(RegardError, match=r"is not a run: it has no spec\.json"):
             load(path)
@@ -137,7 +143,7 @@ def test_a_changed_vocabulary_is_refused(copy: RunFolder) -> None:
     record = json.loads(copy.vocabulary.read_text())
     record["target"]["tokens"].reverse()
     copy.vocabulary.write_text(json.dumps(record))
-    with pytest.raises(RegardError, match="fingerprint does not fit"):
+    with pytest.raises(RegardError, match="fingerprint"):
         load(copy.path)
 
 
@@ -145,35 +151,35 @@ def test_a_spec_of_another_model_is_refused(copy: RunFolder) -> None:
     model = json.loads(copy.spec.read_text())["model"]
     for change in ({"hidden_dim": 24}, {"num_layers": 2}, {"cell": "lstm"}):
         changed(copy.spec, model={**model, **change})
-        with pytest.raises(RegardError, match=r"does not fit the model"):
+        with pytest.raises(RegardError, match="does not match the model"):
             load(copy.path)
 
 
-def test_weights_cut_short_are_refused(copy: RunFolder) -> None:
+def test_truncated_model_file_is_refused(copy: RunFolder) -> None:
     whole = copy.model.read_bytes()
     for content in (whole[:-1], whole[: len(whole) // 2], whole[:4], b"", b"\x80\x04pickle"):
         copy.model.write_bytes(content)
-        with pytest.raises(RegardError, match="not a whole safetensors file"):
+        with pytest.raises(RegardError, match="not a valid safetensors file"):
             load(copy.path)
 
 
-def test_weights_of_another_model_are_refused(copy: RunFolder) -> None:
+def test_model_file_of_another_model_is_refused(copy: RunFolder) -> None:
     weights = load_file(copy.model)
     name = next(iter(weights))
     rest = {key: value for key, value in weights.items() if key != name}
     for other in (rest, {**weights, "more": torch.zeros(2)}, {**rest, name: torch.zeros(3, 3)}):
         save_file(other, copy.model)
-        with pytest.raises(RegardError, match="does not fit the model"):
+        with pytest.raises(RegardError, match="does not match the model"):
             load(copy.path)
 
 
-def test_a_run_without_weights_yet_says_how_to_go_on(copy: RunFolder) -> None:
+def test_run_without_model_file_names_resume(copy: RunFolder) -> None:
     copy.model.unlink()
-    with pytest.raises(RegardError, match=r"is not there\. .*regard train --resume .*copy"):
+    with pytest.raises(RegardError, match=r"does not exist\. .*regard train --resume .*copy"):
         load(copy.path)
 
 
-def test_a_run_without_record_or_metrics_says_so(copy: RunFolder) -> None:
+def test_missing_record_or_metrics_is_named(copy: RunFolder) -> None:
     copy.record.unlink()
     copy.metrics.unlink()
     run = load(copy.path)
@@ -183,18 +189,86 @@ def test_a_run_without_record_or_metrics_says_so(copy: RunFolder) -> None:
         _ = run.metrics
 
 
-def test_examples_are_drawn_by_seed_in_order_of_the_file() -> None:
+def test_examples_are_a_seeded_sample_in_file_order() -> None:
     words = tuple("abcdefghij")
-    assessment = Assessment(
-        sources=words,
-        answers=tuple((word.upper(),) for word in words),
-        predicted=words,
+    assessment = EvaluationReport(
+        inputs=words,
+        references=tuple((word.upper(),) for word in words),
+        predictions=words,
         scores={},
         signatures={},
     )
     drawn = assessment.examples(4, seed=1)
     assert drawn == assessment.examples(4, seed=1)
     assert drawn != assessment.examples(4, seed=2)
-    assert [example.source for example in drawn] == sorted(example.source for example in drawn)
-    assert all(example.answers == (example.source.upper(),) for example in drawn)
+    assert [example.input for example in drawn] == sorted(example.input for example in drawn)
+    assert all(example.references == (example.input.upper(),) for example in drawn)
     assert len(assessment.examples(99)) == len(words)
+
+
+SOURCE = torch.tensor([[4, 5, 6, END], [7, 4, END, 0]])
+LENGTHS = torch.tensor([4, 3])
+DECODER_INPUT = torch.tensor([[START, 5, 6, 7, 4], [START, 8, 9, 5, 6]])
+
+TRANSFORMER = {"name": "transformer", "model_dim": 8, "num_heads": 2, "num_layers": 2}
+MODELS: list[dict[str, Any]] = [
+    {"attention_style": "bahdanau", "mechanism": "additive"},
+    {"attention_style": "luong", "mechanism": "additive"},
+    {"attention_style": "luong", "mechanism": "dot", "input_feeding": True},
+    {**TRANSFORMER, "feed_forward_dim": 8, "tie": "target"},
+]
+
+
+@pytest.mark.parametrize("options", MODELS[:3])
+def test_rows_agree_with_decoding_steps(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = untrained_run(**options)
+    rows = run.source_weights(SOURCE, LENGTHS, DECODER_INPUT)["cross/0"]
+    model: Any = run.model
+    attend, queries = model.decoder._attend, []
+
+    def record_query(source: Any, query: Tensor) -> Tensor:
+        queries.append(query)
+        return attend(source, query)
+
+    monkeypatch.setattr(model.decoder, "_attend", record_query)
+    with torch.inference_mode():
+        memory = model._encode(SOURCE, LENGTHS).memory
+        state = model.start(SOURCE, LENGTHS)
+        for position in range(DECODER_INPUT.shape[1]):
+            queries.clear()
+            # The logits of this step are those of the token after DECODER_INPUT[:, position].
+            state = model.step(state, DECODER_INPUT[:, position]).state
+            (query,) = queries
+            used = model.decoder.mechanism.weights(
+                query[:, None], memory[:, None], Padding(LENGTHS)
+            )
+            torch.testing.assert_close(rows[:, :, position], used[:, :, 0])
+    # The weights of this small model still differ from step to step.
+    assert (rows[:, :, 0] - rows[:, :, 3]).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("options", MODELS)
+def test_rows_do_not_depend_on_the_predicted_token(options: dict[str, Any]) -> None:
+    run = untrained_run(**options)
+    whole = run.source_weights(SOURCE, LENGTHS, DECODER_INPUT)
+    for position in range(1, DECODER_INPUT.shape[1] + 1):
+        for name, rows in run.source_weights(SOURCE, LENGTHS, DECODER_INPUT[:, :position]).items():
+            torch.testing.assert_close(rows, whole[name][:, :, :position])
+
+
+@pytest.mark.parametrize("options", MODELS)
+def test_only_cross_attention_is_returned(options: dict[str, Any]) -> None:
+    run = untrained_run(**options)
+    weights = run.source_weights(SOURCE, LENGTHS, DECODER_INPUT)
+    assert list(weights) == [f"cross/{layer}" for layer in range(options.get("num_layers", 1))]
+    assert all(rows.shape == (2, rows.shape[1], 5, 4) for rows in weights.values())
+    assert all((rows[1, :, :, 3] == 0).all() for rows in weights.values())
+    assert run.has_cross_attention
+
+
+def test_model_without_cross_attention() -> None:
+    run = untrained_run(mechanism="none")
+    assert not run.has_cross_attention
+    assert run.source_weights(SOURCE, LENGTHS, DECODER_INPUT) == {}

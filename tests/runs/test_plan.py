@@ -1,4 +1,4 @@
-"""What a run will take: counted on real steps, priced on a made-up machine."""
+"""Plans of training runs: real steps, with a dummy calibration."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from typing import Any
 
 import pytest
 import torch
-from tests.factories.calibration import made_up_calibration
-from tests.factories.toy_language import tiny_sections, toy_sections
+from tests.factories.calibration import dummy_calibration
+from tests.factories.toy_pronunciation import tiny_sections, toy_sections
 
 from regard.core.errors import RegardError
 from regard.models.seq2seq.recurrent import SCORES
-from regard.runs import plan as planning, profile as evaluation_price, profile as trainee_file
+from regard.runs import plan as planning, profile
 from regard.runs.build import build_spec_model, build_task
 from regard.runs.plan import (
     CHARACTERS,
-    GREATEST,
-    SMALLEST,
+    MAX_SIZE,
+    MIN_SIZE,
     Plan,
-    designs,
-    largest,
-    made_up_task,
-    mechanism_of,
-    plan_beside,
+    alternatives,
+    dummy_task,
+    largest_fitting,
+    mechanism_name,
+    plan_alternative,
     plan_run,
-    scaled,
+    scale_widths,
     steps_within,
 )
 from regard.runs.profile import (
     NOT_EVALUATED,
-    NoRoomError,
-    StepPrice,
-    Trainee,
-    WorkPrice,
-    middles,
-    price_by_rows,
+    InsufficientMemoryError,
+    StepEstimate,
+    StepProfiler,
+    WorkEstimate,
+    evenly_spaced,
+    extrapolate_batch_size,
 )
 from regard.runs.spec import RunSpec
 from regard.training.loop import BatchStream
 from regard.training.options import TrainingOptions
 
-CALIBRATION = made_up_calibration()
+CALIBRATION = dummy_calibration()
 QUICK = {"name": "recurrent", "embedding_dim": 4, "hidden_dim": 8, "mechanism": "dot"}
-QUICK |= {"wiring": "after"}
+QUICK |= {"attention_style": "luong"}
 
 
 @pytest.fixture(autouse=True)
 def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tracing is slow where every shape is checked."""
+    """Fewer traces, which are slow with shape checks."""
     monkeypatch.setattr(planning, "SAMPLES", 1)
-    monkeypatch.setattr(evaluation_price, "GREEDY_SAMPLES", 1)
+    monkeypatch.setattr(profile, "GREEDY_SAMPLES", 1)
 
 
 def spec_of(pairs: Path, **changes: Any) -> RunSpec:
@@ -63,7 +63,7 @@ def test_a_plan_adds_up(words: Path, kind: str) -> None:
     spec = RunSpec.from_sections(toy_sections(words, kind=kind))
     task = build_task(spec)
     plan = plan_run(spec, task, CALIBRATION)
-    model = Trainee(spec, task).model
+    model = StepProfiler(spec, task).model
     assert plan.parameters == sum(parameter.numel() for parameter in model.parameters())
     assert (plan.model, plan.steps) == (kind, spec.training.steps)
     assert plan.evaluations == -(-plan.steps // spec.training.evaluate_every)
@@ -74,10 +74,12 @@ def test_a_plan_adds_up(words: Path, kind: str) -> None:
         + plan.checkpoint_seconds
     )
     assert plan.evaluation.final_seconds > plan.evaluation.each_seconds > 0
-    # Weights and two moments of each, in four bytes.
-    assert plan.memory.kept >= 12 * plan.parameters
+    # Parameters and two moments, four bytes each.
+    assert plan.memory.training_state >= 12 * plan.parameters
     assert plan.memory.step >= 4 * plan.parameters
-    assert plan.memory.peak > plan.memory.process + plan.memory.kept + plan.memory.step - 1
+    assert (
+        plan.memory.peak > plan.memory.process + plan.memory.training_state + plan.memory.step - 1
+    )
     stated = plan.as_json()
     assert stated["seconds"]["total"] == plan.total_seconds
     assert stated["bytes"]["peak"] == plan.memory.peak
@@ -94,27 +96,27 @@ def test_tokens_are_those_of_an_epoch(words: Path) -> None:
     assert plan.evaluation == NOT_EVALUATED
 
 
-def test_planning_leaves_no_trace_in_the_weights(words: Path) -> None:
+def test_profiling_does_not_change_the_parameters(words: Path) -> None:
     spec = spec_of(words)
     task = build_task(spec)
-    ours = Trainee(spec, task)
-    before = [parameter.detach().clone() for parameter in ours.model.parameters()]
-    ours.step_price(CALIBRATION, samples=2, most=1e12)
-    for was, parameter in zip(before, ours.model.parameters(), strict=True):
+    profiler = StepProfiler(spec, task)
+    before = [parameter.detach().clone() for parameter in profiler.model.parameters()]
+    profiler.estimate_step(CALIBRATION, samples=2, max_flops=1e12)
+    for was, parameter in zip(before, profiler.model.parameters(), strict=True):
         assert torch.equal(was, parameter)
 
 
-def test_a_step_that_is_not_run_whole_is_priced_the_same(words: Path) -> None:
+def test_a_step_extrapolated_from_smaller_batches_has_the_same_estimate(words: Path) -> None:
     spec = spec_of(words)
-    ours = Trainee(spec, made_up_task(spec, length=5))
-    whole = ours.step_price(CALIBRATION, samples=1, most=1e12)
-    part = ours.step_price(CALIBRATION, samples=1, most=whole.declared / 2)
-    assert part.price.seconds == pytest.approx(whole.price.seconds, rel=0.02)
-    assert part.price.operations == pytest.approx(whole.price.operations, rel=0.02)
-    assert part.price.peak_bytes == pytest.approx(whole.price.peak_bytes, rel=0.05)
+    profiler = StepProfiler(spec, dummy_task(spec, length=5))
+    whole = profiler.estimate_step(CALIBRATION, samples=1, max_flops=1e12)
+    part = profiler.estimate_step(CALIBRATION, samples=1, max_flops=whole.declared_flops / 2)
+    assert part.estimate.seconds == pytest.approx(whole.estimate.seconds, rel=0.02)
+    assert part.estimate.flops == pytest.approx(whole.estimate.flops, rel=0.02)
+    assert part.estimate.peak_bytes == pytest.approx(whole.estimate.peak_bytes, rel=0.05)
 
 
-def test_accumulated_batches_make_a_longer_step(words: Path) -> None:
+def test_gradient_accumulation_makes_a_longer_step(words: Path) -> None:
     spec = spec_of(words)
     task = build_task(spec)
     one = plan_run(spec, task, CALIBRATION, evaluated=False)
@@ -129,17 +131,17 @@ def test_accumulated_batches_make_a_longer_step(words: Path) -> None:
 
 
 @pytest.mark.parametrize("averaging", ["none", "exponential", "last"])
-def test_averages_are_kept_too(words: Path, averaging: str) -> None:
+def test_the_training_state_includes_averages(words: Path, averaging: str) -> None:
     spec = spec_of(words, training={"averaging": averaging, "average_last": 4})
-    ours = Trainee(spec, build_task(spec))
-    ours.step_price(CALIBRATION, samples=1, most=1e12)
+    profiler = StepProfiler(spec, build_task(spec))
+    profiler.estimate_step(CALIBRATION, samples=1, max_flops=1e12)
     copies = {"none": 3, "exponential": 4, "last": 7}[averaging]
-    counters = 4 * len(ours.stepper.parameters)  # of steps, one beside each pair of moments
+    counters = 4 * len(profiler.stepper.parameters)  # step counters, one per parameter
     generator = torch.get_rng_state().nbytes
-    assert ours.kept_bytes == copies * ours.weight_bytes + counters + generator
+    assert profiler.training_state_bytes == copies * profiler.parameter_bytes + counters + generator
 
 
-STEP = StepPrice(WorkPrice(2.0, 0.0, 0.0), tokens=10.0, declared=100.0)
+STEP = StepEstimate(WorkEstimate(2.0, 0.0, 0.0), tokens=10.0, declared_flops=100.0)
 
 
 @pytest.mark.parametrize(
@@ -147,39 +149,39 @@ STEP = StepPrice(WorkPrice(2.0, 0.0, 0.0), tokens=10.0, declared=100.0)
     [
         ({"steps": 7}, 7),
         ({"tokens": 95}, 10),
-        ({"operations": 1000.0}, 10),
-        ({"seconds": 30.0}, 10),  # a step takes 2 s, and its part of the evaluation 1 s
+        ({"flops": 1000.0}, 10),
+        ({"seconds": 30.0}, 10),  # a step takes 2 s, and its share of the evaluation 1 s
         ({"steps": 7, "tokens": 30}, 3),
         ({"seconds": 0.1}, 1),
     ],
 )
-def test_the_first_budget_to_end_gives_the_steps(budget: dict[str, Any], steps: int) -> None:
+def test_the_first_exhausted_budget_limits_the_steps(budget: dict[str, Any], steps: int) -> None:
     options = TrainingOptions(evaluate_every=10, **budget)
     evaluation = NOT_EVALUATED._replace(each_seconds=9.0)
     assert steps_within(options, STEP, evaluation, checkpoint=1.0) == steps
 
 
-def test_designs_are_all_that_fit(words: Path) -> None:
+def test_alternatives_are_all_compatible_mechanisms(words: Path) -> None:
     spec = spec_of(words)
     task = build_task(spec)
-    made = {(one.model, one.model_options["mechanism"]): one for one in designs(spec)}
+    made = {(one.model, one.model_options["mechanism"]): one for one in alternatives(spec)}
     assert {name for model, name in made if model == "recurrent"} == {"none", *SCORES}
     transformers = {name for model, name in made if model == "transformer"}
     assert {"scaled_dot", "additive", "elu", "taylor", "window"} <= transformers
-    assert "retention" not in transformers  # it reads the past only
-    for design in made.values():
-        build_spec_model(design, task.corpus.vocabularies)
+    assert "retention" not in transformers  # causal only
+    for alternative in made.values():
+        build_spec_model(alternative, task.corpus.vocabularies)
     plan = plan_run(spec, task, CALIBRATION)
-    own = plan_beside(plan, made[("recurrent", "dot")], task, CALIBRATION)
+    own = plan_alternative(plan, made[("recurrent", "dot")], task, CALIBRATION)
     assert own == plan
-    other = plan_beside(plan, made[("transformer", "elu")], task, CALIBRATION)
+    other = plan_alternative(plan, made[("transformer", "elu")], task, CALIBRATION)
     assert (other.model, other.mechanism) == ("transformer", "elu")
-    # As much slower as its steps are.
+    # Scaled by the ratio of the step times.
     ratio = other.evaluation.each_seconds / plan.evaluation.each_seconds
     assert ratio == pytest.approx(other.seconds_per_step / plan.seconds_per_step)
 
 
-def test_designs_of_a_transformer_drop_what_belonged_to_its_mechanism(words: Path) -> None:
+def test_alternatives_drop_the_options_of_the_mechanism(words: Path) -> None:
     options: dict[str, Any] = {"name": "transformer", "model_dim": 16, "num_heads": 2}
     own: dict[str, Any] = {
         "cross_mechanism": "elu",
@@ -187,27 +189,27 @@ def test_designs_of_a_transformer_drop_what_belonged_to_its_mechanism(words: Pat
         "mechanism_options": {"radius": 3},
     }
     spec = spec_of(words, model={**options, "tie": "target", **own})
-    made = {(one.model, one.model_options["mechanism"]): one for one in designs(spec)}
+    made = {(one.model, one.model_options["mechanism"]): one for one in alternatives(spec)}
     assert "cross_mechanism" not in made[("transformer", "dot")].model_options
     assert made[("transformer", "dot")].model_options["model_dim"] == 16
     assert made[("recurrent", "dot")].model_options["hidden_dim"] == 16
-    assert mechanism_of(spec) == "encoder window, decoder window, cross elu"
+    assert mechanism_name(spec) == "encoder window, decoder window, cross elu"
 
 
 def test_widths_are_scaled_together_and_stay_divisible(words: Path) -> None:
     options = {"name": "transformer", "model_dim": 48, "num_heads": 4, "feed_forward_dim": 96}
     spec = spec_of(words, model={**options, "tie": "target"})
-    for size in (SMALLEST, -1, 0, 1, 4, GREATEST):
-        given = scaled(spec, size).model_options
+    for size in (MIN_SIZE, -1, 0, 1, 4, MAX_SIZE):
+        given = scale_widths(spec, size).model_options
         assert given["model_dim"] % 8 == 0
         assert given["num_heads"] == 4
-    doubled = scaled(spec, 4).model_options
+    doubled = scale_widths(spec, 4).model_options
     assert (doubled["model_dim"], doubled["feed_forward_dim"]) == (96, 192)
-    assert scaled(spec, 0) is spec
+    assert scale_widths(spec, 0) is spec
 
 
-@pytest.mark.parametrize("most", [SMALLEST, -5, -1, 0, 1, 6, 7, GREATEST - 1, GREATEST, 99])
-def test_the_largest_that_fits_is_found(most: int) -> None:
+@pytest.mark.parametrize("max_size", [MIN_SIZE, -5, -1, 0, 1, 6, 7, MAX_SIZE - 1, MAX_SIZE, 99])
+def test_the_largest_size_that_fits_is_found(max_size: int) -> None:
     tried: list[int] = []
 
     def at(size: int) -> int | None:
@@ -215,41 +217,45 @@ def test_the_largest_that_fits_is_found(most: int) -> None:
         return size
 
     def fits(size: int | None) -> bool:
-        return size is not None and size <= most
+        return size is not None and size <= max_size
 
-    best, worst = largest(at, fits)
-    assert best == min(most, GREATEST)
-    assert worst == (None if most >= GREATEST else most + 1)
+    best, worst = largest_fitting(at, fits)
+    assert best == min(max_size, MAX_SIZE)
+    assert worst == (None if max_size >= MAX_SIZE else max_size + 1)
     assert len(tried) == len(set(tried)) <= 10
 
 
-def test_where_nothing_fits_the_smallest_is_told() -> None:
-    def as_it_is(size: int) -> int:
+def test_if_nothing_fits_the_smallest_is_returned() -> None:
+    def identity(size: int) -> int:
         return size
 
-    assert largest(as_it_is, lambda _: False) == (None, SMALLEST)
+    assert largest_fitting(identity, lambda _: False) == (None, MIN_SIZE)
 
 
-def test_a_line_through_two_parts_gives_the_whole() -> None:
-    asked = []
+def test_large_batches_are_extrapolated_linearly() -> None:
+    sizes = []
 
-    def price(rows: int) -> WorkPrice:
-        asked.append(rows)
-        return WorkPrice(3.0 + 2 * rows, 10.0 * rows, 1.0)
+    def estimate(size: int) -> WorkEstimate:
+        sizes.append(size)
+        return WorkEstimate(3.0 + 2 * size, 10.0 * size, 1.0)
 
-    assert price_by_rows(price, rows=100, most=10) == WorkPrice(203.0, 1000.0, 1.0)
-    assert asked == [5, 10]
-    assert price_by_rows(price, rows=4, most=10) == WorkPrice(11.0, 40.0, 1.0)
-    assert price_by_rows(price, rows=1, most=0).seconds == 5.0
+    assert extrapolate_batch_size(estimate, batch_size=100, max_size=10) == WorkEstimate(
+        203.0, 1000.0, 1.0
+    )
+    assert sizes == [5, 10]
+    assert extrapolate_batch_size(estimate, batch_size=4, max_size=10) == WorkEstimate(
+        11.0, 40.0, 1.0
+    )
+    assert extrapolate_batch_size(estimate, batch_size=1, max_size=0).seconds == 5.0
 
 
-def test_middles_stand_for_equal_parts() -> None:
-    assert middles(12, 3) == [2, 6, 10]
+def test_evenly_spaced_indices() -> None:
+    assert evenly_spaced(12, 3) == [2, 6, 10]
 
 
 def test_a_plan_without_data(words: Path) -> None:
     spec = spec_of(words, task={"source_tokens": "characters", "target_tokens": "subwords"})
-    task = made_up_task(spec, length=9)
+    task = dummy_task(spec, length=9)
     vocabularies = task.corpus.vocabularies
     assert vocabularies.source.size == CHARACTERS
     assert vocabularies.target.size == spec.task_options.vocabulary_size
@@ -259,20 +265,20 @@ def test_a_plan_without_data(words: Path) -> None:
     assert batches[0].target.shape == (384 // 21, 11)
     plan: Plan = plan_run(spec, task, CALIBRATION, evaluated=False)
     assert plan.tokens_per_step == batches[0].num_tokens
-    with pytest.raises(RegardError, match=r"--length 500: .* task\.batch_tokens=384"):
-        made_up_task(spec, length=500)
+    with pytest.raises(RegardError, match=r"--length 500.*384"):
+        dummy_task(spec, length=500)
 
 
-def test_a_model_beyond_the_memory_is_refused_before_it_is_built(
+def test_a_model_larger_than_the_memory_is_rejected_before_it_is_built(
     words: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = spec_of(words)
-    monkeypatch.setattr(trainee_file, "free_bytes", lambda: 1000)
-    with pytest.raises(NoRoomError, match=r"parameters, and takes .* Choose smaller widths"):
-        Trainee(spec, build_task(spec))
+    monkeypatch.setattr(profile, "free_bytes", lambda: 1000)
+    with pytest.raises(InsufficientMemoryError, match=r"parameters"):
+        StepProfiler(spec, build_task(spec))
 
 
-def test_another_device_is_refused(words: Path) -> None:
+def test_other_devices_are_rejected(words: Path) -> None:
     spec = spec_of(words, training={"device": "cuda"})
-    with pytest.raises(RegardError, match=r"Set training\.device=cpu"):
-        Trainee(spec, build_task(spec))
+    with pytest.raises(RegardError, match=r"training\.device=cuda"):
+        StepProfiler(spec, build_task(spec))

@@ -1,20 +1,31 @@
-"""Specs: every key is checked, and what was asked for comes back in full."""
+"""Specs and recipes: validation, round trips, settings."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.factories.toy_language import tiny_sections
+from tests.factories.toy_pronunciation import tiny_sections
 
 from regard.core.errors import RegardError
-from regard.runs.spec import RunSpec, merged, require_sections, settings_as_sections
+from regard.models import build_model
+from regard.runs.spec import (
+    RECIPES,
+    RunSpec,
+    builtin_recipes,
+    merge_sections,
+    parse_settings,
+    read_recipe,
+    validate_sections,
+)
+from regard.tasks import TASKS
 
 
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("changes", "message"),
     [
         ({"tusk": {}}, "Unknown section 'tusk'. Did you mean 'task'?"),
         ({"task": {"name": "pronunce"}}, "Unknown task 'pronunce'. Did you mean 'pronounce'?"),
@@ -52,32 +63,32 @@ from regard.runs.spec import RunSpec, merged, require_sections, settings_as_sect
         ),
         (
             {"task": {"shared_vocabulary": True, "target_tokens": "characters"}},
-            "task.lowercase='source' does not go with task.shared_vocabulary",
+            "task.lowercase='source'",
         ),
     ],
 )
-def test_what_no_run_can_be_is_refused(changes: dict[str, Any], complaint: str) -> None:
+def test_invalid_specs(changes: dict[str, Any], message: str) -> None:
     sections = tiny_sections(Path("words.dict"))
     with pytest.raises(RegardError) as error:
-        RunSpec.from_sections(merged(sections, changes))
-    assert complaint in str(error.value)
+        RunSpec.from_sections(merge_sections(sections, changes))
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize("sections", [None, [], "task", 3, ["task"]])
-def test_what_is_not_a_table_is_refused(sections: Any) -> None:
+def test_non_table_is_refused(sections: Any) -> None:
     with pytest.raises(RegardError, match="table of the sections task, model, training"):
-        require_sections(sections)
+        validate_sections(sections)
 
 
 @pytest.mark.parametrize("section", ["task", "model"])
-def test_a_section_without_a_name_is_refused(section: str) -> None:
+def test_section_without_name_is_refused(section: str) -> None:
     sections = tiny_sections(Path("words.dict"))
     del sections[section]
-    with pytest.raises(RegardError, match=f"'{section}' has no name. Write one, such as {section}"):
+    with pytest.raises(RegardError, match=f"'{section}' has no name"):
         RunSpec.from_sections(sections)
 
 
-def test_a_spec_comes_back_from_json() -> None:
+def test_json_round_trip() -> None:
     sections = tiny_sections(Path("words.dict"), seed=7)
     spec = RunSpec.from_sections(sections)
     written = json.loads(json.dumps(spec.as_sections()))
@@ -87,23 +98,27 @@ def test_a_spec_comes_back_from_json() -> None:
     assert written["seed"] == 7
 
 
-def test_numbers_may_be_written_as_people_do() -> None:
-    changes = settings_as_sections(["training.steps=1e3", "training.learning_rate=1"])
-    training = RunSpec.from_sections(merged(tiny_sections(Path("w.dict")), changes)).training
+def test_numbers_are_converted() -> None:
+    changes = parse_settings(["training.steps=1e3", "training.learning_rate=1"])
+    training = RunSpec.from_sections(
+        merge_sections(tiny_sections(Path("w.dict")), changes)
+    ).training
     assert (training.steps, training.learning_rate) == (1000, 1.0)
     assert isinstance(training.steps, int)
 
 
-def test_none_is_nothing_where_there_is_no_such_choice() -> None:
-    changes = settings_as_sections(["training.averaging=none", "training.clip_norm=none"])
-    training = RunSpec.from_sections(merged(tiny_sections(Path("w.dict")), changes)).training
+def test_none_becomes_null() -> None:
+    changes = parse_settings(["training.averaging=none", "training.clip_norm=none"])
+    training = RunSpec.from_sections(
+        merge_sections(tiny_sections(Path("w.dict")), changes)
+    ).training
     assert training.averaging == "none"
     assert training.clip_norm is None
 
 
-def test_settings_become_sections() -> None:
+def test_parse_settings() -> None:
     settings = ["model.a=1", "model.b=x=y", "task.c=true", "seed = 4", "model.d={'k': [1]}"]
-    assert settings_as_sections(settings) == {
+    assert parse_settings(settings) == {
         "model": {"a": 1, "b": "x=y", "d": {"k": [1]}},
         "task": {"c": True},
         "seed": 4,
@@ -113,24 +128,83 @@ def test_settings_become_sections() -> None:
 @pytest.mark.parametrize(
     "setting", ["model.num_layers", "=3", "model.=3", ".x=3", "model=3", "task=x", "training=3"]
 )
-def test_a_setting_of_another_form_is_refused(setting: str) -> None:
+def test_malformed_setting_is_refused(setting: str) -> None:
     with pytest.raises(
         RegardError, match=r"SECTION\.OPTION=VALUE, such as --set model\.num_layers"
     ):
-        settings_as_sections([setting])
+        parse_settings([setting])
 
 
-def test_a_section_after_a_value_is_refused() -> None:
-    with pytest.raises(RegardError, match="'seed' was given a value of its own"):
-        settings_as_sections(["seed=3", "seed.x=1"])
+def test_section_after_a_value_is_refused() -> None:
+    with pytest.raises(RegardError, match="'seed' already has a value"):
+        parse_settings(["seed=3", "seed.x=1"])
 
 
-def test_merging_keeps_what_is_not_named() -> None:
+def test_merge_keeps_other_keys() -> None:
     before = {"model": {"name": "a", "x": 1, "y": 2}, "seed": 1}
-    assert merged(before, {"model": {"y": 3}}) == {
+    assert merge_sections(before, {"model": {"y": 3}}) == {
         "model": {"name": "a", "x": 1, "y": 3},
         "seed": 1,
     }
-    assert merged(before, {"model": {"name": "b", "z": 3}})["model"] == {"name": "b", "z": 3}
-    assert merged(before, {"model": {"name": "a", "z": 3}})["model"]["x"] == 1
+    assert merge_sections(before, {"model": {"name": "b", "z": 3}})["model"] == {
+        "name": "b",
+        "z": 3,
+    }
+    assert merge_sections(before, {"model": {"name": "a", "z": 3}})["model"]["x"] == 1
     assert before == {"model": {"name": "a", "x": 1, "y": 2}, "seed": 1}
+
+
+@pytest.mark.parametrize("name", builtin_recipes())
+def test_builtin_recipe_builds_its_model(name: str) -> None:
+    spec = RunSpec.from_sections(read_recipe(name))
+    assert name.split("-", maxsplit=1)[0] == spec.task
+    sizes = {"model_dim", "hidden_dim", "embedding_dim", "feed_forward_dim"} & set(
+        spec.model_options
+    )
+    narrow = {
+        "model": dict.fromkeys(sizes, 16)
+    }  # whether shapes match does not depend on the width
+    small = RunSpec.from_sections(merge_sections(spec.as_sections(), narrow))
+    is_shared = getattr(spec.task_options, "shared_vocabulary", True)
+    numbers = {
+        "source_vocabulary": 20,
+        "target_vocabulary": 20 if is_shared else 30,
+    }
+    if TASKS[spec.task].inputs == "texts":
+        numbers = {"vocabulary": 20, "classes": 3}
+    model = build_model(small.model, **numbers, **small.model_options)
+    assert sum(parameter.numel() for parameter in model.parameters()) > 0
+    assert RunSpec.from_sections(spec.as_sections()) == spec
+
+
+def test_every_task_has_a_recipe_of_its_name() -> None:
+    assert set(TASKS) <= set(builtin_recipes())
+
+
+def test_recipes_are_package_data() -> None:
+    """The wheel includes all files below src/regard."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel == {"packages": ["src/regard"]}
+    assert RECIPES.folder.is_relative_to(Path(__file__).parents[2] / "src/regard")
+
+
+def test_unknown_recipe() -> None:
+    with pytest.raises(RegardError, match=r"Unknown recipe 'pronouce'. Did you mean 'pronounce'\?"):
+        read_recipe("pronouce")
+
+
+def test_user_recipe_is_read(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('[model]\nname = "recurrent"\n')
+    assert read_recipe(str(own)) == {"model": {"name": "recurrent"}}
+
+
+def test_missing_or_malformed_recipe_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=r"cannot be read \(No such file"):
+        read_recipe(str(tmp_path / "none.toml"))
+    broken = tmp_path / "broken.toml"
+    for content in (b"[model\n", b"\xff\xfe"):
+        broken.write_bytes(content)
+        with pytest.raises(RegardError, match="is not TOML"):
+            read_recipe(str(broken))

@@ -1,4 +1,4 @@
-"""From a spec to a finished folder: what is learned, what is written, and going on after a stop."""
+"""Training runs: learning, the record, resuming, errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.factories.toy_language import TINY, spoken, tiny_sections, write_words
+from tests.factories.toy_pronunciation import TINY, pronunciation, tiny_sections, write_dictionary
 
 from regard.core.errors import RegardError
 from regard.runs.build import build_task
@@ -18,23 +18,23 @@ from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.spec import RunSpec
 from regard.runs.train import begin_run, resume_run
-from regard.training.callbacks import StepTaken
+from regard.training.callbacks import StepMetrics
 from regard.training.loop import train
 
 
-def begun(sections: dict[str, Any], path: Path) -> RunFolder:
+def trained_run(sections: dict[str, Any], path: Path) -> RunFolder:
     folder = RunFolder(path)
     assert begin_run(RunSpec.from_sections(sections), folder) is not None
     return folder
 
 
 class Stop:
-    """Interrupts a run after some steps, as Ctrl-C does."""
+    """Interrupts a run after a number of steps, as Ctrl-C does."""
 
     def __init__(self, after: int) -> None:
         self.after = after
 
-    def stepped(self, info: StepTaken) -> None:
+    def on_step_end(self, info: StepMetrics) -> None:
         if info.step == self.after:
             signal.raise_signal(signal.SIGINT)
 
@@ -42,7 +42,7 @@ class Stop:
         return lambda *_: None
 
 
-def test_the_language_is_learned(learned: RunFolder) -> None:
+def test_toy_language_is_learned(learned: RunFolder) -> None:
     record = json.loads(learned.record.read_text())
     # Ten seeds, three kinds of kernels (ATEN_CPU_CAPABILITY):
     assert record["scores"]["validation"]["wer"] <= 20.0  # ten seeds: 0 to 12; untrained: 100
@@ -52,25 +52,25 @@ def test_the_language_is_learned(learned: RunFolder) -> None:
     assert first["loss"] > 0.5  # it was not known before; ten seeds: 1.5 to 1.8
 
 
-def test_the_record_says_how_it_came_about(learned: RunFolder) -> None:
+def test_record(learned: RunFolder) -> None:
     record = json.loads(learned.record.read_text())
     assert record["spec"] == json.loads(learned.spec.read_text())
     assert record["data"] == json.loads(learned.data.read_text())
     data = record["data"]
     assert data["train_pairs"] + data["validation_items"] + data["test_items"] == 300
-    assert data["bad_rows"] == 0
+    assert data["row_errors"] == 0
     assert record["outcome"]["steps"] == record["spec"]["training"]["steps"]
-    assert record["outcome"]["stopped"] == "budget"
+    assert record["outcome"]["stop_reason"] == "budget"
     assert set(record["versions"]) == {"regard", "torch", "python"}
     assert record["threads"] == 1
 
 
-def test_predictions_of_the_loaded_run_are_those_that_were_scored(learned: RunFolder) -> None:
+def test_loaded_run_repeats_the_scored_predictions(learned: RunFolder) -> None:
     run = load(learned.path)
     part = build_task(run.spec, vocabularies=run.vocabularies).corpus.validation
-    predicted = run.predict(part.sources)
+    predicted = run.predict(part.inputs)
     wrong = sum(
-        guess not in answers for guess, answers in zip(predicted, part.answers, strict=True)
+        guess not in answers for guess, answers in zip(predicted, part.references, strict=True)
     )
     assert run.record["scores"]["validation"]["wer"] == pytest.approx(100 * wrong / len(part))
     assert wrong <= 5  # of 25; ten seeds: 0 to 3; untrained: 25
@@ -85,13 +85,11 @@ def compare(folder: RunFolder, other: RunFolder) -> None:
 
 
 @pytest.mark.parametrize("after", [1, 3, 5])
-def test_an_interrupted_run_ends_as_one_that_was_not(
-    after: int, words: Path, tmp_path: Path
-) -> None:
+def test_interrupted_run_is_bit_reproducible(after: int, words: Path, tmp_path: Path) -> None:
     sections = tiny_sections(words, model={"dropout": 0.3})
-    whole = begun(sections, tmp_path / "whole")
+    whole = trained_run(sections, tmp_path / "whole")
     folder = RunFolder(tmp_path / "stopped")
-    assert begin_run(RunSpec.from_sections(sections), folder, watchers=[Stop(after)]) is None
+    assert begin_run(RunSpec.from_sections(sections), folder, callbacks=[Stop(after)]) is None
     assert not folder.record.exists()
     assert resume_run(folder) is not None
     compare(whole, folder)
@@ -106,20 +104,20 @@ from regard.runs.spec import RunSpec
 from regard.runs.train import begin_run
 
 class Kill:
-    def stepped(self, info):
+    def on_step_end(self, info):
         if info.step == 5:
             os.kill(os.getpid(), signal.SIGKILL)
     def __getattr__(self, name):
         return lambda *_: None
 
 sections = json.loads(sys.argv[1])
-begin_run(RunSpec.from_sections(sections), RunFolder(Path(sys.argv[2])), watchers=[Kill()])
+begin_run(RunSpec.from_sections(sections), RunFolder(Path(sys.argv[2])), callbacks=[Kill()])
 """
 
 
-def test_a_killed_run_ends_as_one_that_was_not(words: Path, tmp_path: Path) -> None:
+def test_killed_run_is_bit_reproducible(words: Path, tmp_path: Path) -> None:
     sections = tiny_sections(words)
-    whole = begun(sections, tmp_path / "whole")
+    whole = trained_run(sections, tmp_path / "whole")
     folder = RunFolder(tmp_path / "killed")
     command = [sys.executable, "-c", KILLED, json.dumps(sections), str(folder.path)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
@@ -128,10 +126,10 @@ def test_a_killed_run_ends_as_one_that_was_not(words: Path, tmp_path: Path) -> N
     compare(whole, folder)
 
 
-def test_a_run_killed_before_its_first_checkpoint_begins_again(
+def test_run_killed_before_its_first_checkpoint_restarts(
     words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = begun(tiny_sections(words), tmp_path / "whole")
+    whole = trained_run(tiny_sections(words), tmp_path / "whole")
     folder = RunFolder(tmp_path / "killed")
 
     def die(**_: object) -> None:
@@ -148,13 +146,13 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again(
 
 def test_a_finished_run_is_not_resumed(learned: RunFolder) -> None:
     before = learned.model.read_bytes()
-    with pytest.raises(RegardError, match=r"is finished: its scores are in .*larger budget"):
+    with pytest.raises(RegardError, match="is finished"):
         resume_run(learned)
     assert learned.model.read_bytes() == before
 
 
-def test_a_run_killed_before_its_record_is_scored(words: Path, tmp_path: Path) -> None:
-    folder = begun(tiny_sections(words), tmp_path / "run")
+def test_run_killed_before_its_record_is_evaluated(words: Path, tmp_path: Path) -> None:
+    folder = trained_run(tiny_sections(words), tmp_path / "run")
     record = json.loads(folder.record.read_text())
     folder.record.unlink()
     again = resume_run(folder)
@@ -164,7 +162,7 @@ def test_a_run_killed_before_its_record_is_scored(words: Path, tmp_path: Path) -
 
 def stopped_run(sections: dict[str, Any], path: Path) -> RunFolder:
     folder = RunFolder(path)
-    begin_run(RunSpec.from_sections(sections), folder, watchers=[Stop(2)])
+    begin_run(RunSpec.from_sections(sections), folder, callbacks=[Stop(2)])
     return folder
 
 
@@ -173,7 +171,7 @@ def test_changed_data_is_refused(words: Path, tmp_path: Path) -> None:
     before = words.read_text()
     checkpoint = folder.checkpoint.read_bytes()
     words.write_text(before + "fffff  F F F F F\nfefefe  F EH F EH F EH\n")
-    with pytest.raises(RegardError, match=r"data changed since the run .*_fingerprint.* begin a"):
+    with pytest.raises(RegardError, match=r"data changed since the run .*_fingerprint"):
         resume_run(folder)
     assert folder.checkpoint.read_bytes() == checkpoint
     words.write_text(before)
@@ -184,7 +182,7 @@ def test_changed_validation_data_is_refused(words: Path, tmp_path: Path) -> None
     validation = tmp_path / "validation.dict"
     validation.write_text("ab  AH B\n")
     folder = stopped_run(
-        tiny_sections(words, task={"validation": str(validation)}), tmp_path / "run"
+        tiny_sections(words, task={"validation_file": str(validation)}), tmp_path / "run"
     )
     validation.write_text("ab  AH AH\n")
     with pytest.raises(RegardError, match=r"data changed .*\(validation_fingerprint;"):
@@ -198,21 +196,21 @@ def test_deleted_data_is_an_error(words: Path, tmp_path: Path) -> None:
         resume_run(folder)
 
 
-def test_a_folder_with_a_run_is_refused_and_kept(words: Path, tmp_path: Path) -> None:
-    folder = begun(tiny_sections(words), tmp_path / "run")
+def test_existing_run_is_refused_and_unchanged(words: Path, tmp_path: Path) -> None:
+    folder = trained_run(tiny_sections(words), tmp_path / "run")
     before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
-    with pytest.raises(RegardError, match=r"already holds a run.*--resume .*run.*--out"):
+    with pytest.raises(RegardError, match=r"already contains a run.*--resume .*run.*--out"):
         begin_run(RunSpec.from_sections(tiny_sections(words)), folder)
     assert {file.name: file.read_bytes() for file in folder.path.iterdir()} == before
 
 
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("changes", "message"),
     [
-        ({"task": {"validation_share": 0.0}}, "nothing held out"),
-        ({"task": {"max_length": 1}}, "too long: "),
-        ({"task": {"max_length": 1, "skip_bad_rows": True}}, "leaves no pairs to learn from"),
-        ({"task": {"batch_tokens": 3}}, "places, but a batch holds"),
+        ({"task": {"validation_fraction": 0.0}}, "validation"),
+        ({"task": {"max_length": 1}}, "max_length"),
+        ({"task": {"max_length": 1, "skip_bad_rows": True}}, "The training split"),
+        ({"task": {"batch_tokens": 3}}, "max_tokens=3"),
         ({"task": {"metric": "bleu"}}, "Unknown metric 'bleu'"),
         ({"task": {"source_tokens": "letters"}}, "Unknown vocabulary 'letters'"),
         ({"model": {**TINY, "mechanism": "location", "max_length": 2}}, "max_length=2"),
@@ -222,97 +220,97 @@ def test_a_folder_with_a_run_is_refused_and_kept(words: Path, tmp_path: Path) ->
         ({"training": {"device": "cuda"}}, "The device 'cuda' cannot be used"),
     ],
 )
-def test_a_mistake_leaves_no_folder(
-    changes: dict[str, Any], complaint: str, words: Path, tmp_path: Path
+def test_error_leaves_no_folder(
+    changes: dict[str, Any], message: str, words: Path, tmp_path: Path
 ) -> None:
-    if complaint == "tie='all'":  # vocabularies of unlike size
+    if message == "tie='all'":  # vocabularies of different sizes
         words.write_text(words.read_text() + "ag  AH G\nagg  AH G G\nagh  AH GG HH\n")
-    if "cuda" in complaint:
+    if "cuda" in message:
         import torch
 
         if torch.cuda.is_available():
-            pytest.skip("it can be used here")
+            pytest.skip("cuda is available")
     with pytest.raises(RegardError) as error:
         begin_run(
             RunSpec.from_sections(tiny_sections(words, **changes)), RunFolder(tmp_path / "runs/run")
         )
-    assert complaint in str(error.value)
+    assert message in str(error.value)
     assert not (tmp_path / "runs/run").exists()
 
 
-def test_a_mistake_leaves_the_users_own_files(words: Path, tmp_path: Path) -> None:
+def test_error_leaves_other_files(words: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("mine")
     sections = tiny_sections(words, task={"batch_tokens": 3})
-    with pytest.raises(RegardError, match="places"):
+    with pytest.raises(RegardError, match="max_tokens=3"):
         begin_run(RunSpec.from_sections(sections), RunFolder(tmp_path / "mine"))
     assert [file.name for file in (tmp_path / "mine").iterdir()] == ["notes.txt"]
 
 
-def test_a_run_that_began_meanwhile_is_not_overwritten(
+def test_concurrently_started_run_is_not_overwritten(
     words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = RunFolder(tmp_path / "run")
 
-    def build_slowly(spec: RunSpec, **words: Any) -> Any:
+    def build_slowly(spec: RunSpec, **kwargs: Any) -> Any:
         folder.make()
         folder.spec.write_text("another")
-        return build_task(spec, **words)
+        return build_task(spec, **kwargs)
 
     monkeypatch.setattr("regard.runs.train.build_task", build_slowly)
-    with pytest.raises(RegardError, match="already holds a run"):
+    with pytest.raises(RegardError, match="already contains a run"):
         begin_run(RunSpec.from_sections(tiny_sections(words)), folder)
     assert folder.spec.read_text() == "another"
 
 
 def test_bad_rows_are_listed_and_counted(tmp_path: Path) -> None:
-    words = write_words(tmp_path / "words.dict", count=120)
+    words = write_dictionary(tmp_path / "words.dict", count=120)
     lines = words.read_text().splitlines()
     lines[3] = "alone"
-    lines[7] = "abcdefabcdef  " + spoken("abcdefabcdef")
-    lines[11] = "abab  " + spoken("abab") + "\x07"
+    lines[7] = "abcdefabcdef  " + pronunciation("abcdefabcdef")
+    lines[11] = "abab  " + pronunciation("abab") + "\x07"
     words.write_text("\n".join(lines) + "\n")
     sections = tiny_sections(words, task={"max_length": 8})
     with pytest.raises(RegardError, match=r"words\.dict:4: .*--skip-bad-rows"):
-        begun(sections, tmp_path / "run")
+        trained_run(sections, tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    told: list[str] = []
+    logged: list[str] = []
     sections["task"]["skip_bad_rows"] = True
     folder = RunFolder(tmp_path / "run")
-    record = begin_run(RunSpec.from_sections(sections), folder, tell=told.append)
+    record = begin_run(RunSpec.from_sections(sections), folder, log=logged.append)
     assert record is not None
-    assert record["data"]["bad_rows"] == 3
-    listed = folder.bad_rows.read_text().splitlines()
+    assert record["data"]["row_errors"] == 3
+    listed = folder.row_errors.read_text().splitlines()
     assert [line.split(":")[1] for line in listed] == ["4", "8", "12"]
-    assert "too long: 12 tokens, but task.max_length is 8" in listed[1]
-    assert any("3 bad rows left out" in line and str(folder.bad_rows) in line for line in told)
+    assert "task.max_length" in listed[1]
+    assert any("3 bad rows skipped" in line and str(folder.row_errors) in line for line in logged)
 
 
-def test_an_operations_budget_ends_a_run(words: Path, tmp_path: Path) -> None:
-    free = {"steps": None, "operations": 1.0}
-    folder = begun(tiny_sections(words, training=free), tmp_path / "run")
+def test_flops_budget(words: Path, tmp_path: Path) -> None:
+    free = {"steps": None, "flops": 1.0}
+    folder = trained_run(tiny_sections(words, training=free), tmp_path / "run")
     assert json.loads(folder.record.read_text())["outcome"]["steps"] == 1
 
 
 @pytest.mark.parametrize("name", ["data.json", "checkpoint.safetensors", "tensorboard/x"])
-def test_a_folder_with_files_a_run_would_write_over_is_refused(tmp_path: Path, name: str) -> None:
+def test_files_that_would_be_overwritten_are_refused(tmp_path: Path, name: str) -> None:
     mine = tmp_path / "own" / name
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
-    sections = tiny_sections(write_words(tmp_path / "words.dict"))
-    with pytest.raises(RegardError, match="write over"):
+    sections = tiny_sections(write_dictionary(tmp_path / "words.dict"))
+    with pytest.raises(RegardError, match="overwritten"):
         begin_run(RunSpec.from_sections(sections), RunFolder(tmp_path / "own"))
     assert mine.read_text() == "mine"
 
 
-def test_two_vocabularies_are_not_tied_even_if_they_have_one_size(tmp_path: Path) -> None:
+def test_two_vocabularies_of_one_size_are_not_tied(tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("ab\tcd\nba\tdc\n")
     sections = {
         "task": {
             "name": "translate",
-            "pairs": str(pairs),
-            "validation": str(pairs),
+            "train_file": str(pairs),
+            "validation_file": str(pairs),
             "source_tokens": "characters",
             "target_tokens": "characters",
         },

@@ -1,4 +1,4 @@
-"""Which runs count, in studies that are finished and in those that are not."""
+"""Selection of runs in finished and unfinished studies."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ from pathlib import Path
 
 from regard.core.records.study import RunState
 from regard.runs.folder import RunFolder
-from regard.studies.run_selection import KnownRun, best_rates, by_variant_and_seed, common_seeds
+from regard.studies.run_selection import (
+    CollectedRun,
+    best_learning_rates,
+    common_seeds,
+    select_runs,
+)
 from regard.studies.spec import StudyRun, StudySpec
 
 SPEC = StudySpec.from_sections({"recipe": "pronounce-quick", "seeds": 1}).runs()[0].spec
 
 
-def known(variant: str, seed: int, rate: float | None, validation: float | None) -> KnownRun:
-    """A run with this score on validation; without one it is missing."""
+def known(variant: str, seed: int, rate: float | None, validation: float | None) -> CollectedRun:
+    """A run with this validation score; missing without one."""
     state: RunState = "missing" if validation is None else "finished"
-    return KnownRun(
+    return CollectedRun(
         run=StudyRun(variant=variant, seed=seed, learning_rate=rate, spec=SPEC),
         folder=RunFolder(Path("nowhere")),
         state=state,
@@ -24,23 +29,23 @@ def known(variant: str, seed: int, rate: float | None, validation: float | None)
     )
 
 
-def test_the_rate_with_the_best_mean_on_validation_counts() -> None:
+def test_best_mean_validation_score_is_selected() -> None:
     tried = [(0, 0.1, 9.0), (0, 0.2, 7.0), (1, 0.1, 8.0), (1, 0.2, 11.0)]
     runs = [known("a", seed, rate, validation) for seed, rate, validation in tried]
-    assert best_rates(runs, metric="wer", lower_is_better=True) == {"a": 0.1}
-    assert best_rates(runs, metric="wer", lower_is_better=False) == {"a": 0.2}
+    assert best_learning_rates(runs, metric="wer", lower_is_better=True) == {"a": 0.1}
+    assert best_learning_rates(runs, metric="wer", lower_is_better=False) == {"a": 0.2}
 
 
-def test_only_seeds_with_all_rates_decide() -> None:
+def test_only_complete_seeds_are_used() -> None:
     # The second rate has its second run still to come, which says nothing against it.
     runs = [known("a", 0, 0.1, 90.0), known("a", 0, 0.2, 9.0), known("a", 1, 0.1, 80.0)]
     runs.append(known("a", 1, 0.2, None))
-    assert best_rates(runs, metric="wer", lower_is_better=True) == {"a": 0.2}
+    assert best_learning_rates(runs, metric="wer", lower_is_better=True) == {"a": 0.2}
 
 
-def test_whole_seeds_are_compared_and_else_the_fullest() -> None:
+def test_common_seeds() -> None:
     runs = [known(variant, seed, None, 5.0) for variant in "abc" for seed in (0, 1)]
-    chosen = by_variant_and_seed(runs, dict.fromkeys("abc"))
+    chosen = select_runs(runs, dict.fromkeys("abc"))
     assert common_seeds(chosen) == (0, 1)
     chosen["b"][1] = known("b", 1, None, None)
     assert common_seeds(chosen) == (0,)

@@ -1,4 +1,4 @@
-"""A whole study of tiny runs: the record says what the runs did, and going on adds only what is missing."""
+"""A complete study of tiny runs: record, resuming, failures, validation."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.factories.toy_language import write_words
+from tests.factories.toy_pronunciation import write_dictionary
 
 from regard.core.errors import RegardError
 from regard.core.records.study import StudyRecord
-from regard.runs.folder import RunFolder, read_predictions
+from regard.runs.folder import Predictions, RunFolder, read_predictions
 from regard.studies.execution.jobs import Event, Failed, Finished
-from regard.studies.execution.local import Processes
+from regard.studies.execution.local import LocalExecutor
 from regard.studies.folder import StudyFolder
 from regard.studies.prepare import PreparedStudy
 from regard.studies.spec import StudySpec
-from regard.studies.study import compared, run_study
+from regard.studies.study import _on_items, run_study, write_record
+from regard.tasks.classification.task import Classify
 from regard.tasks.seq2seq.pronounce import Pronounce
 
 TINY = {"embedding_dim": 4, "hidden_dim": 8}
@@ -29,22 +30,27 @@ TRAINING = {"steps": 6, "evaluate_every": 3, "warmup_steps": 1}
 def tiny(folder: Path, **sections: Any) -> StudySpec:
     pairs = folder / "words.dict"
     if not pairs.exists():
-        write_words(pairs, count=160)
-    task = {"pairs": str(pairs), "validation_share": 0.2, "test_share": 0.2, "beam_size": 1}
-    asked = {
+        write_dictionary(pairs, count=160)
+    task = {
+        "train_file": str(pairs),
+        "validation_fraction": 0.2,
+        "test_fraction": 0.2,
+        "beam_size": 1,
+    }
+    defaults = {
         "recipe": "pronounce-quick",
-        "over": {"mechanism": ["dot", "none"]},
+        "sweep": {"mechanism": ["dot", "none"]},
         "model": TINY,
         "task": task,
         "training": TRAINING,
         "seeds": 2,
     }
-    return StudySpec.from_sections({**asked, **sections})
+    return StudySpec.from_sections({**defaults, **sections})
 
 
 def run(study: StudySpec, folder: Path) -> tuple[StudyRecord, list[Event]]:
     events: list[Event] = []
-    record = run_study(study, folder, executor=Processes(workers=1), watch=events.append)
+    record = run_study(study, folder, executor=LocalExecutor(workers=1), on_event=events.append)
     return record, events
 
 
@@ -68,22 +74,22 @@ def test_scores_are_those_of_the_runs(record: StudyRecord, place: Path) -> None:
         assert variant.mean == pytest.approx(sum(scores) / 2)
         assert [one.scores["wer"] for one in runs] == scores
         assert [point.step for point in runs[0].curve] == [3, 6]
-        assert runs[0].curve[-1].operations > runs[0].curve[0].operations > 0
-        assert variant.operations is not None
-        assert variant.operations > 0
+        assert runs[0].curve[-1].flops > runs[0].curve[0].flops > 0
+        assert variant.flops is not None
+        assert variant.flops > 0
         assert variant.peak_bytes > 4 * variant.parameters
     assert record.variants[0].is_baseline
 
 
-def test_two_seeds_make_no_claim_about_methods(record: StudyRecord) -> None:
+def test_two_seeds_are_too_few(record: StudyRecord) -> None:
     methods = [pair for pair in record.verdicts if pair.holds_for == "method"]
-    assert [pair.verdict for pair in methods] == ["these runs only"]
+    assert [pair.verdict for pair in methods] == ["too few seeds"]
     models = [pair for pair in record.verdicts if pair.holds_for == "models"]
     assert len(models) == 1
-    assert "a claim about the methods takes 5 seeds" in " ".join(record.headline)
+    assert "Too few seeds" in " ".join(record.headline)
 
 
-def test_items_are_compared_by_what_was_written(record: StudyRecord, place: Path) -> None:
+def test_item_comparison_uses_the_predictions(record: StudyRecord, place: Path) -> None:
     (pair,) = [pair for pair in record.verdicts if pair.holds_for == "models"]
     rates = {}
     for variant in ("dot", "none"):
@@ -91,24 +97,24 @@ def test_items_are_compared_by_what_was_written(record: StudyRecord, place: Path
         for one in record.runs_of(variant):
             written = read_predictions(RunFolder(place / "study/runs" / one.key))
             assert len(written) == record.items
-            sums = sums + Pronounce.item_statistics("wer", written.predicted, written.answers).sum(
-                axis=0
-            )
+            sums = sums + Pronounce.item_statistics(
+                "wer", written.predictions, written.references
+            ).sum(axis=0)
         rates[variant] = 100 * sums[0] / sums[1]
     assert pair.difference == pytest.approx(rates["dot"] - rates["none"])
 
 
-def test_pictures_are_of_variants_with_attention(record: StudyRecord) -> None:
-    assert record.pictures
-    assert all(set(picture.alignments) == {"dot"} for picture in record.pictures)
+def test_attention_examples_of_variants_with_attention(record: StudyRecord) -> None:
+    assert record.attention_examples
+    assert all(set(picture.alignments) == {"dot"} for picture in record.attention_examples)
 
 
-def test_the_record_is_kept_and_can_be_read(record: StudyRecord, place: Path) -> None:
+def test_record_round_trip(record: StudyRecord, place: Path) -> None:
     text = (place / "study/record.json").read_text()
     assert StudyRecord.from_json(text) == record
 
 
-def test_going_on_adds_only_what_is_missing(record: StudyRecord, place: Path) -> None:
+def test_resuming_adds_missing_runs_only(record: StudyRecord, place: Path) -> None:
     more, events = run(tiny(place, seeds=3), place / "study")
     trained = [event.job.seed for event in events if isinstance(event, Finished) and event.seconds]
     assert trained == [2, 2]
@@ -117,55 +123,55 @@ def test_going_on_adds_only_what_is_missing(record: StudyRecord, place: Path) ->
     assert all(before.get(one.key, one) == one for one in more.runs)
 
 
-def test_a_failed_variant_is_told_and_the_rest_goes_on(place: Path) -> None:
-    # A learning rate with which the loss is soon no number.
+def test_failed_variant_does_not_stop_the_others(place: Path) -> None:
+    # With this learning rate the loss becomes NaN.
     variants = [
-        {"name": "sound", "set": []},
-        {"name": "wild", "set": ["training.learning_rate=1e30", "training.clip_norm=none"]},
+        {"name": "stable", "set": []},
+        {"name": "diverging", "set": ["training.learning_rate=1e30", "training.clip_norm=none"]},
     ]
-    study = tiny(place, over={}, variants=variants, seeds=2)
-    found, events = run(study, place / "wild")
+    study = tiny(place, sweep={}, variants=variants, seeds=2)
+    found, events = run(study, place / "diverging")
     failed = [event for event in events if isinstance(event, Failed)]
-    assert {event.job.variant for event in failed} == {"wild"}
-    assert found.variant("sound").mean is not None
-    assert found.variant("wild").mean is None
-    assert "seed 0 failed: " in found.variant("wild").trouble
+    assert {event.job.variant for event in failed} == {"diverging"}
+    assert found.variant("stable").mean is not None
+    assert found.variant("diverging").mean is None
+    assert "seed 0 failed: " in found.variant("diverging").problems
     assert found.verdicts == ()
 
 
-def test_every_variant_has_the_same_tries_and_validation_decides(place: Path) -> None:
+def test_learning_rates_are_tuned_on_validation(place: Path) -> None:
     found, _ = run(tiny(place, learning_rates=[1e-6, 1e-2], seeds=1), place / "rates")
     assert len(found.runs) == 4
     for variant in found.variants:
-        tries = [one for one in found.runs if one.variant == variant.name]
-        best = min(tries, key=lambda one: one.validation_scores["wer"])
-        (counting,) = found.runs_of(variant.name)
-        assert counting.validation_scores["wer"] == best.validation_scores["wer"]
-        assert variant.learning_rate == counting.learning_rate
-    assert "2 tries" in found.tries
+        candidates = [one for one in found.runs if one.variant == variant.name]
+        best = min(candidates, key=lambda one: one.validation_scores["wer"])
+        (selected,) = found.runs_of(variant.name)
+        assert selected.validation_scores["wer"] == best.validation_scores["wer"]
+        assert variant.learning_rate == selected.learning_rate
+    assert "0.01" in found.tuning
 
 
-def test_a_study_can_be_compared_before_it_is_finished(record: StudyRecord, place: Path) -> None:
+def test_unfinished_study_can_be_compared(record: StudyRecord, place: Path) -> None:
     folder = StudyFolder(place / "study")
     prepared = PreparedStudy.read(folder)
-    asked = tiny(place, seeds=5)
+    larger = tiny(place, seeds=5)
     more = PreparedStudy(
         name="more",
-        study=asked,
-        sizes=prepared.sizes,
+        study=larger,
+        profiles=prepared.profiles,
         matched="",
         command="",
         machine="",
         plugins=(),
     )
-    found = compared(more, folder)
+    found = write_record(more, folder)
     assert set(found.seeds) <= {0, 1, 2}
     assert {one.state for one in found.runs} == {"finished", "missing"}
     assert all(math.isfinite(variant.mean or 0) for variant in found.variants)
 
 
-def test_data_that_changed_in_place_is_noticed(tmp_path: Path) -> None:
-    study = tiny(tmp_path, seeds=1, over={})
+def test_changed_data_is_refused(tmp_path: Path) -> None:
+    study = tiny(tmp_path, seeds=1, sweep={})
     run(study, tmp_path / "study")
     with (tmp_path / "words.dict").open("a") as file:
         file.write("deface  D EH F AH K EH\n")
@@ -173,31 +179,57 @@ def test_data_that_changed_in_place_is_noticed(tmp_path: Path) -> None:
         run(study, tmp_path / "study")
 
 
-def test_another_study_does_not_take_a_folder(record: StudyRecord, place: Path) -> None:
+def test_folder_of_another_study_is_refused(record: StudyRecord, place: Path) -> None:
     before = (place / "study/study.json").read_text()
-    with pytest.raises(RegardError, match="holds another study, with no run in common"):
+    with pytest.raises(RegardError, match="contains another study"):
         run(tiny(place, training={**TRAINING, "steps": 5}), place / "study")
     assert (place / "study/study.json").read_text() == before
 
 
-def test_variants_with_other_items_are_refused_before_training(place: Path) -> None:
-    study = tiny(place, over={"task.test_share": [0.1, 0.3]})
+def test_different_test_items_are_refused(place: Path) -> None:
+    study = tiny(place, sweep={"task.test_fraction": [0.1, 0.3]})
     with pytest.raises(RegardError, match="have different test items"):
         run(study, place / "items")
     assert not (place / "items").exists()
 
 
-def test_other_folders_are_left_alone(place: Path) -> None:
+def test_other_folder_is_refused(place: Path) -> None:
     other = place / "other"
     other.mkdir()
     (other / "precious.txt").write_text("mine")
-    with pytest.raises(RegardError, match="holds other things than a study"):
+    with pytest.raises(RegardError, match="not a study folder"):
         run(tiny(place), other)
     assert [path.name for path in other.iterdir()] == ["precious.txt"]
 
 
-def test_a_variant_that_cannot_be_built_is_named_before_anything_is_trained(place: Path) -> None:
-    study = tiny(place, over={"mechanism": ["dot", "nonsense"]})
+def test_invalid_variant_is_named_before_training(place: Path) -> None:
+    study = tiny(place, sweep={"mechanism": ["dot", "nonsense"]})
     with pytest.raises(RegardError, match="In the variant 'nonsense'"):
         run(study, place / "nonsense")
     assert not (place / "nonsense").exists()
+
+
+REFERENCES = ["a", "a", "b", "b"]
+
+
+def predict(labels: str) -> Predictions:
+    return Predictions(
+        inputs=tuple("1234"),
+        predictions=tuple(labels),
+        references=tuple((label,) for label in REFERENCES),
+    )
+
+
+def test_item_statistics_with_labels_of_some_runs_only() -> None:
+    """Label c is predicted by one run of the first variant, d by one of the second."""
+    predictions = {
+        "first": [predict("aabb"), predict("aacb")],
+        "second": [predict("abdb"), predict("aabb")],
+    }
+    found = _on_items(predictions, Classify, "macro_f1", lower_is_better=False)
+    assert found is not None
+    scores = {variant.variant: variant.score for variant in found.variants}
+    # Both seeds together. a: 4 of 4 correct; b: precision 3/3, recall 3/4; c: no reference.
+    assert scores["first"] == pytest.approx(100 * (1 + 6 / 7 + 0) / 3)
+    # a: precision 3/3, recall 3/4; b: precision 3/4, recall 3/4; d: no reference.
+    assert scores["second"] == pytest.approx(100 * (6 / 7 + 6 / 8 + 0) / 3)

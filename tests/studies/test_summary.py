@@ -1,19 +1,27 @@
-"""The first sentences of a page claim what the comparison found, and nothing more."""
+"""The headline of a study, and items on which variants disagree."""
 
 from __future__ import annotations
 
 import math
+import random
+from collections import Counter
 
+import pytest
+
+from regard.core.errors import RegardError
+from regard.runs.folder import Predictions
 from regard.studies.statistics.compare_seeds import compare_over_seeds
-from regard.studies.summary import headline
+from regard.studies.summary import disagreements, headline
+from regard.tasks.seq2seq.pronounce import Pronounce
+from regard.tasks.seq2seq.translate import Translate
 
 
-def told(scores: dict[str, list[float]]) -> str:
+def headline_text(scores: dict[str, list[float]]) -> str:
     over_seeds = compare_over_seeds(
         {variant: dict(enumerate(of_variant)) for variant, of_variant in scores.items()},
         lower_is_better=True,
     )
-    return " ".join(headline(over_seeds, None, metric="wer", part="test"))
+    return " ".join(headline(over_seeds, None, metric="wer", split="test"))
 
 
 CLEAR = {
@@ -23,30 +31,140 @@ CLEAR = {
 }
 
 
-def test_with_five_seeds_methods_are_compared() -> None:
-    words = told(CLEAR)
-    assert "a has the lowest mean wer on test, 9.12, over 5 seeds." in words
-    assert "The method a is better than b and cannot be told apart from c over seeds." in words
+def test_five_seeds() -> None:
+    text = headline_text(CLEAR)
+    assert "a has the lowest mean wer on test, 9.12, over 5 seeds." in text
+    assert "Methods, over seeds: a is better than b; inconclusive against c." in text
 
 
-def test_with_fewer_nothing_is_claimed() -> None:
-    words = told({variant: scores[:4] for variant, scores in CLEAR.items()})
-    assert "a claim about the methods takes 5 seeds" in words
-    assert "better" not in words
+def test_too_few_seeds() -> None:
+    text = headline_text({variant: scores[:4] for variant, scores in CLEAR.items()})
+    assert "Too few seeds: a comparison of methods needs 5." in text
+    assert "better" not in text
 
 
-def test_variants_that_were_left_out_are_named() -> None:
-    words = told({**CLEAR, "d": [8.0, 8.0, 8.0, 8.0, math.nan]})
-    assert "Left out of every comparison: d (no finite score with 1 of 5 seeds)." in words
+def test_excluded_variants_are_named() -> None:
+    text = headline_text({**CLEAR, "d": [8.0, 8.0, 8.0, 8.0, math.nan]})
+    assert "Excluded from all comparisons: d (no finite score for 1 of 5 seeds)." in text
 
 
-def test_one_variant_is_best_of_nothing() -> None:
-    words = told({"a": [9.0, 9.5]})
+def test_single_variant() -> None:
+    text = headline_text({"a": [9.0, 9.5]})
     assert (
-        words
-        == "a has a mean wer on test, 9.25, over 2 seeds; there is nothing to compare it with."
+        text
+        == "a has a mean wer on test, 9.25, over 2 seeds; there is no other variant to compare with."
     )
 
 
-def test_without_scores_there_is_nothing_to_say() -> None:
-    assert told({"a": [math.nan]}).startswith("No variant has been run to its end")
+def test_no_finished_variant() -> None:
+    assert headline_text({"a": [math.nan]}).startswith("No variant is finished")
+
+
+VARIANTS = ("dot", "additive", "general")
+
+
+def outputs(right: dict[str, list[bool]]) -> dict[str, Predictions]:
+    """Predictions that are correct on just these items; every item has two references."""
+    items = len(next(iter(right.values())))
+    return {
+        variant: Predictions(
+            inputs=tuple(f"word {item}" for item in range(items)),
+            predictions=tuple(
+                f"A  {item}" if is_right else f"WRONG {item}"
+                for item, is_right in enumerate(of_variant)
+            ),
+            references=tuple((f"B {item}", f"A {item}") for item in range(items)),
+        )
+        for variant, of_variant in right.items()
+    }
+
+
+def made_up(items: int = 400) -> dict[str, Predictions]:
+    """Mostly correct; "general" is rarely alone wrong, and more often alone right."""
+    chance = random.Random(0)
+    rows = []
+    for item in range(items):
+        row = [True] * 3
+        if item < 60:
+            row = [False, False, True]
+        elif item < 64:
+            row = [True, True, False]
+        elif item < 200:
+            row = [chance.random() < 0.5 for _ in VARIANTS]
+        rows.append(row)
+    chance.shuffle(rows)
+    return outputs(
+        {variant: [row[number] for row in rows] for number, variant in enumerate(VARIANTS)}
+    )
+
+
+def test_each_variant_is_alone_right_and_alone_wrong() -> None:
+    found = disagreements(made_up(), task=Pronounce, metric="wer")
+    assert len(found) == 12
+    assert len({item.input for item in found}) == 12
+    alone_right = [(variant,) for variant in VARIANTS]
+    alone_wrong = [tuple(other for other in VARIANTS if other != variant) for variant in VARIANTS]
+    assert Counter(item.correct for item in found) == Counter(2 * [*alone_right, *alone_wrong])
+    for item in found:
+        assert item.correct == tuple(
+            variant for variant in VARIANTS if item.predictions[variant].split()[0] == "A"
+        )
+        assert item.references == (f"B {item.input[5:]}", f"A {item.input[5:]}")
+
+
+def test_selection_depends_on_the_seed_only() -> None:
+    predictions = made_up()
+    first, again, other = (
+        disagreements(predictions, task=Pronounce, metric="per", seed=seed) for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert {item.input for item in first} != {item.input for item in other}
+    places = [int(item.input.split()[1]) for item in first]
+    assert places == sorted(places)
+
+
+def test_four_variants_can_disagree_two_and_two() -> None:
+    right = {"a": [True] * 9, "b": [True] * 9, "c": [False] * 9, "d": [False] * 9}
+    found = disagreements(outputs(right), task=Pronounce, metric="wer", count=5)
+    assert [item.correct for item in found] == [("a", "b")] * 5
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        {"dot": [True, True], "additive": [True, True]},
+        {"dot": [False] * 20, "additive": [False] * 20},
+        {"dot": [], "additive": []},
+        {"dot": [True, False]},
+        {},
+    ],
+)
+def test_no_disagreements(right: dict[str, list[bool]]) -> None:
+    assert disagreements(outputs(right) if right else {}, task=Pronounce, metric="wer") == ()
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "cer", "loss"])
+def test_largest_spread_when_rarely_correct(metric: str) -> None:
+    reference = "the small cat sat on the mat today"
+    near, far = "the small cat sat on the mat again", "xx yy"
+    first = [near] * 30
+    second = [near] * 30
+    second[7], first[20] = far, far
+    # An empty reference has no error rate of its own.
+    answers = [(reference,)] * 29 + [("",)]
+    variants = {
+        variant: Predictions(
+            inputs=tuple(map(str, range(30))), predictions=tuple(written), references=tuple(answers)
+        )
+        for variant, written in (("dot", first), ("additive", second))
+    }
+    found = disagreements(variants, task=Translate, metric=metric)
+    assert [item.input for item in found] == ["7", "20"]
+    assert all(item.correct == () for item in found)
+
+
+def test_different_items_are_refused() -> None:
+    one = outputs({"dot": [True, False], "additive": [True, True]})
+    other = outputs({"gated": [True, False, True]})
+    with pytest.raises(RegardError, match="'dot' and 'gated'"):
+        disagreements({**one, **other}, task=Pronounce, metric="wer")

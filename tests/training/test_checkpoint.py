@@ -1,15 +1,26 @@
-"""A checkpoint comes back as it was, or not at all."""
+"""Checkpoints, model files and JSONL logs: round trips, and refusal of damaged files."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
+from torch import nn
 
 from regard.core.errors import RegardError
-from regard.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from regard.training.checkpoint import (
+    Checkpoint,
+    JsonlFile,
+    load_parameters,
+    parameters_step,
+    read_checkpoint,
+    write_checkpoint,
+    write_parameters,
+)
 
 
 def example() -> Checkpoint:
@@ -22,57 +33,145 @@ def example() -> Checkpoint:
     return Checkpoint(tensors, {"step": 7, "loss": 0.1 + 0.2, "best": {"größe": 1.0}})
 
 
-def test_it_comes_back_bit_by_bit(tmp_path: Path) -> None:
+def test_round_trip_is_bit_exact(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
     write_checkpoint(path, example())
     back = read_checkpoint(path)
-    assert back.facts == example().facts
+    assert back.metadata == example().metadata
     assert back.tensors.keys() == example().tensors.keys()
     for name, tensor in example().tensors.items():
         assert back.tensors[name].numpy().tobytes() == tensor.numpy().tobytes()
         assert back.tensors[name].dtype == tensor.dtype
-    assert back.part("optimizer.") == {"weight.step": torch.tensor(3.0)}
+    assert back.with_prefix("optimizer.") == {"weight.step": torch.tensor(3.0)}
 
 
-@pytest.mark.parametrize("kept", [0, 4, 9, 200, -1])
-def test_one_that_was_cut_off_is_refused(tmp_path: Path, kept: int) -> None:
+@pytest.mark.parametrize("size", [0, 4, 9, 200, -1])
+def test_truncated_file_is_refused(tmp_path: Path, size: int) -> None:
     path = tmp_path / "checkpoint.safetensors"
     write_checkpoint(path, example())
-    path.write_bytes(path.read_bytes()[:kept])
-    message = r"checkpoint.safetensors' is not a whole safetensors file .*Remove it to begin"
-    with pytest.raises(RegardError, match=message):
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(RegardError, match=r"checkpoint\.safetensors' is not a valid"):
         read_checkpoint(path)
 
 
-def test_a_changed_byte_is_noticed_wherever_it_is(tmp_path: Path) -> None:
+def test_every_flipped_byte_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
     write_checkpoint(path, example())
     content = path.read_bytes()
-    for place in range(len(content)):
+    for position in range(len(content)):
         changed = bytearray(content)
-        changed[place] ^= 0x01
+        changed[position] ^= 0x01
         path.write_bytes(bytes(changed))
         try:
             back = read_checkpoint(path)
         except RegardError:
             continue
-        assert back.facts == example().facts, place  # only padding and the format's own notes
+        assert back.metadata == example().metadata, (
+            position
+        )  # only padding and the header of the format
         assert all(
             back.tensors[name].numpy().tobytes() == tensor.numpy().tobytes()
             for name, tensor in example().tensors.items()
-        ), place
+        ), position
 
 
-def test_other_tensors_are_no_checkpoint(tmp_path: Path) -> None:
+def test_safetensors_file_without_header_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
     save_file({"weight": torch.ones(2)}, path)
-    with pytest.raises(RegardError, match="holds tensors but is no checkpoint"):
+    with pytest.raises(RegardError, match="not a checkpoint"):
         read_checkpoint(path)
 
 
-def test_something_else_altogether_is_refused(tmp_path: Path) -> None:
+def test_folder_and_missing_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    with pytest.raises(RegardError, match="folder' is not a whole safetensors file"):
+    with pytest.raises(RegardError, match="folder' is not a valid"):
         read_checkpoint(tmp_path / "folder")
-    with pytest.raises(RegardError, match="nothing' is not there"):
+    with pytest.raises(RegardError, match="nothing' does not exist"):
         read_checkpoint(tmp_path / "nothing")
+
+
+class Tied(nn.Module):
+    """Output layer and embedding share one matrix."""
+
+    def __init__(self, *, width: int = 3, bias: bool = True) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(5, width)
+        self.output = nn.Linear(width, 5, bias=bias)
+        self.output.weight = self.embedding.weight
+        self.register_buffer("count", torch.tensor(4))
+
+
+def test_tied_parameters_are_written_once(tmp_path: Path) -> None:
+    path, model, other = tmp_path / "model.safetensors", Tied(), Tied()
+    write_parameters(path, model, averaged=None, step=12)
+    with safe_open(path, framework="pt") as file:
+        assert sorted(file.keys()) == ["count", "embedding.weight", "output.bias"]
+    load_parameters(other, path)
+    assert torch.equal(other.output.weight, model.embedding.weight)
+    assert other.output.weight is other.embedding.weight
+    assert parameters_step(path) == 12
+
+
+def test_averaged_parameters_are_written(tmp_path: Path) -> None:
+    path, model, other = tmp_path / "model.safetensors", Tied(), Tied()
+    write_parameters(path, model, averaged={"output.bias": torch.arange(5.0)}, step=1)
+    load_parameters(other, path)
+    assert other.output.bias.tolist() == [0, 1, 2, 3, 4]
+    assert model.output.bias.tolist() != [0, 1, 2, 3, 4]
+
+
+def test_mismatched_model_is_refused_and_unchanged(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    write_parameters(path, Tied(), averaged=None, step=1)
+    wider = Tied(width=4)
+    before = wider.embedding.weight.detach().clone()
+    with pytest.raises(RegardError, match=r"'embedding.weight' has shape \(5, 3\) in the file and"):
+        load_parameters(wider, path)
+    assert torch.equal(wider.embedding.weight, before)
+    with pytest.raises(RegardError, match=r"unexpected tensor 'output\.bias'"):
+        load_parameters(Tied(bias=False), path)
+    write_parameters(path, Tied(bias=False), averaged=None, step=1)
+    with pytest.raises(RegardError, match=r"missing tensor 'output\.bias'"):
+        load_parameters(Tied(), path)
+
+
+def test_missing_or_broken_file_has_no_step(tmp_path: Path) -> None:
+    (tmp_path / "broken").write_bytes(b"12345678")
+    assert parameters_step(tmp_path / "nothing") is None
+    assert parameters_step(tmp_path / "broken") is None
+
+
+def test_rows_after_the_checkpoint_are_truncated(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    with JsonlFile(path, keep_bytes=0) as rows:
+        rows.add({"step": 1})
+        size = rows.synced_size()
+        rows.add({"step": 2})
+    assert size == len('{"step": 1}\n')
+    with JsonlFile(path, keep_bytes=size) as rows:
+        rows.add({"step": 3})
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 3]
+
+
+def test_rows_are_flushed(tmp_path: Path) -> None:
+    with JsonlFile(tmp_path / "rows.jsonl", keep_bytes=0) as rows:
+        rows.add({"step": 1})
+        assert (tmp_path / "rows.jsonl").read_text() == '{"step": 1}\n'
+
+
+def test_nan_and_infinity_become_null(tmp_path: Path) -> None:
+    with JsonlFile(tmp_path / "rows.jsonl", keep_bytes=0) as rows:
+        rows.add({"loss": float("nan"), "validation": {"error": float("inf"), "accuracy": 1.0}})
+    text = (tmp_path / "rows.jsonl").read_text()
+    assert text == '{"loss": null, "validation": {"error": null, "accuracy": 1.0}}\n'
+
+
+def test_missing_rows_are_detected(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=r"rows\.jsonl' has 0 bytes, but had 5"):
+        JsonlFile(tmp_path / "rows.jsonl", keep_bytes=5)
+
+
+def test_folder_in_place_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").mkdir()
+    with pytest.raises(RegardError, match=r"rows\.jsonl' cannot be written"):
+        JsonlFile(tmp_path / "rows.jsonl", keep_bytes=0)

@@ -1,4 +1,4 @@
-"""An evaluation leaves no trace."""
+"""Evaluation has no side effects on the model or the random state."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from regard.core.errors import RegardError
 from regard.training.evaluate import evaluate
 
 
-class Looking(ToyTask):
-    """Sees what it is given, and fails if told to."""
+class RecordingTask(ToyTask):
+    """Records the bias it evaluates; raises if `fails`."""
 
     def __init__(self, *, fails: bool = False) -> None:
         super().__init__()
@@ -31,8 +31,8 @@ class Looking(ToyTask):
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_weights_modes_and_random_numbers_are_as_before(fails: bool) -> None:
-    model, task = ToyModel(), Looking(fails=fails)
+def test_parameters_modes_and_random_state_are_restored(fails: bool) -> None:
+    model, task = ToyModel(), RecordingTask(fails=fails)
     model.norm.eval()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     torch.manual_seed(5)
@@ -49,8 +49,8 @@ def test_weights_modes_and_random_numbers_are_as_before(fails: bool) -> None:
     model(torch.arange(3)).sum().backward()  # not left in inference mode
 
 
-def test_a_metric_that_is_not_scored_is_named() -> None:
+def test_missing_metric_is_named() -> None:
     task = ToyTask()
     task.metric = "bleu"
-    with pytest.raises(RegardError, match="metric 'bleu' is not among its scores: error, right"):
+    with pytest.raises(RegardError, match="'bleu' is not among its scores: error, accuracy"):
         evaluate(ToyModel(), task, averaged=None, guard=nullcontext())

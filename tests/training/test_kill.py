@@ -1,4 +1,4 @@
-"""Real processes, really killed: they go on and end with the same bits. And stopped politely."""
+"""Training processes that are killed or stopped by a signal, and resumed, end with the same bits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from benchmarks.kill_runs import Launch, Running, differences, run_alone, run_killed
 from tests.factories import toy_training as toy
 
-from regard.training.checkpoint import unpack
+from regard.training.checkpoint import read_safetensors
 from regard.training.loop import CHECKPOINT, METRICS
 
 STEPS = "70"
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a fork server 
 
 
 class Child:
-    """A process of the fork server, as `subprocess` has it."""
+    """A process of the fork server with the interface of `subprocess.Popen`."""
 
     def __init__(self, process: ForkServerProcess) -> None:
         self.process = process
@@ -48,7 +48,7 @@ class Child:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServerContext]:
-    """Imports everything once; its children are then there in no time."""
+    """Imports everything once, so that child processes start quickly."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.factories.toy_training", "lightning.fabric"])
     yield context
@@ -57,17 +57,15 @@ def server() -> Iterator[ForkServerContext]:
 
 def launcher(server: ForkServerContext, folder: Path, seed: int) -> Launch:
     def launch(resume: bool) -> Running:
-        words = [str(folder), "--seed", str(seed), "--steps", STEPS]
-        words += ["--resume"] if resume else []
-        return Child(server.Process(target=toy.main, args=(words,)))
+        arguments = [str(folder), "--seed", str(seed), "--steps", STEPS]
+        arguments += ["--resume"] if resume else []
+        return Child(server.Process(target=toy.main, args=(arguments,)))
 
     return launch
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_killed_three_times_it_ends_the_same(
-    tmp_path: Path, server: ForkServerContext, seed: int
-) -> None:
+def test_three_kills(tmp_path: Path, server: ForkServerContext, seed: int) -> None:
     alone, killed = tmp_path / "alone", tmp_path / "killed"
     seconds = run_alone(launcher(server, alone, seed), alone)
     run_killed(
@@ -75,13 +73,13 @@ def test_killed_three_times_it_ends_the_same(
         killed,
         kills=3,
         seconds=seconds,
-        chance=random.Random(seed),
+        rng=random.Random(seed),
     )
     assert differences(alone, killed) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_and_the_run_goes_on(
+def test_signal_saves_a_checkpoint(
     tmp_path: Path, server: ForkServerContext, number: signal.Signals
 ) -> None:
     folder = tmp_path / "stopped"
@@ -100,7 +98,7 @@ def test_a_signal_saves_and_the_run_goes_on(
 
 
 def wait_for(path: Path) -> None:
-    """Until something is written there."""
+    """Wait until the file is not empty."""
     latest = time.monotonic() + 60
     while not (path.exists() and path.stat().st_size):
         assert time.monotonic() < latest
@@ -108,5 +106,5 @@ def wait_for(path: Path) -> None:
 
 
 def saved_step(folder: Path) -> int:
-    tensors, _ = unpack(folder / CHECKPOINT, way_out="")
+    tensors, _ = read_safetensors(folder / CHECKPOINT, way_out="")
     return int(tensors["model.calls"])

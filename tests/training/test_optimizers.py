@@ -1,4 +1,4 @@
-"""Which parameter goes to which optimiser, and which of them decay."""
+"""Parameter groups, weight decay and optimizer state."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from torch import nn
 
 from regard.training.optimizers import (
     build_optimizers,
-    kinds,
-    load_state_tensors,
-    set_rates,
-    state_tensors,
+    load_optimizer_state,
+    optimizer_state,
+    parameter_groups,
+    set_learning_rates,
 )
 from regard.training.options import TrainingOptions
 
 
 class Mixed(nn.Module):
-    """One of each kind; the output is tied to the embedding if asked."""
+    """One layer of each kind; optionally with a tied output layer."""
 
     def __init__(self, *, tied: bool) -> None:
         super().__init__()
@@ -33,11 +33,11 @@ class Mixed(nn.Module):
             self.output.weight = self.embedding.weight
 
 
-def test_kinds() -> None:
-    found = kinds(Mixed(tied=False))
+def test_parameter_groups() -> None:
+    found = parameter_groups(Mixed(tied=False))
     assert list(found.hidden) == ["recurrent.weight_ih_l0", "recurrent.weight_hh_l0"]
-    assert list(found.decaying) == ["convolution.weight", "output.weight"]
-    assert list(found.plain) == [
+    assert list(found.decay) == ["convolution.weight", "output.weight"]
+    assert list(found.no_decay) == [
         "scale",
         "embedding.weight",
         "recurrent.bias_ih_l0",
@@ -49,15 +49,15 @@ def test_kinds() -> None:
     ]
 
 
-def test_a_tied_output_does_not_decay() -> None:
-    found = kinds(Mixed(tied=True))
-    assert "embedding.weight" in found.plain
-    assert "output.weight" not in {**found.hidden, **found.decaying, **found.plain}
+def test_tied_output_has_no_weight_decay() -> None:
+    found = parameter_groups(Mixed(tied=True))
+    assert "embedding.weight" in found.no_decay
+    assert "output.weight" not in {**found.hidden, **found.decay, **found.no_decay}
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])
-def test_weight_decay_moves_what_decays_and_nothing_else(name: str) -> None:
-    """With gradients of zero, only the decay moves anything."""
+def test_weight_decay_applies_to_its_groups_only(name: str) -> None:
+    """With zero gradients, only weight decay changes parameters."""
     model = Mixed(tied=False)
     options = TrainingOptions(
         steps=1, optimizer=name, learning_rate=0.1, muon_learning_rate=0.2, weight_decay=0.5
@@ -67,30 +67,30 @@ def test_weight_decay_moves_what_decays_and_nothing_else(name: str) -> None:
         parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
     for optimizer in build_optimizers(model, options):
         optimizer.step()
-    found = kinds(model)
+    found = parameter_groups(model)
     hidden_factor = 1 - 0.5 * (0.2 if name == "muon" else 0.1)
     for key, value in model.named_parameters():
-        factor = hidden_factor if key in found.hidden else 0.95 if key in found.decaying else 1.0
+        factor = hidden_factor if key in found.hidden else 0.95 if key in found.decay else 1.0
         torch.testing.assert_close(value, before[key] * factor, msg=key)
 
 
-def test_every_trained_parameter_is_moved_by_one_optimiser() -> None:
+def test_every_parameter_has_one_optimizer() -> None:
     model = Mixed(tied=True)
     optimizers = build_optimizers(model, TrainingOptions(steps=1, optimizer="muon"))
-    moved = [
+    covered = [
         id(parameter)
         for optimizer in optimizers
         for group in optimizer.param_groups
         for parameter in group["params"]
     ]
-    assert sorted(moved) == sorted(id(one) for one in model.parameters() if one.requires_grad)
+    assert sorted(covered) == sorted(id(one) for one in model.parameters() if one.requires_grad)
 
 
-def test_rates_are_factors_of_their_peaks() -> None:
+def test_learning_rates_are_factors_of_the_peak() -> None:
     options = TrainingOptions(steps=1, optimizer="muon", learning_rate=0.1, muon_learning_rate=0.4)
     optimizers = build_optimizers(ToyModel(), options)
-    set_rates(optimizers, 0.5)
-    set_rates(optimizers, 0.25)
+    set_learning_rates(optimizers, 0.5)
+    set_learning_rates(optimizers, 0.25)
     assert [[group["lr"] for group in one.param_groups] for one in optimizers] == [
         [0.1],
         [0.025, 0.025],
@@ -98,7 +98,7 @@ def test_rates_are_factors_of_their_peaks() -> None:
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])
-def test_state_goes_out_and_in_by_name(name: str) -> None:
+def test_state_round_trip(name: str) -> None:
     options = TrainingOptions(steps=1, optimizer=name)
     first, second = ToyModel(), ToyModel()
     ours, theirs = build_optimizers(first, options), build_optimizers(second, options)
@@ -106,19 +106,21 @@ def test_state_goes_out_and_in_by_name(name: str) -> None:
         first(torch.arange(5)).square().sum().backward()
         for optimizer in ours:
             optimizer.step()
-    saved = state_tensors(ours, first)
+    saved = optimizer_state(ours, first)
     assert ("hidden.weight.exp_avg" in saved) == (name == "adamw")
     assert ("hidden.weight.momentum_buffer" in saved) == (name == "muon")
-    strange = load_state_tensors(theirs, second, {**saved, "nobody.exp_avg": torch.ones(1)})
-    assert strange == ["nobody.exp_avg"]
-    given = state_tensors(theirs, second)
-    assert given.keys() == saved.keys()
-    assert all(torch.equal(given[key], saved[key]) for key in saved)
-    assert all(given[key].data_ptr() != saved[key].data_ptr() for key in saved)
+    unexpected = load_optimizer_state(theirs, second, {**saved, "missing.exp_avg": torch.ones(1)})
+    assert unexpected == ["missing.exp_avg"]
+    restored = optimizer_state(theirs, second)
+    assert restored.keys() == saved.keys()
+    assert all(torch.equal(restored[key], saved[key]) for key in saved)
+    assert all(restored[key].data_ptr() != saved[key].data_ptr() for key in saved)
 
 
-def test_a_state_of_another_shape_is_not_taken() -> None:
+def test_state_of_another_shape_is_unexpected() -> None:
     model = ToyModel()
     optimizers = build_optimizers(model, TrainingOptions(steps=1))
-    strange = load_state_tensors(optimizers, model, {"hidden.weight.exp_avg": torch.ones(2, 3)})
-    assert strange == ["hidden.weight.exp_avg"]
+    unexpected = load_optimizer_state(
+        optimizers, model, {"hidden.weight.exp_avg": torch.ones(2, 3)}
+    )
+    assert unexpected == ["hidden.weight.exp_avg"]

@@ -1,14 +1,14 @@
-"""Learning rates that can be checked with a pencil."""
+"""Schedules and budgets, with values that can be checked by hand."""
 
 from __future__ import annotations
 
 import pytest
 
-from regard.training.schedule import SCHEDULES, Moment
+from regard.training.schedule import SCHEDULES, Budget, ScheduleState, Usage
 
 
 @pytest.mark.parametrize(
-    ("name", "step", "share", "factor"),
+    ("name", "step", "progress", "factor"),
     [
         ("constant", 1, 0.0, 0.25),
         ("constant", 4, 0.3, 1.0),
@@ -26,12 +26,33 @@ from regard.training.schedule import SCHEDULES, Moment
         ("inverse_sqrt", 400, 1.0, 0.1),
     ],
 )
-def test_factor(name: str, step: int, share: float, factor: float) -> None:
-    moment = Moment(step=step, share=share, warmup_steps=4, final_fraction=0.2)
-    assert SCHEDULES[name](moment) == pytest.approx(factor)
+def test_factor(name: str, step: int, progress: float, factor: float) -> None:
+    state = ScheduleState(step=step, progress=progress, warmup_steps=4, final_fraction=0.2)
+    assert SCHEDULES[name](state) == pytest.approx(factor)
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_without_warmup_the_first_step_has_the_peak(name: str) -> None:
-    moment = Moment(step=1, share=0.0, warmup_steps=0, final_fraction=0.0)
-    assert SCHEDULES[name](moment) == 1.0
+def test_first_step_without_warmup_has_peak_rate(name: str) -> None:
+    state = ScheduleState(step=1, progress=0.0, warmup_steps=0, final_fraction=0.0)
+    assert SCHEDULES[name](state) == 1.0
+
+
+USED = Usage(steps=30, tokens=200, seconds=4.0, flops=1000)
+
+
+@pytest.mark.parametrize(
+    ("budget", "progress", "exhausted"),
+    [
+        (Budget(steps=120), 0.25, False),
+        (Budget(tokens=400), 0.5, False),
+        (Budget(seconds=16.0), 0.25, False),
+        (Budget(flops=8e3), 0.125, False),
+        (Budget(steps=120, tokens=400, seconds=5.0), 0.8, False),
+        (Budget(steps=30), 1.0, True),
+        (Budget(steps=1000, tokens=150), 1.0, True),
+        (Budget(), 0.0, False),
+    ],
+)
+def test_nearest_limit_counts(budget: Budget, progress: float, exhausted: bool) -> None:
+    assert budget.progress(USED) == progress
+    assert budget.is_exhausted(USED) == exhausted

@@ -1,7 +1,7 @@
-"""Architectures counted: parameters of the Transformer, of BERT, of a small network for images.
+"""Parameter counts of the Transformer, BERT and a small CNN, and the training cost of the base Transformer.
 
-Formulas are written out by hand here and compared with models that are built; large ones without their
-numbers (on torch's meta device). What training the base Transformer takes here is found by one real step.
+Closed-form counts are compared with models built on torch's meta device. Training cost is extrapolated
+from one real training step.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from regard.claims.engine import claim, line, one_thread
-from regard.core.records.claim import CurvePicture, Finding
+from regard.claims.engine import claim, count_parameters, line, single_thread
+from regard.core.records.claim import CurveFigure, Finding
 from regard.costs.trace import Workload, trace
 from regard.costs.workloads import module_workload
 from regard.models.seq2seq.transformer import Transformer
 from regard.models.text_encoder import TextEncoder
-from regard.runs.build import operations_of
+from regard.runs.build import flops_of
 from regard.runs.plan import PROCESS_BYTES
 from regard.runs.profile import machine_bytes
 
 BASE_VOCABULARY = 37_000
-# Sentence pairs of the step that is taken.
+# Sentence pairs in the profiled training step.
 ROWS = 4
-# Weights and the two moments of the optimiser; the gradient is in the peak of the step.
-KEPT_COPIES, BYTES_OF_A_NUMBER = 3, 4
-SECONDS_OF_A_DAY = 86_400
-# Vaswani et al. 2017, sec. 5: 100,000 steps of 25,000 source tokens and as many of the target.
-PAPER_TOKENS = 100_000 * 25_000
+# Parameters and the two moments of Adam; gradients are part of the peak memory of the step.
+PARAMETER_COPIES, BYTES_PER_FLOAT = 3, 4
+SECONDS_PER_DAY = 86_400
+# Vaswani et al. 2017, sec. 5: 100,000 steps of 25,000 source and 25,000 target tokens.
+PAPER_TRAINING_TOKENS = 100_000 * 25_000
 
 
 class Sizes(NamedTuple):
-    """Those of a Transformer; the same number of layers on both sides, one table of tokens."""
+    """Sizes of a Transformer with as many encoder as decoder layers and one tied embedding."""
 
     vocabulary: int
-    width: int
-    heads: int
-    layers: int
-    inner: int
+    model_dim: int
+    num_heads: int
+    num_layers: int
+    feed_forward_dim: int
 
 
 BASE = Sizes(BASE_VOCABULARY, 512, 8, 6, 2048)
@@ -49,99 +49,104 @@ BIG = Sizes(BASE_VOCABULARY, 1024, 16, 6, 4096)
 @claim(
     statement="The number of parameters of a Transformer follows from its architecture.",
     formula="Vd + L·(3·4(d² + d) + 2(2df + f + d) + 5·2d)",
-    source="seed 001; Vaswani et al. 2017, table 3",
+    source="Vaswani et al. 2017, table 3",
     proof="counted",
-    ranges={"width": (2, 4096), "heads": (1, 64), "layers": (1, 48), "inner": (1, 65_536)},
+    ranges={
+        "model_dim": (2, 4096),
+        "num_heads": (1, 64),
+        "num_layers": (1, 48),
+        "feed_forward_dim": (1, 65_536),
+    },
 )
-def transformer_parameters_follow(
-    *, vocabulary: int = 1000, width: int = 96, heads: int = 4, layers: int = 2, inner: int = 200
+def transformer_parameter_count(
+    *,
+    vocabulary: int = 1000,
+    model_dim: int = 96,
+    num_heads: int = 4,
+    num_layers: int = 2,
+    feed_forward_dim: int = 200,
 ) -> Finding:
-    own = Sizes(vocabulary, width, heads, layers, inner)
+    custom = Sizes(vocabulary, model_dim, num_heads, num_layers, feed_forward_dim)
     compared = {
-        name: (by_formula(sizes), parameters_of(transformer(sizes)))
-        for name, sizes in (("base", BASE), ("big", BIG), ("own", own))
+        name: (parameter_formula(sizes), count_parameters(transformer(sizes)))
+        for name, sizes in (("base", BASE), ("big", BIG), ("custom", custom))
     }
     wrong = [
-        f"{name}: {by} against {counted}"
-        for name, (by, counted) in compared.items()
-        if by != counted
+        f"{name}: formula {expected}, counted {counted}"
+        for name, (expected, counted) in compared.items()
+        if expected != counted
     ]
-    told = ", ".join(f"{name} {counted:,}" for name, (_, counted) in compared.items())
+    counts = ", ".join(f"{name} {counted:,}" for name, (_, counted) in compared.items())
     return Finding(
         verdict="fails" if wrong else "holds",
-        because=(
-            f"The formula gives exactly what {len(compared) - len(wrong)} of {len(compared)} models built "
-            f"have; they have: {told}."
+        reason=(
+            f"The formula is exact for {len(compared) - len(wrong)} of {len(compared)} models; "
+            f"parameters counted: {counts}."
         ),
-        figures={name: counted for name, (_, counted) in compared.items()},
-        picture=_parameters_picture(),
+        values={name: counted for name, (_, counted) in compared.items()},
+        figure=_parameters_figure(),
         counter_example="; ".join(wrong),
     )
 
 
-def by_formula(sizes: Sizes) -> int:
-    """The table of tokens, and the blocks of both sides; attention, feed-forward and norms by hand."""
-    d, f = sizes.width, sizes.inner
+def parameter_formula(sizes: Sizes) -> int:
+    """Closed-form count: embedding, encoder blocks, decoder blocks."""
+    d, f = sizes.model_dim, sizes.feed_forward_dim
     attention, feed_forward, norm = 4 * (d * d + d), 2 * d * f + f + d, 2 * d
     encoder_block = attention + feed_forward + 2 * norm
     decoder_block = 2 * attention + feed_forward + 3 * norm
-    return sizes.vocabulary * d + sizes.layers * (encoder_block + decoder_block)
+    return sizes.vocabulary * d + sizes.num_layers * (encoder_block + decoder_block)
 
 
 def transformer(sizes: Sizes, *, device: str = "meta") -> Transformer:
-    """As in the paper: norms after, one table for both languages and the output."""
+    """As in the paper: post-norm, one tied embedding for source, target and output."""
     with torch.device(device):
         return Transformer(
             source_vocabulary=sizes.vocabulary,
             target_vocabulary=sizes.vocabulary,
-            model_dim=sizes.width,
-            num_heads=sizes.heads,
-            num_layers=sizes.layers,
-            feed_forward_dim=sizes.inner,
+            model_dim=sizes.model_dim,
+            num_heads=sizes.num_heads,
+            num_layers=sizes.num_layers,
+            feed_forward_dim=sizes.feed_forward_dim,
             norm_first=False,
             tie="all",
         )
 
 
-def parameters_of(model: nn.Module) -> int:
-    """Trainable numbers, each counted once."""
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 @claim(
     statement="The base Transformer has 65 million parameters.",
     formula="Vd + 44,138,496 with d = 512",
-    source="seed 001; Vaswani et al. 2017, table 3",
+    source="Vaswani et al. 2017, table 3",
     proof="counted",
 )
-def base_transformer_has_65_million(*, vocabulary: int = BASE_VOCABULARY) -> Finding:
-    count = parameters_of(transformer(BASE._replace(vocabulary=vocabulary)))
-    beside = by_formula(BASE._replace(vocabulary=0))
-    # What rounds to 65 million, in tokens of the vocabulary.
-    least, most = -((beside - 64_500_000) // BASE.width), (65_499_999 - beside) // BASE.width
+def base_transformer_has_65_million_parameters(*, vocabulary: int = BASE_VOCABULARY) -> Finding:
+    count = count_parameters(transformer(BASE._replace(vocabulary=vocabulary)))
+    fixed = parameter_formula(BASE._replace(vocabulary=0))
+    # Vocabulary sizes for which the count rounds to 65 million.
+    least, most = -((fixed - 64_500_000) // BASE.model_dim), (65_499_999 - fixed) // BASE.model_dim
     rounded = round(count / 1e6)
     return Finding(
         verdict="holds" if rounded == 65 else "holds if",
-        because=(
-            f"With a vocabulary of {vocabulary:,} there are {count:,}, which rounds to {rounded} million; "
-            f"{beside:,} of them do not depend on the vocabulary. The paper says “about "
+        reason=(
+            f"With a vocabulary of {vocabulary:,} there are {count:,} parameters, {rounded} million "
+            f"rounded; {fixed:,} of them do not depend on the vocabulary. The paper says “about "
             f"{BASE_VOCABULARY:,}” tokens."
         ),
-        figures={"parameters": count, "least_vocabulary": least, "most_vocabulary": most},
-        picture=_parameters_picture(),
-        boundary=f"the vocabulary has from {least:,} to {most:,} tokens",
+        values={"parameters": count, "min_vocabulary": least, "max_vocabulary": most},
+        figure=_parameters_figure(),
+        condition=f"the vocabulary has from {least:,} to {most:,} tokens",
     )
 
 
 @claim(
-    statement="BERT base has 109,482,240 parameters, without the heads of its pre-training.",
+    statement="BERT base has 109,482,240 parameters without its pre-training heads.",
     formula="(V + P + S)d + 2d + L·(4(d² + d) + 2df + f + d + 2·2d) + d² + d",
-    source="seed 001; Devlin et al. 2019",
+    source="Devlin et al. 2019",
     proof="counted",
-    ranges={"positions": (1, 100_000), "said": (0, 10**12)},
+    ranges={"positions": (1, 100_000), "expected": (0, 10**12)},
 )
-def bert_base_parameters_follow(
-    *, vocabulary: int = 30_522, positions: int = 512, said: int = 109_482_240
+def bert_base_parameter_count(
+    *, vocabulary: int = 30_522, positions: int = 512, expected: int = 109_482_240
 ) -> Finding:
     with torch.device("meta"):
         built = TextEncoder(
@@ -152,160 +157,166 @@ def bert_base_parameters_follow(
             num_layers=12,
             pretraining_heads=False,
         )
-    count, by = parameters_of(built), bert_formula(vocabulary=vocabulary, positions=positions)
-    right = count == by == said
+    count = count_parameters(built)
+    formula = bert_formula(vocabulary=vocabulary, positions=positions)
+    holds = count == formula == expected
     return Finding(
-        verdict="holds" if right else "fails",
-        because=f"Built: {count:,}; by the formula: {by:,}; said: {said:,}.",
-        figures={"built": count, "formula": by},
-        picture=_bert_picture(positions=positions),
-        counter_example="" if right else f"{count:,} are built, {said:,} are said.",
+        verdict="holds" if holds else "fails",
+        reason=f"Counted: {count:,}; formula: {formula:,}; expected: {expected:,}.",
+        values={"counted": count, "formula": formula},
+        figure=_bert_figure(positions=positions),
+        counter_example=f"{count:,} counted, {expected:,} expected.",
     )
 
 
 def bert_formula(*, vocabulary: int, positions: int, layers: int = 12) -> int:
-    """Three tables and a norm, the blocks, the pooler."""
+    """Closed-form count: three embeddings and a norm, encoder blocks, pooler."""
     d, f, segments = 768, 3072, 2
     block = 4 * (d * d + d) + 2 * d * f + f + d + 2 * 2 * d
     return (vocabulary + positions + segments) * d + 2 * d + layers * block + d * d + d
 
 
 @claim(
-    statement="A Transformer of 65 million coefficients is clearly untrainable on a single computer.",
-    formula="memory > this machine's, or days > patience",
-    source="seed 001",
+    statement="A Transformer with 65 million parameters cannot be trained on a single computer.",
+    formula="memory > available, or days > max_days",
+    source="course notes: Transformer size",
     proof="measured",
-    marked_wrong=True,
+    known_false=True,
     ranges={
         "pairs": (1, 10**10),
-        "passes": (1, 10**6),
+        "epochs": (1, 10**6),
         "length": (1, 128),
-        "patience_days": (0, 1e9),
+        "max_days": (0, 1e9),
     },
 )
-def base_transformer_is_untrainable_here(
-    *, pairs: int = 29_000, passes: int = 30, length: int = 15, patience_days: float = 60.0
+def base_transformer_is_untrainable_on_one_machine(
+    *, pairs: int = 29_000, epochs: int = 30, length: int = 15, max_days: float = 60.0
 ) -> Finding:
-    step = one_step(rows=ROWS, length=length)
-    days, of_paper = step.days(float(pairs * passes)), step.days(PAPER_TOKENS / length)
-    too_much = step.bytes > machine_bytes() or days > patience_days
+    step = profile_step(batch_size=ROWS, length=length)
+    days, paper_days = step.days(float(pairs * epochs)), step.days(PAPER_TRAINING_TOKENS / length)
+    too_much = step.bytes > machine_bytes() or days > max_days
     gigabytes = f"{step.bytes / 1e9:.1f} GB of {machine_bytes() / 1e9:.0f} GB"
     return Finding(
         verdict="holds" if too_much else "fails",
-        because=(
-            f"One training step of the base Transformer was taken here, with {ROWS} pairs of {length} "
-            f"tokens: {gigabytes} of memory, {step.operations_a_second / 1e9:.0f} billion operations a "
-            f"second on one thread. Forward and backward of {pairs:,} sentence pairs, {passes} times, take "
-            f"{days:.1f} days; what the optimiser takes, once a batch, is left out. The paper's own "
-            f"training would take {of_paper:,.0f} days here; it took half a day on one machine with 8 GPUs."
+        reason=(
+            f"Measured from one training step with {ROWS} pairs of {length} tokens: {gigabytes} of memory, "
+            f"{step.flops_per_second / 1e9:.0f} GFLOP/s on one thread. Forward and backward passes over "
+            f"{pairs:,} sentence pairs for {epochs} epochs take {days:.1f} days, optimizer updates not "
+            f"included. The paper's training would take {paper_days:,.0f} days here; it took half a day "
+            "on 8 GPUs."
         ),
-        figures={"bytes": step.bytes, "days": days, "days_of_the_paper": of_paper},
-        picture=_days_picture(
-            step, asked=float(pairs * passes), paper=PAPER_TOKENS / length, patience=patience_days
+        values={"bytes": step.bytes, "days": days, "paper_days": paper_days},
+        figure=_days_figure(
+            step,
+            requested=float(pairs * epochs),
+            paper=PAPER_TRAINING_TOKENS / length,
+            max_days=max_days,
         ),
-        counter_example=""
-        if too_much
-        else f"{pairs:,} pairs, {passes} times: {days:.1f} days, {gigabytes}.",
+        counter_example=f"{pairs:,} pairs, {epochs} epochs: {days:.1f} days, {gigabytes}.",
     )
 
 
-class StepTaken(NamedTuple):
-    """What training takes here: bytes in all, and how quick the machine was."""
+class StepProfile(NamedTuple):
+    """Memory and speed of one training step on this machine."""
 
     bytes: float
-    operations_a_second: float
-    operations_a_pair: float
+    flops_per_second: float
+    flops_per_pair: float
 
     def days(self, pairs: float) -> float:
-        """Of forward and backward of so many sentence pairs."""
-        return pairs * self.operations_a_pair / self.operations_a_second / SECONDS_OF_A_DAY
+        """Days of forward and backward passes over this many sentence pairs."""
+        return pairs * self.flops_per_pair / self.flops_per_second / SECONDS_PER_DAY
 
 
-def one_step(*, rows: int, length: int) -> StepTaken:
-    """Forward and backward of the base model on a few sentence pairs, traced while it really runs."""
+def profile_step(*, batch_size: int, length: int) -> StepProfile:
+    """Trace a real forward and backward pass of the base model on a few sentence pairs."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = transformer(BASE, device="cpu")
     tokens = torch.randint(
-        4, BASE_VOCABULARY, (rows, length), generator=torch.Generator().manual_seed(0)
+        4, BASE_VOCABULARY, (batch_size, length), generator=torch.Generator().manual_seed(0)
     )
-    lengths = torch.full((rows,), length)
+    lengths = torch.full((batch_size,), length)
     run = module_workload("base", "train", lambda: (model, [tokens, lengths, tokens])).prepare()
-    with one_thread():
-        began = time.process_time()
-        traced = trace(Workload("base", "train", lambda: run), really=True)
-        seconds = time.process_time() - began
-    kept = KEPT_COPIES * BYTES_OF_A_NUMBER * parameters_of(model)
-    a_pair = operations_of(
+    with single_thread():
+        start = time.process_time()
+        traced = trace(Workload("base", "train", lambda: run), real=True)
+        seconds = time.process_time() - start
+    parameter_bytes = PARAMETER_COPIES * BYTES_PER_FLOAT * count_parameters(model)
+    flops_per_pair = flops_of(
         model, {"batch_size": 1, "source_length": length, "target_length": length}
     )
-    return StepTaken(
-        PROCESS_BYTES + kept + traced.peak_bytes, traced.operations / seconds, float(a_pair)
+    return StepProfile(
+        PROCESS_BYTES + parameter_bytes + traced.peak_bytes,
+        traced.flops / seconds,
+        float(flops_per_pair),
     )
 
 
 @claim(
-    statement="Dropping the max-pooling of a small convolutional network raises its parameter count.",
-    formula="strides of 2 in place of 2×2 pooling: the first linear layer reads 16·side² either way",
-    source="seed 002, Q2.3",
+    statement="Removing max-pooling from a small CNN increases its parameter count.",
+    formula="stride 2 instead of 2×2 pooling: the first linear layer has 16·side² inputs either way",
+    source="course notes: CNN parameter counts",
     proof="counted",
-    marked_wrong=True,
+    known_false=True,
     ranges={"side": (10, 128), "classes": (1, 1000)},
 )
-def dropping_the_pooling_raises_parameters(*, side: int = 28, classes: int = 4) -> Finding:
-    pooled = parameters_of(image_network(side=side, classes=classes, pooled=True, padding=1))
-    strided = parameters_of(image_network(side=side, classes=classes, pooled=False, padding=1))
-    raised = strided > pooled
+def removing_pooling_adds_parameters(*, side: int = 28, classes: int = 4) -> Finding:
+    pooled = count_parameters(image_classifier(side=side, classes=classes, pooled=True, padding=1))
+    strided = count_parameters(
+        image_classifier(side=side, classes=classes, pooled=False, padding=1)
+    )
+    increased = strided > pooled
     return Finding(
-        verdict="holds" if raised else "fails",
-        because=(
-            f"Built alike but for the pooling, with its first convolution padded: {pooled:,} "
-            "parameters with "
-            f"pooling, {strided:,} with strides of 2 in its place, for images of {side} × {side}."
+        verdict="holds" if increased else "fails",
+        reason=(
+            f"For {side} × {side} images, with a padded first convolution: {pooled:,} parameters with "
+            f"pooling, {strided:,} with stride 2 instead."
         ),
-        figures={"pooled": pooled, "strided": strided},
-        picture=_image_picture(classes=classes),
-        counter_example=""
-        if raised
-        else f"{side} × {side}: {pooled:,} with, {strided:,} without pooling.",
+        values={"pooled": pooled, "strided": strided},
+        figure=_image_figure(classes=classes),
+        counter_example=f"{side} × {side}: {pooled:,} with pooling, {strided:,} without.",
     )
 
 
 @claim(
-    statement="The seed's smaller count comes from the missing padding of the first convolution.",
+    statement="The smaller count with pooling comes from missing padding in the first convolution.",
     formula="(16·6² − 16·5²) · 320 = 56,320 = 224,892 − 168,572",
-    source="corrects seed 002, Q2.3",
+    source="course notes: CNN parameter counts (corrected)",
     proof="counted",
     ranges=dict.fromkeys(("with_pooling", "without_pooling"), (0, 10**9)),
 )
-def the_missing_padding_lowers_parameters(
+def missing_padding_removes_parameters(
     *, with_pooling: int = 168_572, without_pooling: int = 224_892
 ) -> Finding:
-    built = {
-        "pooled, padded": parameters_of(image_network(pooled=True, padding=1)),
-        "pooled, unpadded": parameters_of(image_network(pooled=True, padding=0)),
-        "strided, padded": parameters_of(image_network(pooled=False, padding=1)),
+    counted = {
+        "pooled, padded": count_parameters(image_classifier(pooled=True, padding=1)),
+        "pooled, unpadded": count_parameters(image_classifier(pooled=True, padding=0)),
+        "strided, padded": count_parameters(image_classifier(pooled=False, padding=1)),
     }
     explained = (
-        built["pooled, unpadded"] == with_pooling and built["strided, padded"] == without_pooling
+        counted["pooled, unpadded"] == with_pooling
+        and counted["strided, padded"] == without_pooling
     )
-    same = built["pooled, padded"] == built["strided, padded"]
-    told = "; ".join(f"{name}: {count:,}" for name, count in built.items())
+    same = counted["pooled, padded"] == counted["strided, padded"]
+    summary = "; ".join(f"{name}: {count:,}" for name, count in counted.items())
     return Finding(
         verdict="holds" if explained and same else "fails",
-        because=(
-            f"{told}. The seed's {with_pooling:,} and {without_pooling:,} are "
-            f"{'those' if explained else 'not those'} of the pooled network without padding and of the "
+        reason=(
+            f"{summary}. The counts {with_pooling:,} and {without_pooling:,} are "
+            f"{'' if explained else 'not '}those of the pooled network without padding and of the "
             "strided one."
         ),
-        figures=built,
-        picture=_image_picture(classes=4),
-        counter_example="" if explained and same else told,
+        values=counted,
+        figure=_image_figure(classes=4),
+        counter_example=summary,
     )
 
 
-def image_network(*, pooled: bool, padding: int, side: int = 28, classes: int = 4) -> nn.Sequential:
-    """Two convolutions of 3 × 3 (1 → 8 → 16), each halved by pooling or by a stride of 2; three layers."""
+def image_classifier(
+    *, pooled: bool, padding: int, side: int = 28, classes: int = 4
+) -> nn.Sequential:
+    """Two 3 × 3 convolutions (1 → 8 → 16), each downsampled by pooling or stride 2; three linear layers."""
     stride = 1 if pooled else 2
     features = nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=padding, stride=stride),
@@ -327,25 +338,27 @@ def image_network(*, pooled: bool, padding: int, side: int = 28, classes: int = 
     return nn.Sequential(features, *classifier)
 
 
-def _parameters_picture() -> CurvePicture:
-    tables = tuple(range(0, 50_001, 5_000))
-    millions = tuple(by_formula(BASE._replace(vocabulary=size)) / 1e6 for size in tables)
-    return CurvePicture(
-        title="The base Transformer by its vocabulary",
-        x_label="tokens of the vocabulary",
+def _parameters_figure() -> CurveFigure:
+    vocabularies = tuple(range(0, 50_001, 5_000))
+    millions = tuple(
+        parameter_formula(BASE._replace(vocabulary=size)) / 1e6 for size in vocabularies
+    )
+    return CurveFigure(
+        title="Parameters of the base Transformer by vocabulary size",
+        x_label="vocabulary size",
         y_label="million parameters",
         curves=(
-            line(label="parameters", x=tables, y=millions),
+            line(label="parameters", x=vocabularies, y=millions),
             line(label="65 million", x=(0, 50_000), y=(65.0, 65.0), dashed=True),
         ),
         marks=((float(BASE_VOCABULARY), "about 37,000"),),
     )
 
 
-def _bert_picture(*, positions: int) -> CurvePicture:
+def _bert_figure(*, positions: int) -> CurveFigure:
     layers = tuple(range(0, 13, 2))
-    return CurvePicture(
-        title="BERT base by its layers",
+    return CurveFigure(
+        title="Parameters of BERT base by number of layers",
         x_label="layers",
         y_label="million parameters",
         curves=(
@@ -361,32 +374,34 @@ def _bert_picture(*, positions: int) -> CurvePicture:
     )
 
 
-def _days_picture(step: StepTaken, *, asked: float, paper: float, patience: float) -> CurvePicture:
+def _days_figure(
+    step: StepProfile, *, requested: float, paper: float, max_days: float
+) -> CurveFigure:
     seen = tuple(10.0**power for power in range(4, 10))
-    return CurvePicture(
-        title="Training the base Transformer on this machine",
+    return CurveFigure(
+        title="Training time of the base Transformer on this machine",
         x_label="sentence pairs seen",
         y_label="days",
         x_scale="log",
         y_scale="log",
         curves=(
             line(label="days", x=seen, y=tuple(step.days(pairs) for pairs in seen)),
-            line(label="patience", x=(seen[0], seen[-1]), y=(patience, patience), dashed=True),
+            line(label="max_days", x=(seen[0], seen[-1]), y=(max_days, max_days), dashed=True),
         ),
-        marks=((asked, "asked for"), (paper, "the paper's")),
+        marks=((requested, "requested"), (paper, "paper")),
     )
 
 
-def _image_picture(*, classes: int) -> CurvePicture:
+def _image_figure(*, classes: int) -> CurveFigure:
     sides = tuple(range(20, 37))
     kinds = {
         "pooled, padded": (True, 1),
         "strided, padded": (False, 1),
         "pooled, unpadded": (True, 0),
     }
-    return CurvePicture(
-        title="Parameters by the side of the image",
-        x_label="side",
+    return CurveFigure(
+        title="Parameters by image size",
+        x_label="image side",
         y_label="parameters",
         curves=tuple(
             line(
@@ -394,8 +409,8 @@ def _image_picture(*, classes: int) -> CurvePicture:
                 x=sides,
                 y=tuple(
                     float(
-                        parameters_of(
-                            image_network(
+                        count_parameters(
+                            image_classifier(
                                 side=side, classes=classes, pooled=pooled, padding=padding
                             )
                         )

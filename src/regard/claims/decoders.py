@@ -1,10 +1,10 @@
-"""Recurrent decoders: the order of computation in their two wirings, and the scores they read with.
+"""Recurrent decoders: order of computation in Bahdanau and Luong attention, and score functions.
 
-    before the update   h(t−1) → α(t) → c(t) → h(t)       Bahdanau et al. 2015
-    after the update    h(t) → α(t) → c(t) → h̃(t)         Luong et al. 2015
+    Bahdanau et al. 2015   h(t−1) → α(t) → c(t) → h(t)      attention before the state update
+    Luong et al. 2015      h(t) → α(t) → c(t) → h̃(t)        attention after the state update
 
-The order is found by changing a token, or the attention, and looking at what else changes. The claims about
-quality are decided by one small study of trained decoders (`trained_decoders.py`).
+The order is tested by changing a token, or the attention parameters, and observing what else changes.
+Claims about accuracy use one small study of trained decoders (`experiments/decoders.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from scipy.stats import rankdata
 
-from regard.claims.engine import claim, counter_of, line, mechanism_run, of_all
+from regard.claims.engine import claim, count_ops, line, mechanism_call, verdict_over
 from regard.claims.experiments.decoders import (
     SCORES,
     SIMILARITIES,
@@ -26,14 +26,14 @@ from regard.claims.experiments.decoders import (
     TrainedDecoder,
     changed_state,
     changed_weights,
-    cost_picture,
+    cost_figure,
     error_rates,
-    rates_picture,
-    similarity_picture,
-    tanh_picture,
+    rates_figure,
+    similarity_figure,
+    tanh_figure,
     trained_decoders,
 )
-from regard.core.records.claim import CurvePicture, Finding, MatrixPicture, Verdict
+from regard.core.records.claim import CurveFigure, Finding, MatrixFigure, Verdict
 from regard.mechanisms import build_mechanism
 from regard.studies.statistics.compare_seeds import SeedComparison, SeedPair, compare_over_seeds
 
@@ -43,365 +43,380 @@ RESAMPLES = 500
 
 
 @claim(
-    statement="Before the update the last state reads the source, and what it read makes the new state.",
+    statement="In Bahdanau attention the previous state is the query, and the context enters the state.",
     formula="h(t−1) → α(t) → c(t) → h(t)",
-    source="seed 004; Bahdanau et al. 2015",
+    source="Bahdanau et al. 2015",
     proof="numeric",
     ranges={"steps": (2, 32)},
 )
-def before_the_update_the_last_state_reads(*, wiring: str = "before", steps: int = 5) -> Finding:
-    by_token, of_state = changed_weights(wiring, steps=steps), changed_state(wiring, steps=steps)
-    # Token t makes state t: weights of step t must not know it, those of later steps must.
-    later = np.triu(np.ones_like(by_token, dtype=bool), k=1)
-    waits = bool(by_token[~later].max() <= TOLERANCE < by_token[later].min())
-    return _order(waits and of_state > TOLERANCE, by_token, of_state, wiring)
+def bahdanau_attends_before_the_update(
+    *, attention_style: str = "bahdanau", steps: int = 5
+) -> Finding:
+    weight_changes = changed_weights(attention_style, steps=steps)
+    state_change = changed_state(attention_style, steps=steps)
+    # Token t enters state t: it must change the weights of later steps only.
+    later = np.triu(np.ones_like(weight_changes, dtype=bool), k=1)
+    before = bool(weight_changes[~later].max() <= TOLERANCE < weight_changes[later].min())
+    return _order_finding(
+        before and state_change > TOLERANCE, weight_changes, state_change, attention_style
+    )
 
 
 @claim(
-    statement="After the update the new state reads the source, and no state depends on what was read.",
+    statement="In Luong attention the new state is the query, and no state depends on a context.",
     formula="h(t) → α(t) → c(t) → h̃(t)",
-    source="seed 004; Luong et al. 2015",
+    source="Luong et al. 2015",
     proof="numeric",
     ranges={"steps": (2, 32)},
 )
-def after_the_update_the_new_state_reads(*, wiring: str = "after", steps: int = 5) -> Finding:
-    by_token, of_state = changed_weights(wiring, steps=steps), changed_state(wiring, steps=steps)
-    # Token t makes state t, which reads: weights of step t know it already.
-    known = np.triu(np.ones_like(by_token, dtype=bool))
-    at_once = bool(by_token[~known].max() <= TOLERANCE < by_token[known].min())
-    return _order(at_once and of_state <= TOLERANCE, by_token, of_state, wiring)
+def luong_attends_after_the_update(*, attention_style: str = "luong", steps: int = 5) -> Finding:
+    weight_changes = changed_weights(attention_style, steps=steps)
+    state_change = changed_state(attention_style, steps=steps)
+    # Token t enters state t, the query of step t: it must change the weights from step t on.
+    current = np.triu(np.ones_like(weight_changes, dtype=bool))
+    after = bool(weight_changes[~current].max() <= TOLERANCE < weight_changes[current].min())
+    return _order_finding(
+        after and state_change <= TOLERANCE, weight_changes, state_change, attention_style
+    )
 
 
 @claim(
-    statement="Dot has no parameters, general one matrix, additive two matrices and a vector.",
+    statement="The dot score has no parameters, general one matrix, additive two matrices and a vector.",
     formula="0;  d_q·d_k;  d_a(d_q + d_k) + d_a",
-    source="seed 004; Luong et al. 2015, sec. 3.1; Bahdanau et al. 2015",
+    source="Luong et al. 2015, sec. 3.1; Bahdanau et al. 2015",
     proof="counted",
     ranges=dict.fromkeys(("query_dim", "key_dim", "hidden_dim"), (1, 1024)),
 )
-def parameters_of_scores(
+def score_function_parameters(
     *, query_dim: int = 24, key_dim: int = 40, hidden_dim: int = 16
 ) -> Finding:
     sizes = [(8, 8, 8), (query_dim, key_dim, hidden_dim), (64, 64, 64)]
     wrong = [
-        f"{score} at {size}: {built} against {formula}"
+        f"{score} at {size}: {built} counted, formula {formula}"
         for size in sizes
         for score, built, formula in score_parameters(*size)
         if built != formula
     ]
-    figures = {score: built for score, built, _ in score_parameters(query_dim, key_dim, hidden_dim)}
+    values = {score: built for score, built, _ in score_parameters(query_dim, key_dim, hidden_dim)}
     return Finding(
         verdict="fails" if wrong else "holds",
-        because=f"At d_q = {query_dim}, d_k = {key_dim}, d_a = {hidden_dim} the built ones have {figures}.",
-        figures=figures,
-        picture=_parameters_picture(),
+        reason=f"Parameters at d_q = {query_dim}, d_k = {key_dim}, d_a = {hidden_dim}: {values}.",
+        values=values,
+        figure=_parameters_figure(),
         counter_example="; ".join(wrong),
     )
 
 
 def score_parameters(query_dim: int, key_dim: int, hidden_dim: int) -> list[tuple[str, int, int]]:
-    """Score, its parameters as built, and by the formula."""
+    """Score function, parameters counted, parameters by the formula."""
     sizes = {"query_dim": query_dim, "key_dim": key_dim}
     additive = build_mechanism("additive", **sizes, hidden_dim=hidden_dim)
-    by_formula = hidden_dim * (query_dim + key_dim) + hidden_dim
+    formula = hidden_dim * (query_dim + key_dim) + hidden_dim
     return [
         ("dot", build_mechanism("dot", **sizes).num_parameters, 0),
         ("general", build_mechanism("general", **sizes).num_parameters, query_dim * key_dim),
-        ("additive", additive.num_parameters, by_formula),
+        ("additive", additive.num_parameters, formula),
     ]
 
 
 @claim(
-    statement="Of the three scores dot costs least, then general, then additive.",
+    statement="Of the three score functions dot is cheapest, then general, then additive.",
     formula="4n²d < 2nd² + 4n²d < 4nd² + n²d·(tanh and products)",
-    source="seed 004; Luong et al. 2015, sec. 3.1",
+    source="Luong et al. 2015, sec. 3.1",
     proof="counted",
     ranges={"d": (1, 128), "longest": (4, 256)},
 )
-def dot_costs_least(*, d: int = 32, longest: int = 128) -> Finding:
+def dot_score_is_cheapest(*, d: int = 32, longest: int = 128) -> Finding:
     lengths = [n for n in (4, 16, 32, 64, 128, 256) if n <= longest]
-    counted = {score: score_operations(score, lengths, d=d) for score in SCORES[:3]}
+    counted = {score: score_flops(score, lengths, d=d) for score in SCORES[:3]}
     ordered = all(
         dot < general < additive for dot, general, additive in zip(*counted.values(), strict=True)
     )
-    told = ", ".join(f"{score} {counts[-1]:,}" for score, counts in counted.items())
+    summary = ", ".join(f"{score} {counts[-1]:,}" for score, counts in counted.items())
     return Finding(
         verdict="holds" if ordered else "fails",
-        because=f"Counted at {len(lengths)} lengths, width {d}; at n = {lengths[-1]}: {told} operations.",
-        figures={score: counts[-1] for score, counts in counted.items()},
-        picture=cost_picture(lengths, counted),
-        counter_example="" if ordered else told,
+        reason=f"Counted at {len(lengths)} lengths with d = {d}; FLOPs at n = {lengths[-1]}: {summary}.",
+        values={score: counts[-1] for score, counts in counted.items()},
+        figure=cost_figure(lengths, counted),
+        counter_example=summary,
     )
 
 
-def score_operations(score: str, lengths: Sequence[int], *, d: int) -> list[int]:
-    """All operations of attention with a score, as many queries as keys."""
-    return [counter_of(mechanism_run(score, n=n, d=d)).operations for n in lengths]
+def score_flops(score: str, lengths: Sequence[int], *, d: int) -> list[int]:
+    """FLOPs of attention with a score function at each length; as many queries as keys."""
+    return [count_ops(mechanism_call(score, n=n, d=d)).flops for n in lengths]
 
 
 @claim(
     statement="The additive score costs about the same as the general one.",
-    formula="operations(additive) ≈ operations(general)",
-    source="seed 004",
+    formula="flops(additive) ≈ flops(general)",
+    source="course notes: attention scores",
     proof="counted",
-    marked_wrong=True,
+    known_false=True,
     ranges={"n": (1, 256), "d": (1, 128), "tolerance": (0, 100)},
 )
-def additive_costs_what_general_costs(
-    *, n: int = 64, d: int = 32, rival: str = "general", tolerance: float = 0.25
+def additive_costs_the_same_as_general(
+    *, n: int = 64, d: int = 32, baseline: str = "general", tolerance: float = 0.25
 ) -> Finding:
-    additive, other = (counter_of(mechanism_run(score, n=n, d=d)) for score in ("additive", rival))
-    ratio = additive.operations / other.operations
-    alike = abs(ratio - 1) <= tolerance
-    told = f"{additive.operations:,} operations against {other.operations:,}: {ratio:.2f} times"
+    additive, other = (
+        count_ops(mechanism_call(score, n=n, d=d)) for score in ("additive", baseline)
+    )
+    ratio = additive.flops / other.flops
+    similar = abs(ratio - 1) <= tolerance
+    summary = f"{additive.flops:,} FLOPs against {other.flops:,}: {ratio:.2f} times"
     lengths = [4, 16, 64, 128]
     return Finding(
-        verdict="holds" if alike else "fails",
-        because=(
-            f"At n = {n}, d = {d}: {told}. The additive score takes a tanh for every pair and hidden unit: "
-            f"{additive.functions:,} functions against {other.functions:,} of {rival}."
+        verdict="holds" if similar else "fails",
+        reason=(
+            f"At n = {n}, d = {d}: {summary}. The additive score computes a tanh for every pair and "
+            f"hidden unit: {additive.transcendental_ops:,} transcendental operations against "
+            f"{other.transcendental_ops:,} of {baseline}."
         ),
-        figures={
+        values={
             "ratio": ratio,
-            "functions": additive.functions,
-            "functions_of_rival": other.functions,
+            "transcendental_ops": additive.transcendental_ops,
+            "baseline_transcendental_ops": other.transcendental_ops,
         },
-        picture=cost_picture(
-            lengths, {score: score_operations(score, lengths, d=d) for score in ("additive", rival)}
+        figure=cost_figure(
+            lengths, {score: score_flops(score, lengths, d=d) for score in ("additive", baseline)}
         ),
-        counter_example="" if alike else f"n = {n}, d = {d}: {told}.",
+        counter_example=f"n = {n}, d = {d}: {summary}.",
     )
 
 
 @claim(
-    statement="tanh maps to [−1, 1]; half of it and a half more, the logistic function, maps to [0, 1].",
+    statement="tanh maps to [−1, 1]; rescaled to the logistic function it maps to [0, 1].",
     formula="−1 ≤ tanh(x) ≤ 1,  ½ + ½ tanh(x/2) = 1/(1 + e⁻ˣ)",
-    source="corrects seed 004",
+    source="course notes: activation functions (corrected)",
     proof="numeric",
-    ranges={"least": (-1e6, 1e6), "most": (-1e6, 1e6)},
+    ranges={"x_min": (-1e6, 1e6), "x_max": (-1e6, 1e6)},
 )
-def tanh_maps_to_minus_one_one(*, least: float = -20.0, most: float = 20.0) -> Finding:
-    x = torch.linspace(least, most, 2001, dtype=torch.float64)
+def tanh_maps_to_minus_one_one(*, x_min: float = -20.0, x_max: float = 20.0) -> Finding:
+    x = torch.linspace(x_min, x_max, 2001, dtype=torch.float64)
     logistic, halved = torch.sigmoid(x), 0.5 + 0.5 * torch.tanh(x / 2)
-    apart, beyond = float((halved - logistic).abs().max()), left_by(logistic, low=0.0, high=1.0)
-    found = range_finding(least, most, low=-1.0, high=1.0)
-    sound = found.verdict == "holds" and apart <= TOLERANCE and beyond == 0
-    told = (
-        f"1/(1 + e⁻ˣ) differs from ½ + ½ tanh(x/2) by {apart:.1g} and leaves [0, 1] by {beyond:.1g}"
-    )
+    error = float((halved - logistic).abs().max())
+    outside = distance_outside(logistic, low=0.0, high=1.0)
+    finding = range_finding(x_min, x_max, low=-1.0, high=1.0)
+    holds = finding.verdict == "holds" and error <= TOLERANCE and outside == 0
+    summary = f"1/(1 + e⁻ˣ) differs from ½ + ½ tanh(x/2) by {error:.1g} and exceeds [0, 1] by {outside:.1g}"
     return replace(
-        found,
-        verdict="holds" if sound else "fails",
-        because=f"{found.because} {told} (float64; allowed: {TOLERANCE} and 0).",
-        figures={**found.figures, "logistic_difference": apart, "logistic_beyond": beyond},
-        counter_example="" if sound else f"{found.counter_example or told}.",
+        finding,
+        verdict="holds" if holds else "fails",
+        reason=f"{finding.reason} {summary} (float64; tolerance {TOLERANCE} and 0).",
+        values={**finding.values, "logistic_difference": error, "logistic_outside": outside},
+        counter_example=f"{finding.counter_example or summary}.",
     )
 
 
 @claim(
     statement="tanh maps to [0, 1].",
     formula="0 ≤ tanh(x) ≤ 1",
-    source="seed 004",
+    source="course notes: activation functions",
     proof="numeric",
-    marked_wrong=True,
-    ranges={"least": (-1e6, 1e6), "most": (-1e6, 1e6)},
+    known_false=True,
+    ranges={"x_min": (-1e6, 1e6), "x_max": (-1e6, 1e6)},
 )
-def tanh_maps_to_zero_one(*, least: float = -20.0, most: float = 20.0) -> Finding:
-    return range_finding(least, most, low=0.0, high=1.0)
+def tanh_maps_to_zero_one(*, x_min: float = -20.0, x_max: float = 20.0) -> Finding:
+    return range_finding(x_min, x_max, low=0.0, high=1.0)
 
 
-def range_finding(least: float, most: float, *, low: float, high: float) -> Finding:
-    """Whether tanh of all numbers between two lies between two others; float64, ends included."""
-    x = torch.linspace(least, most, 2001, dtype=torch.float64)
+def range_finding(x_min: float, x_max: float, *, low: float, high: float) -> Finding:
+    """Whether tanh maps [x_min, x_max] into [low, high], on a float64 grid."""
+    x = torch.linspace(x_min, x_max, 2001, dtype=torch.float64)
     y = torch.tanh(x)
     worst = int((y - y.clamp(low, high)).abs().argmax())
-    within = left_by(y, low=low, high=high) == 0
+    within = distance_outside(y, low=low, high=high) == 0
     return Finding(
         verdict="holds" if within else "fails",
-        because=(
-            f"Between {least:g} and {most:g} tanh takes values from {float(y.min()):.4f} to "
+        reason=(
+            f"Between {x_min:g} and {x_max:g} tanh takes values from {float(y.min()):.4f} to "
             f"{float(y.max()):.4f}."
         ),
-        figures={"least": float(y.min()), "most": float(y.max())},
-        picture=tanh_picture(),
-        counter_example="" if within else f"tanh({float(x[worst]):g}) = {float(y[worst]):.4f}.",
+        values={"min": float(y.min()), "max": float(y.max())},
+        figure=tanh_figure(),
+        counter_example=f"tanh({float(x[worst]):g}) = {float(y[worst]):.4f}.",
     )
 
 
-def left_by(values: torch.Tensor, *, low: float, high: float) -> float:
-    """How far outside of an interval the farthest of these lies; 0 if all are in it."""
+def distance_outside(values: torch.Tensor, *, low: float, high: float) -> float:
+    """Largest distance of a value from an interval; 0 if all are inside."""
     return float((values - values.clamp(low, high)).abs().max())
 
 
 @claim(
-    statement="A decoder with attention beats the LSTM decoder without.",
+    statement="A decoder with attention beats an LSTM decoder without attention.",
     formula="phone error rate with attention < without",
-    source="seed 002, Q3; Bahdanau et al. 2015",
+    source="Bahdanau et al. 2015",
     proof="measured",
     trained=True,
     ranges={"seeds": (1, 20), "steps": (1, 5000)},
 )
 def attention_beats_the_lstm_decoder(*, seeds: int = 5, steps: int = 300) -> Finding:
     decoders = trained_decoders(seeds=seeds, steps=steps)
-    found = compare_over_seeds(error_rates(decoders), lower_is_better=True)
-    verdicts = {pair.second: pair.verdict for pair in found.pairs if pair.first == WITHOUT}
-    beat = [score for score, verdict in verdicts.items() if verdict == "worse"]
+    comparison = compare_over_seeds(error_rates(decoders), lower_is_better=True)
+    verdicts = {pair.second: pair.verdict for pair in comparison.pairs if pair.first == WITHOUT}
+    better = [score for score, verdict in verdicts.items() if verdict == "worse"]
     return _study_finding(
-        of_all(beat, SCORES), f"the score is {' or '.join(beat)}", found, decoders, against=WITHOUT
+        verdict_over(better, SCORES),
+        f"the score is {' or '.join(better)}",
+        comparison,
+        decoders,
+        baseline=WITHOUT,
     )
 
 
 @claim(
-    statement="Of the scores of a decoder the location score is best.",
+    statement="The location score gives the most accurate decoder.",
     formula="phone error rate with location < with dot, general, additive",
-    source="seed 004; Luong et al. 2015, table 4 has another order",
+    source="course notes: attention scores; Luong et al. 2015, table 4, ranks them differently",
     proof="measured",
     trained=True,
     ranges={"seeds": (1, 20), "steps": (1, 5000)},
 )
-def location_scores_are_best(*, seeds: int = 5, steps: int = 300) -> Finding:
+def location_score_is_best(*, seeds: int = 5, steps: int = 300) -> Finding:
     decoders = trained_decoders(seeds=seeds, steps=steps)
-    found = compare_over_seeds(error_rates(decoders), lower_is_better=True)
-    verdicts = {pair.first: pair.verdict for pair in found.pairs if pair.second == "location"}
+    comparison = compare_over_seeds(error_rates(decoders), lower_is_better=True)
+    verdicts = {pair.first: pair.verdict for pair in comparison.pairs if pair.second == "location"}
     others = [score for score in SCORES if score != "location"]
     beaten = [score for score in others if verdicts[score] == "worse"]
-    ahead = [score for score in others if verdicts[score] == "better"]
-    # One score that is better is enough to refute it: best is best of all.
-    shown = [] if ahead else beaten
+    # One better score refutes the claim.
+    shown = [] if any(verdicts[score] == "better" for score in others) else beaten
     return _study_finding(
-        of_all(shown, others),
+        verdict_over(shown, others),
         f"compared with {' or '.join(shown)}",
-        found,
+        comparison,
         decoders,
-        against="location",
+        baseline="location",
     )
 
 
 @claim(
-    statement="Jaccard, cosine and Damerau–Levenshtein similarity rank decoders alike.",
-    formula="Spearman's ρ of every two of them, over decoders, near 1",
-    source="seed 002, Q3.4",
+    statement="Jaccard, cosine and Damerau–Levenshtein similarity rank decoders in the same order.",
+    formula="Spearman's ρ between every two similarities, over decoders, near 1",
+    source="course notes: string similarity",
     proof="measured",
     trained=True,
-    ranges={"seeds": (1, 20), "steps": (1, 5000), "least": (-1, 1)},
+    ranges={"seeds": (1, 20), "steps": (1, 5000), "min_correlation": (-1, 1)},
 )
 def similarities_rank_decoders_alike(
-    *, seeds: int = 5, steps: int = 300, least: float = 0.8
+    *, seeds: int = 5, steps: int = 300, min_correlation: float = 0.8
 ) -> Finding:
     decoders = trained_decoders(seeds=seeds, steps=steps)
-    found = {
+    correlations = {
         f"{a} and {b}": rank_correlation(decoders, a, b) for a, b in combinations(SIMILARITIES, 2)
     }
-    alike = all(low >= least for _, low in found.values())
-    told = "; ".join(
-        f"{pair}: ρ = {rho:.3f}, above {low:.3f}" for pair, (rho, low) in found.items()
+    similar = all(low >= min_correlation for _, low in correlations.values())
+    summary = "; ".join(
+        f"{pair}: ρ = {rho:.3f}, above {low:.3f}" for pair, (rho, low) in correlations.items()
     )
     return Finding(
-        verdict="holds" if alike else "fails",
-        because=(
+        verdict="holds" if similar else "fails",
+        reason=(
             f"Over {len(decoders)} trained decoders, with the lower end of a 95 % bootstrap interval: "
-            f"{told}. Asked for: {least} or more."
+            f"{summary}. Required: {min_correlation} or more."
         ),
-        figures={pair: rho for pair, (rho, _) in found.items()},
-        picture=similarity_picture(decoders),
-        counter_example="" if alike else told,
+        values={pair: rho for pair, (rho, _) in correlations.items()},
+        figure=similarity_figure(decoders),
+        counter_example=summary,
     )
 
 
 def rank_correlation(
     decoders: Sequence[TrainedDecoder], first: str, second: str
 ) -> tuple[float, float]:
-    """Spearman's ρ over decoders, and the lower end of its interval by resampling them."""
+    """Spearman's ρ over decoders, and the lower end of its bootstrap interval."""
     pairs = np.array([[each.similarities[name] for each in decoders] for name in (first, second)])
-    drawn = np.random.default_rng(0).integers(len(decoders), size=(RESAMPLES, len(decoders)))
-    of_draws = spearman(pairs[0][drawn], pairs[1][drawn])
-    # Where all tie there is no order, and so none that agrees.
-    low = float(np.quantile(np.nan_to_num(of_draws, nan=-1.0), 0.025))
+    resamples = np.random.default_rng(0).integers(len(decoders), size=(RESAMPLES, len(decoders)))
+    resampled = spearman(pairs[0][resamples], pairs[1][resamples])
+    # If all values tie, ρ is undefined and counts as -1.
+    low = float(np.quantile(np.nan_to_num(resampled, nan=-1.0), 0.025))
     return float(np.nan_to_num(spearman(*pairs), nan=-1.0)), low
 
 
 def spearman(
-    first: Float[np.ndarray, "*draws items"], second: Float[np.ndarray, "*draws items"]
-) -> Float[np.ndarray, "*draws"]:
-    """The correlation of ranks, ties sharing theirs; not a number where all items tie."""
+    first: Float[np.ndarray, "*resamples items"], second: Float[np.ndarray, "*resamples items"]
+) -> Float[np.ndarray, "*resamples"]:
+    """Rank correlation with average ranks for ties; NaN if all items tie."""
     ranks = [rankdata(values, axis=-1) for values in (first, second)]
     one, other = (rank - rank.mean(axis=-1, keepdims=True) for rank in ranks)
-    spreads = (one**2).sum(axis=-1) * (other**2).sum(axis=-1)
+    variances = (one**2).sum(axis=-1) * (other**2).sum(axis=-1)
     with np.errstate(invalid="ignore"):
-        return np.asarray((one * other).sum(axis=-1) / np.sqrt(spreads))
+        return np.asarray((one * other).sum(axis=-1) / np.sqrt(variances))
 
 
-def _order(holds: bool, by_token: np.ndarray, of_state: float, wiring: str) -> Finding:
-    own = float(np.diagonal(by_token).max())
-    told = (
-        f"a changed token changes the weights of its own step by {own:.2g} at most, and another way of "
-        f"reading changes the last state by {of_state:.2g}"
+def _order_finding(
+    holds: bool, weight_changes: np.ndarray, state_change: float, attention_style: str
+) -> Finding:
+    own = float(np.diagonal(weight_changes).max())
+    summary = (
+        f"a changed token changes the weights of its own step by at most {own:.2g}, and changed attention "
+        f"parameters change the last state by {state_change:.2g}"
     )
-    names = tuple(str(step) for step in range(len(by_token)))
+    names = tuple(str(step) for step in range(len(weight_changes)))
     return Finding(
         verdict="holds" if holds else "fails",
-        because=f"With wiring '{wiring}', {told} (float64; tolerance {TOLERANCE}).",
-        figures={
+        reason=f"With attention_style='{attention_style}', {summary} (float64; tolerance {TOLERANCE}).",
+        values={
             "own_step": own,
-            "state": of_state,
-            "later_most": float(np.triu(by_token, 1).max()),
+            "state": state_change,
+            "later_max": float(np.triu(weight_changes, 1).max()),
         },
-        picture=MatrixPicture(
-            title=f"Change of the weights of each step (columns) by the token of one (rows): {wiring}",
-            values=tuple(tuple(row) for row in by_token.tolist()),
+        figure=MatrixFigure(
+            title=f"Change of attention weights (columns) when one token (rows) changes: {attention_style}",
+            values=tuple(tuple(row) for row in weight_changes.tolist()),
             row_labels=tuple(f"token {name}" for name in names),
             column_labels=tuple(f"α {name}" for name in names),
         ),
-        counter_example="" if holds else f"{wiring}: {told}.",
+        counter_example=f"{attention_style}: {summary}.",
     )
 
 
 def _study_finding(
     verdict: Verdict,
-    boundary: str,
-    found: SeedComparison,
+    condition: str,
+    comparison: SeedComparison,
     decoders: Sequence[TrainedDecoder],
     *,
-    against: str,
+    baseline: str,
 ) -> Finding:
-    means = {variant.variant: variant.mean for variant in found.variants}
+    means = {variant.variant: variant.mean for variant in comparison.variants}
     ranked = ", ".join(
         f"{variant} {mean:.1f}" for variant, mean in sorted(means.items(), key=lambda item: item[1])
     )
     pairs = "; ".join(
-        f"{pair.in_words()} ({difference(pair)})"
-        for pair in found.pairs
-        if against in (pair.first, pair.second)
+        f"{pair.sentence()} ({difference(pair)})"
+        for pair in comparison.pairs
+        if baseline in (pair.first, pair.second)
     )
     return Finding(
         verdict=verdict,
-        because=(
-            f"Mean phone error rates (%) over {len(found.seeds)} seeds of small decoders with one budget: "
-            f"{ranked}. {pairs}. Intervals hold for all pairs together, and are wider than Holm's order "
-            "of tests, which the verdicts go by."
+        reason=(
+            f"Mean phone error rate (%) of small decoders with equal budgets over {len(comparison.seeds)} "
+            f"seeds: {ranked}. {pairs}. Intervals are simultaneous over all pairs; verdicts use Holm's "
+            "step-down tests, which are less conservative."
         ),
-        figures=means,
-        picture=rates_picture(found, decoders),
-        boundary=boundary if verdict == "holds if" else "",
-        counter_example=f"It is not shown: {pairs}." if verdict == "fails" else "",
+        values=means,
+        figure=rates_figure(comparison, decoders),
+        condition=condition,
+        counter_example=f"Not shown: {pairs}.",
     )
 
 
 def difference(pair: SeedPair) -> str:
-    """The first's rate less the second's, with the interval that holds for all pairs together."""
+    """Difference of the error rates with its simultaneous interval."""
     interval = pair.simultaneous_interval
-    around = "" if interval is None else f" [{interval.low:+.1f}, {interval.high:+.1f}]"
-    return f"{pair.difference:+.1f}{around}"
+    bounds = "" if interval is None else f" [{interval.low:+.1f}, {interval.high:+.1f}]"
+    return f"{pair.difference:+.1f}{bounds}"
 
 
-def _parameters_picture() -> CurvePicture:
+def _parameters_figure() -> CurveFigure:
     widths = (8, 16, 32, 64, 128)
     by_score: dict[str, list[float]] = {score: [] for score in SCORES[:3]}
     for width in widths:
         for score, built, _ in score_parameters(width, width, width):
             by_score[score].append(float(built))
-    return CurvePicture(
-        title="Parameters of scores, all widths equal",
+    return CurveFigure(
+        title="Parameters of score functions, all sizes equal",
         x_label="width",
         y_label="parameters",
         curves=tuple(line(label=name, x=widths, y=y) for name, y in by_score.items()),

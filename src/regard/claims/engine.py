@@ -1,18 +1,19 @@
-"""A statement about attention that can be run: what is said, by whom, and the function that decides it.
+"""Claims about attention that can be run: the `claim` decorator, running, verdicts, timing, counting.
 
     @claim(
         statement="Rows of attention weights sum to one.",
         formula="Σⱼ A[i, j] = 1",
-        source="seed 000; Bahdanau et al. 2015, eq. 6",
+        source="Bahdanau et al. 2015, eq. 6",
         proof="numeric",
     )
     def rows_sum_to_one(*, n: int = 32, seed: int = 0) -> Finding: ...
 
-The parameters of the function, with their defaults, are what a user can change. Whole numbers lie between
-1 and `MOST`, a seed between 0 and `MOST`, others are finite; `ranges={"n": (2, 4096)}` says otherwise.
+The keyword arguments of the function, with their defaults, are the settings a user can change. Integers
+are limited to 1 … `MAX_VALUE`, seeds to 0 … `MAX_VALUE`, floats must be finite;
+`ranges={"n": (2, 4096)}` overrides these limits.
 
-A statement that is known to be wrong stands beside the right one with `marked_wrong=True`: it must come
-out as "fails".
+A common mistake is a claim with `known_false=True`, next to the correct statement. Its verdict must be
+"fails".
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ from scipy.stats import binom
 from torch import nn
 
 from regard.core.counter import Counter
-from regard.core.errors import LackingError, RegardError
+from regard.core.errors import MissingDependencyError, RegardError
 from regard.core.records.claim import ClaimRecord, Curve, Finding, Value, Verdict
 from regard.core.registry import unknown_name
 from regard.mechanisms import build_mechanism
 
-# In order of strength: proved in symbols; computed in float64 over random and adversarial inputs with a
-# stated tolerance; counted by the counter of operations; measured, with an interval.
+# Strongest first: symbolic proof; float64 on random and adversarial inputs, with a tolerance; operations
+# counted; measured, with a confidence interval.
 Proof = Literal["symbolic", "numeric", "counted", "measured"]
 
 Decide = Callable[..., Finding]
-Range = tuple[int | float, int | float]  # the least and the most
+Range = tuple[int | float, int | float]  # minimum and maximum, inclusive
 
-MOST = 1_000_000
+MAX_VALUE = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A statement with the function that decides it."""
+    """A statement and the function that decides it."""
 
     name: str
     topic: str
@@ -60,27 +61,39 @@ class Claim:
     source: str
     proof: Proof
     decide: Decide
-    marked_wrong: bool = False
+    known_false: bool = False
     trained: bool = False
     ranges: Mapping[str, Range] = field(default_factory=dict)
 
     @property
     def defaults(self) -> dict[str, Value]:
-        """Every parameter with the value it has unless told."""
+        """Default value of every setting."""
         parameters = inspect.signature(self.decide).parameters.values()
         return {parameter.name: parameter.default for parameter in parameters}
 
     @property
     def code(self) -> str:
-        """The lines that decide, without the decorator."""
+        """Source code of the deciding function, without the decorator."""
         source = inspect.getsource(self.decide)
         return source[source.index("def ") :]
 
     def run(self, **changes: Any) -> ClaimRecord:
-        """Decide, with some parameters changed; each must have the type of its default."""
-        settings = {**self.defaults, **self._checked(changes)}
-        begun = time.perf_counter()
+        """Decide the claim. Changed settings must have the type of their default."""
+        settings = {**self.defaults, **self._validated(changes)}
+        start = time.perf_counter()
         finding = self.decide(**settings)
+        return self.as_record(settings, time.perf_counter() - start, finding=finding)
+
+    def as_record(
+        self,
+        settings: Mapping[str, Value],
+        seconds: float,
+        *,
+        finding: Finding | None = None,
+        skip_reason: str = "",
+        error: str = "",
+    ) -> ClaimRecord:
+        """The record of a run, or of a claim that was skipped or raised an error."""
         return ClaimRecord(
             name=self.name,
             topic=self.topic,
@@ -88,40 +101,46 @@ class Claim:
             formula=self.formula,
             source=self.source,
             proof=self.proof,
-            marked_wrong=self.marked_wrong,
+            known_false=self.known_false,
             trained=self.trained,
             settings=settings,
             code=self.code,
-            seconds=time.perf_counter() - begun,
+            seconds=seconds,
             finding=finding,
+            skip_reason=skip_reason,
+            error=error,
         )
 
-    def _checked(self, changes: dict[str, Any]) -> dict[str, Value]:
-        found: dict[str, Value] = {}
+    def _validated(self, changes: dict[str, Any]) -> dict[str, Value]:
+        validated: dict[str, Value] = {}
         for name, value in changes.items():
             if name not in self.defaults:
-                raise unknown_name(f"parameter of the claim '{self.name}'", name, self.defaults)
+                raise unknown_name(f"setting of the claim '{self.name}'", name, self.defaults)
             kind = type(self.defaults[name])
-            whole_as_float = kind is float and type(value) is int
-            if type(value) is not kind and not whole_as_float:
+            int_as_float = kind is float and type(value) is int
+            if type(value) is not kind and not int_as_float:
                 raise RegardError(
-                    f"{name}={value!r}: of the claim '{self.name}' it must be of the kind of "
-                    f"{self.defaults[name]!r}, its usual value."
+                    f"{name}={value!r}: setting of the claim '{self.name}', must have the type "
+                    f"{kind.__name__} of its default {self.defaults[name]!r}."
                 )
-            found[name] = float(value) if whole_as_float else value
-            self._require_in_range(name, found[name])
-        return found
+            validated[name] = float(value) if int_as_float else value
+            self._validate_range(name, validated[name])
+        return validated
 
-    def _require_in_range(self, name: str, value: Value) -> None:
+    def _validate_range(self, name: str, value: Value) -> None:
         if isinstance(value, str | bool):
             return
-        usual = (
-            (0 if name == "seed" else 1, MOST) if isinstance(value, int) else (-math.inf, math.inf)
+        default = (
+            (0 if name == "seed" else 1, MAX_VALUE)
+            if isinstance(value, int)
+            else (-math.inf, math.inf)
         )
-        least, most = self.ranges.get(name, usual)
-        if not math.isfinite(value) or not least <= value <= most:
-            rule = "finite" if math.isinf(most) else f"from {least:,} to {most:,}"
-            raise RegardError(f"{name}={value!r}: of the claim '{self.name}' it must be {rule}.")
+        low, high = self.ranges.get(name, default)
+        if not math.isfinite(value) or not low <= value <= high:
+            rule = "finite" if math.isinf(high) else f"from {low:,} to {high:,}"
+            raise RegardError(
+                f"{name}={value!r}: setting of the claim '{self.name}', must be {rule}."
+            )
 
 
 def claim(
@@ -130,13 +149,13 @@ def claim(
     formula: str,
     source: str,
     proof: Proof,
-    marked_wrong: bool = False,
+    known_false: bool = False,
     trained: bool = False,
     ranges: Mapping[str, Range] | None = None,
 ) -> Callable[[Decide], Claim]:
-    """Make the claim that a function decides; its name is the function's, its topic the file's."""
+    """Turn a function into a claim, named after the function; its topic is the name of its module."""
 
-    def made(decide: Decide) -> Claim:
+    def decorate(decide: Decide) -> Claim:
         return Claim(
             name=decide.__name__.replace("_", "-"),
             topic=decide.__module__.rsplit(".", 1)[-1].replace("_", " "),
@@ -145,216 +164,172 @@ def claim(
             source=source,
             proof=proof,
             decide=decide,
-            marked_wrong=marked_wrong,
+            known_false=known_false,
             trained=trained,
             ranges=ranges or {},
         )
 
-    return made
+    return decorate
 
 
-# Running claims: many, of which none keeps the others from being run, or one with settings of one's
-# own.
-#
-# Three things may keep a claim from a verdict, and are told apart: it trains and was not asked to;
-# it lacks something, such as a package; or it fails to run, a mistake that must not look like one
-# of the others.
-
-
-TRAINS = "it trains models, which takes longer than the others together; add --trained"
-# What numbers far from the usual ones end in, wherever they end.
-UNFIT = (ValueError, RuntimeError, ArithmeticError, LookupError, TypeError, MemoryError)
-LONGEST_REASON = 240
+TRAINING_SKIPPED = "it trains models, which takes minutes; add --trained"
+# Errors that settings far from the defaults can cause.
+SETTING_ERRORS = (ValueError, RuntimeError, ArithmeticError, LookupError, TypeError, MemoryError)
+MAX_ERROR_LENGTH = 240
 
 
 def run_claims(
     claims: Iterable[Claim],
     *,
     trained: bool = False,
-    begin: Callable[[Claim], None] = lambda _: None,
-    done: Callable[[ClaimRecord], None] = lambda _: None,
+    on_start: Callable[[Claim], None] = lambda _: None,
+    on_done: Callable[[ClaimRecord], None] = lambda _: None,
 ) -> list[ClaimRecord]:
-    """A record for every claim, in their order; of those that train only with `trained`.
+    """Run claims in order and return one record each; those that train models only with `trained`.
 
-    A claim that was not run has a record without a finding that says what it waits for, and one that failed
-    to run a record that says what happened.
+    A record without a finding has either a `skip_reason` (training not requested, missing dependency) or
+    an `error`. An error in one claim does not stop the others.
     """
     records = []
     for claim in claims:
-        begin(claim)
-        runs = trained or not claim.trained
-        record = _record(claim) if runs else _undecided(claim, waits=TRAINS)
+        on_start(claim)
+        if trained or not claim.trained:
+            record = _run_or_explain(claim)
+        else:
+            record = claim.as_record(claim.defaults, 0.0, skip_reason=TRAINING_SKIPPED)
         records.append(record)
-        done(record)
+        on_done(record)
     return records
 
 
-def run_changed(claim: Claim, **changes: Any) -> ClaimRecord:
-    """The claim with other settings; one that cannot be decided with them says so in one line."""
+def run_with_settings(claim: Claim, **changes: Any) -> ClaimRecord:
+    """Run a claim with changed settings; an error that they cause becomes a one-line `RegardError`."""
     try:
         return claim.run(**changes)
     except RegardError:
-        raise  # it has its own words
-    except UNFIT as error:
+        raise
+    except SETTING_ERRORS as error:
         if not changes:
-            raise  # a mistake of ours
-        asked = ", ".join(f"{name}={value!r}" for name, value in changes.items())
-        usual = ", ".join(f"{name}={claim.defaults[name]!r}" for name in changes)
+            raise  # not caused by settings
+        changed = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+        defaults = ", ".join(f"{name}={claim.defaults[name]!r}" for name in changes)
         raise RegardError(
-            f"The claim '{claim.name}' cannot be decided with {asked} ({_in_one_line(error)}). Use values "
-            f"nearer the usual ones: {usual}."
+            f"The claim '{claim.name}' cannot be decided with {changed} ({_one_line(error)}). Use values "
+            f"closer to the defaults: {defaults}."
         ) from error
 
 
-def _record(claim: Claim) -> ClaimRecord:
-    begun = time.perf_counter()
+def _run_or_explain(claim: Claim) -> ClaimRecord:
+    start = time.perf_counter()
     try:
         return claim.run()
     except Exception as error:
-        seconds = time.perf_counter() - begun
-        if _lacks(error):
-            return _undecided(claim, waits=str(error), seconds=seconds)
-        if isinstance(error, RegardError):
-            return _undecided(claim, trouble=str(error), seconds=seconds)
-        return _undecided(claim, trouble=f"{_in_one_line(error)}{_place(error)}", seconds=seconds)
+        seconds = time.perf_counter() - start
+        if _is_missing_dependency(error):
+            return claim.as_record(claim.defaults, seconds, skip_reason=str(error))
+        known = isinstance(error, RegardError)
+        message = str(error) if known else f"{_one_line(error)}{_location(error)}"
+        return claim.as_record(claim.defaults, seconds, error=message)
 
 
-def _undecided(
-    claim: Claim, *, waits: str = "", trouble: str = "", seconds: float = 0.0
-) -> ClaimRecord:
-    return ClaimRecord(
-        name=claim.name,
-        topic=claim.topic,
-        statement=claim.statement,
-        formula=claim.formula,
-        source=claim.source,
-        proof=claim.proof,
-        marked_wrong=claim.marked_wrong,
-        trained=claim.trained,
-        settings=claim.defaults,
-        code=claim.code,
-        seconds=seconds,
-        finding=None,
-        waits=waits,
-        trouble=trouble,
-    )
-
-
-def _lacks(error: BaseException | None) -> bool:
-    """Whether something is not here; a study says so in words of its own, and gives that as the cause."""
-    while error is not None and not isinstance(error, LackingError):
+def _is_missing_dependency(error: BaseException | None) -> bool:
+    """Whether this error, or one of its causes, is a missing dependency or data file."""
+    while error is not None and not isinstance(error, MissingDependencyError):
         error = error.__cause__
     return error is not None
 
 
-def _in_one_line(error: Exception) -> str:
-    told = textwrap.shorten(str(error), LONGEST_REASON)
-    return f"{type(error).__name__}: {told}" if told else type(error).__name__
+def _one_line(error: Exception) -> str:
+    message = textwrap.shorten(str(error), MAX_ERROR_LENGTH)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def _place(error: Exception) -> str:
-    """The last line that was reached, since no traceback is shown."""
+def _location(error: Exception) -> str:
+    """File and line of the error, since no traceback is shown."""
     frames = traceback.extract_tb(error.__traceback__)
     return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
-# The verdict of a statement about several things: of all of them, of some, or of none.
-#
-# What is not shown of a thing does not count for it, be it that the contrary was shown or nothing:
-# a comparison that stays open does not make a statement hold.
+def verdict_over(satisfied: Collection[str], cases: Collection[str]) -> Verdict:
+    """The verdict of a statement about several cases: holds for all, for some, or for none.
 
+    An inconclusive case counts as not satisfied.
 
-def of_all(fitting: Collection[str], things: Collection[str]) -> Verdict:
-    """It holds of all things, holds if it is one of those that fit, or fails.
-
-    >>> of_all(["dot"], ["dot", "general"])
+    >>> verdict_over(["dot"], ["dot", "general"])
     'holds if'
     """
-    if len(fitting) == len(things):
+    if len(satisfied) == len(cases):
         return "holds"
-    return "holds if" if fitting else "fails"
+    return "holds if" if satisfied else "fails"
 
 
-# Where a statement stops to hold, found by halving: for statements that hold up to a bound, not
-# beyond.
-#
-# Whether there is such a bound is for the claim to say: a statement that holds nowhere, or
-# everywhere, is a finding as any other.
+BISECTIONS = 50
 
 
-HALVINGS = 50
-
-
-def last_that_holds(
-    holds: Callable[[float], bool], *, low: float, high: float, halvings: int = HALVINGS
+def bisect_last_true(
+    predicate: Callable[[float], bool], *, low: float, high: float, bisections: int = BISECTIONS
 ) -> float | None:
-    """The largest number between `low` and `high` at which it holds; None if not even at `low`.
+    """The largest number in [low, high] at which a monotone predicate is true, by bisection.
 
-    If it holds at `high`, that is the answer: there is no bound within what was searched.
+    None if it is false at `low`; `high` if it is true there.
 
-    >>> round(last_that_holds(lambda x: x * x <= 2, low=0.0, high=2.0), 9)
+    >>> round(bisect_last_true(lambda x: x * x <= 2, low=0.0, high=2.0), 9)
     1.414213562
-    >>> last_that_holds(lambda x: x * x <= 2, low=0.0, high=1.0)
+    >>> bisect_last_true(lambda x: x * x <= 2, low=0.0, high=1.0)
     1.0
     """
-    if not holds(low):
+    if not predicate(low):
         return None
-    if holds(high):
+    if predicate(high):
         return high
-    for _ in range(halvings):
+    for _ in range(bisections):
         middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
+        low, high = (middle, high) if predicate(middle) else (low, middle)
     return low
 
 
-# Lines of a picture from whatever numbers were counted: the records hold floats alone.
-
-
 def line(
-    *, label: str, x: Iterable[SupportsFloat], y: Iterable[SupportsFloat], **words: Any
+    *, label: str, x: Iterable[SupportsFloat], y: Iterable[SupportsFloat], **options: Any
 ) -> Curve:
-    """A curve; `words` are its other fields.
+    """A `Curve` from any numbers; `options` are its other fields.
 
     >>> line(label="n²", x=[1, 2], y=[1, 4]).y
     (1.0, 4.0)
     """
-    return Curve(label=label, x=tuple(map(float, x)), y=tuple(map(float, y)), **words)
-
-
-# Times of rivals measured in turns, so that a slow spell of the machine falls on all of them alike.
-#
-# Work is done on one thread, and the processor's time for it counts: what other programs take does
-# not.
+    return Curve(label=label, x=tuple(map(float, x)), y=tuple(map(float, y)), **options)
 
 
 Times = dict[str, list[float]]
 
 
 class MedianInterval(NamedTuple):
-    """A median and the order statistics that enclose the true one 19 times in 20, whatever the law."""
+    """A median with its distribution-free 95 % confidence interval, from order statistics."""
 
     median: float
     low: float
     high: float
 
 
-def interleaved_seconds(rivals: Mapping[str, Callable[[], object]], *, rounds: int) -> Times:
-    """Seconds of every rival in every round, after one call of each to warm up."""
-    times: Times = {name: [] for name in rivals}
-    with one_thread():
-        for run in rivals.values():
-            run()
+def interleaved_seconds(calls: Mapping[str, Callable[[], object]], *, rounds: int) -> Times:
+    """CPU seconds of every call in every round, on one thread, after a warm-up call of each.
+
+    Calls are interleaved, so that a slow period of the machine affects all of them.
+    """
+    times: Times = {name: [] for name in calls}
+    with single_thread():
+        for call in calls.values():
+            call()
         for _ in range(rounds):
-            for name, run in rivals.items():
-                began = time.process_time()
-                run()
-                times[name].append(time.process_time() - began)
+            for name, call in calls.items():
+                start = time.process_time()
+                call()
+                times[name].append(time.process_time() - start)
     return times
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch computes on one thread meanwhile."""
+def single_thread() -> Iterator[None]:
+    """Run torch on one thread inside the context."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -363,43 +338,45 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def quotient(above: Sequence[float], below: Sequence[float]) -> MedianInterval:
-    """By how much the first took longer than the second, round by round."""
-    return median_interval([first / second for first, second in zip(above, below, strict=True)])
+def ratio_interval(numerators: Sequence[float], denominators: Sequence[float]) -> MedianInterval:
+    """Median and interval of the ratio per round."""
+    return median_interval([a / b for a, b in zip(numerators, denominators, strict=True)])
 
 
 def median_interval(values: Sequence[float]) -> MedianInterval:
-    """The median with its 95 % interval; of fewer than six values, from the least to the greatest.
+    """The median with its 95 % interval; minimum to maximum for fewer than six values.
 
     >>> median_interval([3.0, 1.0, 2.0])
     MedianInterval(median=2.0, low=1.0, high=3.0)
     """
     ordered = sorted(values)
-    # At most 2.5 % of the time do fewer than `outside` of them lie on one side of the true median.
+    # With probability 97.5 % or more, at least `outside` values lie on each side of the true median.
     outside = int(binom.ppf(0.025, len(ordered), 0.5))
-    place = max(0, outside - 1)
-    return MedianInterval(statistics.median(ordered), ordered[place], ordered[-1 - place])
+    index = max(0, outside - 1)
+    return MedianInterval(statistics.median(ordered), ordered[index], ordered[-1 - index])
 
 
-# Calls of layers and mechanisms on drawn numbers, and what the counter sees of them.
-
-
-def counter_of(run: Callable[[], object]) -> Counter:
-    """What the counter saw of one run without gradients."""
+def count_ops(call: Callable[[], object]) -> Counter:
+    """Operations of one call without gradients."""
     with torch.no_grad(), Counter() as counter:
-        run()
+        call()
     return counter
 
 
-def layer_run(layer: nn.Module, *, n: int, d: int) -> Callable[[], object]:
-    """A call of a layer on one sequence."""
+def count_parameters(model: nn.Module) -> int:
+    """Number of parameters; tied ones count once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def layer_call(layer: nn.Module, *, n: int, d: int) -> Callable[[], object]:
+    """A call of a layer on one random sequence."""
     x = torch.randn(1, n, d, generator=torch.Generator().manual_seed(0))
     return lambda: layer(x)
 
 
-def mechanism_run(mechanism: str, *, n: int, d: int) -> Callable[[], object]:
-    """A call of a mechanism alone, on queries, keys and values that are given."""
+def mechanism_call(mechanism: str, *, n: int, d: int) -> Callable[[], object]:
+    """A call of a mechanism, without projections, on random queries, keys and values."""
     built: Any = build_mechanism(mechanism, query_dim=d, key_dim=d, max_length=n)
-    drawn = torch.Generator().manual_seed(0)
-    query, key, value = (torch.randn(1, 1, n, d, generator=drawn) for _ in range(3))
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(1, 1, n, d, generator=generator) for _ in range(3))
     return lambda: built(query, key, value)

@@ -1,8 +1,8 @@
-"""Which sentences of a document know of which, in hierarchical attention networks.
+"""Which sentence vectors depend on which sentences in hierarchical attention networks (HAN).
 
-A sentence of a document is changed, and the vectors of all its sentences are compared with what they were:
-in the plain network (Yang et al. 2016) only its own changes, in the context-aware forms (Remy et al. 2019)
-those of others too. The networks are not trained: it is a matter of how they are wired.
+One sentence of a document is changed and the vectors of all sentences are compared. In the plain network
+(Yang et al. 2016) only its own vector changes; in context-aware variants (Remy et al. 2019) others change
+too. The networks are untrained: the dependence follows from the architecture.
 """
 
 from __future__ import annotations
@@ -14,96 +14,98 @@ import torch
 from torch import Tensor
 
 from regard.claims.engine import claim
-from regard.core.records.claim import Finding, MatrixPicture
+from regard.core.records.claim import Finding, MatrixFigure
 from regard.models.classifiers.hierarchical import HierarchicalClassifier
 
-# Sentences of one length are read together, so that rounding may differ in the last bits of float64.
+# Sentences of equal length are batched together, so float64 rounding may differ.
 TOLERANCE = 1e-12
 WORDS = 50
-# It takes two to see one hear of another.
+# At least two, to compare one sentence with another.
 SENTENCES = {"sentences": (2, 40)}
 
 
 @claim(
-    statement="A hierarchical attention network encodes every sentence in isolation.",
+    statement="A hierarchical attention network encodes every sentence independently.",
     formula="∂(vector of sentence j) / ∂(sentence i) = 0 for i ≠ j",
-    source="seed 000; Yang et al. 2016",
+    source="Yang et al. 2016",
     proof="numeric",
-    ranges={**SENTENCES, "pair_table": (0, 1_000_000)},
+    ranges={**SENTENCES, "bigram_buckets": (0, 1_000_000)},
 )
-def sentences_are_read_in_isolation(
-    *, context: str = "none", sentences: int = 5, pair_table: int = 0, seed: int = 0
+def sentences_are_encoded_independently(
+    *, context: str = "none", sentences: int = 5, bigram_buckets: int = 0, seed: int = 0
 ) -> Finding:
-    changes = changes_of(context=context, sentences=sentences, pair_table=pair_table, seed=seed)
+    changes = sentence_changes(
+        context=context, sentences=sentences, bigram_buckets=bigram_buckets, seed=seed
+    )
     off_diagonal = ~np.eye(sentences, dtype=bool)
     others, own = float(changes[off_diagonal].max()), float(np.diagonal(changes).min())
-    alone = others <= TOLERANCE < own
+    independent = others <= TOLERANCE < own
     return Finding(
-        verdict="holds" if alone else "fails",
-        because=(
-            f"Each of {sentences} sentences was changed in turn: its own vector changes by {own:.2g} "
-            f"at least, those of the others by {others:.2g} at most (float64; tolerance {TOLERANCE})."
+        verdict="holds" if independent else "fails",
+        reason=(
+            f"Changing each of {sentences} sentences in turn changes its own vector by at least {own:.2g} "
+            f"and those of the others by at most {others:.2g} (float64; tolerance {TOLERANCE})."
         ),
-        figures={"own_least": own, "others_most": others},
-        picture=_picture(changes, context=context),
-        counter_example="" if alone else _first_other(changes),
+        values={"own_min": own, "others_max": others},
+        figure=_figure(changes, context=context),
+        counter_example=_largest_other(changes),
     )
 
 
 @claim(
-    statement="With the sentences before as context, a change is heard by later sentences and no others.",
+    statement="With left context, a sentence affects its own and later vectors only.",
     formula="∂(vector of sentence j) / ∂(sentence i) ≠ 0 ⇔ i ≤ j",
-    source="seed 000; Remy et al. 2019",
+    source="Remy et al. 2019",
     proof="numeric",
     ranges=SENTENCES,
 )
-def context_before_is_heard_later(
+def left_context_reaches_later_sentences(
     *, context: str = "before", gated: bool = False, sentences: int = 5, seed: int = 0
 ) -> Finding:
-    changes = changes_of(context=context, gated=gated, sentences=sentences, seed=seed)
+    changes = sentence_changes(context=context, gated=gated, sentences=sentences, seed=seed)
     later = np.triu(np.ones_like(changes, dtype=bool))
-    heard, unheard = float(changes[later].min()), float(changes[~later].max())
-    as_said = unheard <= TOLERANCE < heard
+    after, before = float(changes[later].min()), float(changes[~later].max())
+    holds = before <= TOLERANCE < after
     return Finding(
-        verdict="holds" if as_said else "fails",
-        because=(
-            f"A changed sentence changes its own vector and all later ones by {heard:.2g} at least, "
-            f"the earlier ones by {unheard:.2g} at most (float64; tolerance {TOLERANCE})."
+        verdict="holds" if holds else "fails",
+        reason=(
+            f"A changed sentence changes its own and all later vectors by at least {after:.2g}, "
+            f"earlier ones by at most {before:.2g} (float64; tolerance {TOLERANCE})."
         ),
-        figures={"later_least": heard, "earlier_most": unheard},
-        picture=_picture(changes, context=context),
-        counter_example="" if as_said else f"Later ones: {heard:.2g}; earlier ones: {unheard:.2g}.",
+        values={"later_min": after, "earlier_max": before},
+        figure=_figure(changes, context=context),
+        counter_example=f"Later vectors: {after:.2g}; earlier vectors: {before:.2g}.",
     )
 
 
 @claim(
-    statement="With context from both sides, a changed sentence is heard by all the others.",
+    statement="With bidirectional context, every sentence affects all vectors.",
     formula="∂(vector of sentence j) / ∂(sentence i) ≠ 0 for all i, j",
-    source="seed 000; Remy et al. 2019",
+    source="Remy et al. 2019",
     proof="numeric",
     ranges=SENTENCES,
 )
-def context_of_both_sides_is_heard_by_all(
+def bidirectional_context_reaches_all_sentences(
     *, context: str = "both", gated: bool = False, sentences: int = 5, seed: int = 0
 ) -> Finding:
-    changes = changes_of(context=context, gated=gated, sentences=sentences, seed=seed)
+    changes = sentence_changes(context=context, gated=gated, sentences=sentences, seed=seed)
     least = float(changes.min())
     return Finding(
         verdict="holds" if least > TOLERANCE else "fails",
-        because=(
-            f"Whichever of {sentences} sentences is changed, every vector changes by {least:.2g} at least "
+        reason=(
+            f"Changing any of {sentences} sentences changes every vector by at least {least:.2g} "
             f"(float64; tolerance {TOLERANCE})."
         ),
-        figures={"least": least},
-        picture=_picture(changes, context=context),
-        counter_example="" if least > TOLERANCE else f"A vector changes by {least:.2g} only.",
+        values={"min": least},
+        figure=_figure(changes, context=context),
+        counter_example=f"One vector changes by only {least:.2g}.",
     )
 
 
-def changes_of(
-    *, context: str, sentences: int, seed: int, gated: bool = False, pair_table: int = 0
+def sentence_changes(
+    *, context: str, sentences: int, seed: int, gated: bool = False, bigram_buckets: int = 0
 ) -> np.ndarray:
-    """Row i: by how much each sentence's vector changes, at most in any feature, if sentence i does."""
+    """Row i: largest change of each sentence vector when sentence i changes."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = HierarchicalClassifier(
@@ -113,51 +115,49 @@ def changes_of(
             hidden_dim=8,
             context=context,
             gated=gated,
-            pair_table=pair_table,
+            bigram_buckets=bigram_buckets,
         )
     model.double().eval()
     document = _document(sentences, seed=seed)
     before = _vectors(model, document)
     changed = []
-    for place in range(sentences):
-        # Every word another one, and one word more: what follows it in the row moves too.
-        longer = [*document]
-        longer[place] = [4 + (word - 4 + 1) % (WORDS - 4) for word in document[place]] + [5]
-        changed.append((_vectors(model, longer) - before).abs().amax(dim=1).numpy())
+    for index in range(sentences):
+        # Replace every word and append one, so that later sentences shift as well.
+        other = [*document]
+        other[index] = [4 + (word - 4 + 1) % (WORDS - 4) for word in document[index]] + [5]
+        changed.append((_vectors(model, other) - before).abs().amax(dim=1).numpy())
     return np.stack(changed)
 
 
 def _document(sentences: int, *, seed: int) -> list[list[int]]:
-    drawn = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     return [
-        torch.randint(4, WORDS, (3 + place % 3,), generator=drawn).tolist()
-        for place in range(sentences)
+        torch.randint(4, WORDS, (3 + index % 3,), generator=generator).tolist()
+        for index in range(sentences)
     ]
 
 
 def _vectors(model: HierarchicalClassifier, document: list[list[int]]) -> Tensor:
-    """The vectors of the sentences of one document."""
+    """The sentence vectors of one document."""
     words = [word for sentence in document for word in sentence]
     ends = list(accumulate(len(sentence) for sentence in document))
-    segments = [sum(end <= place for end in ends) for place in range(len(words))]
+    segments = [sum(end <= index for end in ends) for index in range(len(words))]
     with torch.inference_mode():
         return model.sentence_vectors(
             torch.tensor([words]), torch.tensor([len(words)]), torch.tensor([segments])
         )
 
 
-def _first_other(changes: np.ndarray) -> str:
-    apart = changes * ~np.eye(len(changes), dtype=bool)
-    changed, heard = np.unravel_index(int(apart.argmax()), apart.shape)
-    return (
-        f"Changing sentence {changed} changes the vector of sentence {heard} by {apart.max():.3g}."
-    )
+def _largest_other(changes: np.ndarray) -> str:
+    others = changes * ~np.eye(len(changes), dtype=bool)
+    changed, affected = np.unravel_index(int(others.argmax()), others.shape)
+    return f"Changing sentence {changed} changes the vector of sentence {affected} by {others.max():.3g}."
 
 
-def _picture(changes: np.ndarray, *, context: str) -> MatrixPicture:
-    names = tuple(str(place) for place in range(len(changes)))
-    return MatrixPicture(
-        title=f"Change of each sentence's vector (columns) by one that is changed; context: {context}",
+def _figure(changes: np.ndarray, *, context: str) -> MatrixFigure:
+    names = tuple(str(index) for index in range(len(changes)))
+    return MatrixFigure(
+        title=f"Change of sentence vectors (columns) when one sentence (rows) changes; context: {context}",
         values=tuple(tuple(row) for row in changes.tolist()),
         row_labels=tuple(f"changed {name}" for name in names),
         column_labels=names,

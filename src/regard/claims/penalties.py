@@ -1,8 +1,8 @@
-"""Attention weights as distributions, and what keeps several hops from looking at one place.
+"""Structured self-attention (Lin et al. 2017): overlap of hops, Frobenius and pairwise KL penalties.
 
-A is the weight matrix of structured self-attention (Lin et al. 2017): a row for every hop, a column for
-every position. The penalties are those of `layers/penalties.py`; the element-by-element forms of the
-pairwise KL divergence are written here, to be counted beside the product that is used.
+A is the attention weight matrix with one row per hop and one column per position. The penalties are those
+of `regard.layers.pooling`; elementwise forms of the pairwise KL divergence are in
+`experiments/penalties.py`, for comparison of their costs.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.claims.engine import claim, interleaved_seconds, of_all, quotient
+from regard.claims.engine import claim, interleaved_seconds, ratio_interval, verdict_over
 from regard.claims.experiments.penalties import (
-    ARMS,
     KL_FORMS,
     THIRD,
+    VARIANTS,
     Weights,
-    beside_the_overlap,
     distributions,
+    flops_ratio,
     formula_error,
-    has_every_pair,
+    has_all_pairs,
     hop,
-    is_never_negative,
-    kl_of_draws,
-    operations_share,
+    is_nonnegative,
+    one_minus_overlap,
     overlap,
-    overlap_faults,
-    overlap_points_picture,
-    overlaps_picture,
-    parting,
-    parting_picture,
+    overlap_points_figure,
+    overlap_violations,
+    overlaps_figure,
     random_weights,
-    self_overlap_picture,
-    shares_picture,
-    spread_rest,
-    sum_of,
-    times_picture,
+    ratios_figure,
+    sampled_kl,
+    self_overlap_figure,
+    separate_hops,
+    separation_figure,
+    terms_text,
+    times_figure,
     trained_overlaps,
     two_hop_kl,
-    unbounded_picture,
-    weights_picture,
+    unbounded_figure,
+    variance_residual,
+    weights_figure,
 )
 from regard.core.errors import RegardError
 from regard.core.masks import Causal
@@ -51,91 +51,97 @@ from regard.layers.multi_head import MultiHead
 from regard.layers.pooling import StructuredPooling, frobenius_penalty
 from regard.studies.statistics.paired import seed_interval
 
-# Rows are sums of n rounded numbers: a few units in the last place of float64.
+# Rounding of a sum of n numbers in float64.
 ROUNDING = 1e-12
 STRUCTURED = "structured"
-# All pairs of distributions are held at once: 1,287 of them at most.
-FEW = {"places": (1, 6), "parts": (1, 8)}
+# All pairs of distributions are in memory at once: at most 1,287².
+GRID_RANGES = {"positions": (1, 6), "parts": (1, 8)}
 
 
 @claim(
     statement="Every row of attention weights sums to one.",
     formula="Σⱼ A[i, j] = 1",
-    source="seed 000; Lin et al. 2017, eq. 6",
+    source="Lin et al. 2017, eq. 6",
     proof="numeric",
     ranges={"n": (1, 256), "hops": (1, 16)},
 )
-def rows_sum_to_one(*, of: str = STRUCTURED, n: int = 24, hops: int = 6, seed: int = 0) -> Finding:
-    # Inputs of ordinary size, all alike, and so large that a softmax is one-hot or overflows if naive.
-    found = [weights_of(of, n=n, hops=hops, scale=scale, seed=seed) for scale in (1.0, 0.0, 1e4)]
+def rows_sum_to_one(
+    *, mechanism: str = STRUCTURED, n: int = 24, hops: int = 6, seed: int = 0
+) -> Finding:
+    # Ordinary inputs, constant inputs, and inputs for which a naive softmax overflows.
+    found = [
+        weights_of(mechanism, n=n, hops=hops, scale=scale, seed=seed) for scale in (1.0, 0.0, 1e4)
+    ]
     worst = max(float((weights.sum(dim=-1) - 1).abs().max()) for weights in found)
     return Finding(
         verdict="holds" if worst <= ROUNDING else "fails",
-        because=f"The largest |Σ − 1| of {3 * hops} rows in float64 is {worst:.2g}; allowed: {ROUNDING}.",
-        figures={"largest_error": worst, "rows": 3 * hops},
-        picture=weights_picture("A: every row is a distribution", found[0][0]),
-        counter_example=f"A row of '{of}' is off by {worst:.3g}." if worst > ROUNDING else "",
+        reason=f"The largest |Σ − 1| of {3 * hops} rows in float64 is {worst:.2g} (tolerance {ROUNDING}).",
+        values={"largest_error": worst, "rows": 3 * hops},
+        figure=weights_figure("Attention weights A, one row per hop", found[0][0]),
+        counter_example=f"A row of '{mechanism}' sums to 1 with an error of {worst:.3g}.",
     )
 
 
-def weights_of(of: str, *, n: int, hops: int, scale: float, seed: int) -> Weights:
-    """The weights of structured pooling, or of the first example of a mechanism with so many heads."""
+def weights_of(mechanism: str, *, n: int, hops: int, scale: float, seed: int) -> Weights:
+    """Weights of structured pooling, or of a mechanism with one head per hop."""
     torch.manual_seed(seed)
     x = scale * torch.randn(1, n, 4 * hops, dtype=torch.float64)
     with torch.no_grad():
-        if of == STRUCTURED:
+        if mechanism == STRUCTURED:
             pooling = StructuredPooling(model_dim=4 * hops, hidden_dim=16, hops=hops).double()
             weights: Tensor = pooling(x).weights
             return weights
-        layer = MultiHead(model_dim=4 * hops, num_heads=hops, mechanism=of, max_length=n).double()
-        # The last position may see all: some mechanisms read the past only.
+        layer = MultiHead(
+            model_dim=4 * hops, num_heads=hops, mechanism=mechanism, max_length=n
+        ).double()
+        # The last position attends to all, also in causal-only mechanisms.
         return layer.weights(x, mask=Causal())[:, :, -1]
 
 
 @claim(
-    statement="Overlaps of two hops lie between 0 and 1, and are 0 exactly where they share no place.",
+    statement="The overlap of two hops is between 0 and 1, and 0 only if their supports are disjoint.",
     formula="0 ≤ (AAᵀ)[i, j] ≤ 1,  = 0 ⇔ supports disjoint;  1 − a·b = Σ_{j≠k} aⱼ bₖ",
-    source="seed 000 (which writes < for ≤); Lin et al. 2017, sec. 2.2",
+    source="Lin et al. 2017, sec. 2.2",
     proof="symbolic",
-    ranges=FEW,
+    ranges=GRID_RANGES,
 )
-def overlaps_lie_in_the_unit_interval(*, places: int = 4, parts: int = 6) -> Finding:
-    a, b = hop("a", places=places), hop("b", places=places)
-    rest = beside_the_overlap(a, b)  # 1 − a·b = Σ aⱼbₖ over j ≠ k
-    proved = is_never_negative(overlap(a, b)) and is_never_negative(rest)
-    rows = distributions(places=places, parts=parts)
-    outside, wrong_zeros = overlap_faults(rows, parts=parts)
-    sound = proved and not outside and not wrong_zeros
+def overlaps_lie_in_the_unit_interval(*, positions: int = 4, parts: int = 6) -> Finding:
+    a, b = hop("a", positions=positions), hop("b", positions=positions)
+    residual = one_minus_overlap(a, b)  # 1 − a·b = Σ aⱼbₖ over j ≠ k
+    proved = is_nonnegative(overlap(a, b)) and is_nonnegative(residual)
+    rows = distributions(positions=positions, parts=parts)
+    outside, wrong_zeros = overlap_violations(rows, parts=parts)
+    holds = proved and not outside and not wrong_zeros
     return Finding(
-        verdict="holds" if sound else "fails",
-        because=(
-            f"Multiplied out for {places} places, with the 1 as (Σa)(Σb), 1 − a·b is {sum_of(rest)}; a·b "
-            f"is {sum_of(overlap(a, b))}. {'None' if proved else 'Some'} of them can be negative; a sum of "
-            f"such as cannot is 0 only if all of it is. In whole numbers, of {len(rows) ** 2} pairs of "
-            f"distributions of {parts} equal parts, {outside} overlaps lie outside [0, 1], and "
-            f"{wrong_zeros} are 0 with a shared place or not 0 without."
+        verdict="holds" if holds else "fails",
+        reason=(
+            f"For {positions} positions, with 1 written as (Σa)(Σb), 1 − a·b expands to "
+            f"{terms_text(residual)} and a·b to {terms_text(overlap(a, b))}; "
+            f"{'no term' if proved else 'some term'} can be negative, and a sum of non-negative terms is 0 "
+            f"only if all are. Checked in integers on {len(rows) ** 2} pairs of distributions in units of "
+            f"1/{parts}: {outside} overlaps outside [0, 1], {wrong_zeros} with a wrong zero."
         ),
-        figures={
+        values={
             "proved": proved,
             "pairs": len(rows) ** 2,
             "outside": outside,
             "wrong_zeros": wrong_zeros,
         },
-        picture=overlaps_picture(rows, parts=parts),
-        counter_example=f"1 − a·b is {rest}; {outside} and {wrong_zeros} of the pairs do otherwise.",
+        figure=overlaps_figure(rows, parts=parts),
+        counter_example=f"1 − a·b is {residual}; {outside} and {wrong_zeros} pairs violate the statement.",
     )
 
 
 @claim(
-    statement="Two hops with equal weights overlap by 1.",
+    statement="Two hops with equal weights have an overlap of 1.",
     formula="a = b ⇒ a·b = 1",
-    source="seed 000",
+    source="course notes: attention penalties",
     proof="symbolic",
-    marked_wrong=True,
-    ranges={"places": (1, 6), "parts": (2, 8)},  # one part makes one-hots alone
+    known_false=True,
+    ranges={"positions": (1, 6), "parts": (2, 8)},  # parts=1 has only one-hot rows
 )
-def equal_hops_overlap_by_one(*, places: int = 4, parts: int = 6) -> Finding:
-    rows = distributions(places=places, parts=parts)
+def equal_hops_overlap_by_one(*, positions: int = 4, parts: int = 6) -> Finding:
+    rows = distributions(positions=positions, parts=parts)
     squares = (rows**2).sum(axis=1)
     ones, least = int((squares == parts**2).sum()), int(squares.argmin())
     shown = ", ".join(f"{part}/{parts}" for part in rows[least])
@@ -144,79 +150,80 @@ def equal_hops_overlap_by_one(*, places: int = 4, parts: int = 6) -> Finding:
     )
     return Finding(
         verdict="holds" if ones == len(rows) else "fails",
-        because=f"Of {len(rows)} distributions {ones} overlap with themselves by 1: the one-hot ones.",
-        figures={
-            "least": float(squares[least]) / parts**2,
+        reason=f"{ones} of {len(rows)} distributions have a self-overlap of 1: the one-hot ones.",
+        values={
+            "min": float(squares[least]) / parts**2,
             "ones": ones,
             "distributions": len(rows),
         },
-        picture=self_overlap_picture(places=places),
-        counter_example="" if ones == len(rows) else counter,
+        figure=self_overlap_figure(positions=positions),
+        counter_example=counter,
     )
 
 
 @claim(
-    statement="Two hops with equal weights overlap by ‖a‖², which is 1 only if both are the same one-hot.",
+    statement="Two hops with equal weights have an overlap of ‖a‖², which is 1 only for one-hot weights.",
     formula="a = b ⇒ 1/n ≤ a·b = ‖a‖² ≤ 1",
-    source="corrects seed 000",
+    source="course notes: attention penalties (corrected)",
     proof="symbolic",
-    ranges=FEW,
+    ranges=GRID_RANGES,
 )
-def equal_hops_overlap_by_their_squared_length(*, places: int = 4, parts: int = 6) -> Finding:
-    a = hop("a", places=places)
-    # 1 − ‖a‖² = Σ aⱼaₖ over j ≠ k: 0 only if no two places have weight.
-    rest, apart = beside_the_overlap(a, a), spread_rest(a)
-    proved = is_never_negative(rest) and has_every_pair(rest, a, a) and apart == 0
-    rows = distributions(places=places, parts=parts)
+def equal_hops_overlap_by_squared_norm(*, positions: int = 4, parts: int = 6) -> Finding:
+    a = hop("a", positions=positions)
+    # 1 − ‖a‖² = Σ aⱼaₖ over j ≠ k: 0 only if one position has all the weight.
+    residual, difference = one_minus_overlap(a, a), variance_residual(a)
+    proved = is_nonnegative(residual) and has_all_pairs(residual, a, a) and difference == 0
+    rows = distributions(positions=positions, parts=parts)
     squares, one_hot = np.diagonal(rows @ rows.T), (rows == parts).any(axis=1)
-    # ‖a‖² ≥ 1/n in whole numbers: n · Σ parts² ≥ (Σ parts)².
-    wrong = ((squares == parts**2) != one_hot) | (places * squares < parts**2)
-    sound = proved and not wrong.any()
+    # ‖a‖² ≥ 1/n in integers: n · Σ parts² ≥ (Σ parts)².
+    wrong = ((squares == parts**2) != one_hot) | (positions * squares < parts**2)
+    holds = proved and not wrong.any()
     return Finding(
-        verdict="holds" if sound else "fails",
-        because=(
-            f"Multiplied out for {places} places, with the 1 as (Σa)², 1 − ‖a‖² is {sum_of(rest)}, of "
-            "every two places: 0 only for a one-hot. n‖a‖² − 1 differs from Σ (aⱼ − aₖ)² over j < k by "
-            f"{apart}. In whole numbers, of {len(rows)} distributions of {parts} equal parts, "
-            f"{int(one_hot.sum())} of them one-hot, {int(wrong.sum())} do otherwise."
+        verdict="holds" if holds else "fails",
+        reason=(
+            f"For {positions} positions, with 1 written as (Σa)², 1 − ‖a‖² expands to "
+            f"{terms_text(residual)} over all pairs of positions: 0 only for a one-hot. n‖a‖² − 1 "
+            f"differs from Σ (aⱼ − aₖ)² over j < k by {difference}. Checked in integers on {len(rows)} "
+            f"distributions in units of 1/{parts}, {int(one_hot.sum())} of them one-hot: "
+            f"{int(wrong.sum())} violations."
         ),
-        figures={
+        values={
             "proved": proved,
             "one_hot": int(one_hot.sum()),
             "ones": int((squares == parts**2).sum()),
         },
-        picture=self_overlap_picture(places=places),
-        counter_example=f"1 − ‖a‖² is {rest}; {int(wrong.sum())} distributions do otherwise.",
+        figure=self_overlap_figure(positions=positions),
+        counter_example=f"1 − ‖a‖² is {residual}; {int(wrong.sum())} distributions violate the statement.",
     )
 
 
 @claim(
-    statement="The Frobenius penalty takes a third of the operations of the pairwise KL penalty.",
-    formula="‖AAᵀ − I‖²: 2r²n;  Σᵢⱼ KL(aᵢ ‖ aⱼ): 6r²n element by element, 2r²n + 4rn as a product",
-    source="seed 000; Lin et al. 2017, sec. 2.2",
+    statement="The Frobenius penalty needs a third of the FLOPs of the pairwise KL penalty.",
+    formula="‖AAᵀ − I‖²: 2r²n;  Σᵢⱼ KL(aᵢ ‖ aⱼ): 6r²n elementwise, 2r²n + 4rn as a matrix product",
+    source="Lin et al. 2017, sec. 2.2",
     proof="counted",
     ranges={"hops": (1, 32), "n": (1, 512), "tolerance": (0, 10)},
 )
 def frobenius_takes_a_third_of_kl(
     *, hops: int = 30, n: int = 128, tolerance: float = 0.1
 ) -> Finding:
-    shares = {form: operations_share(kl, hops=hops, n=n) for form, kl in KL_FORMS.items()}
-    thirds = [form for form, share in shares.items() if abs(share - THIRD) <= tolerance * THIRD]
-    told = "; ".join(f"{share:.3f} of “{form}”" for form, share in shares.items())
+    ratios = {form: flops_ratio(kl, hops=hops, n=n) for form, kl in KL_FORMS.items()}
+    thirds = [form for form, ratio in ratios.items() if abs(ratio - THIRD) <= tolerance * THIRD]
+    summary = "; ".join(f"{ratio:.3f} of “{form}”" for form, ratio in ratios.items())
     return Finding(
-        verdict=of_all(thirds, shares),
-        because=f"Counted for {hops} hops over {n} places, the Frobenius penalty takes {told}.",
-        figures={**shares, "tolerance": tolerance},
-        picture=shares_picture(hops=hops),
-        boundary=f"KL is computed as {' or as '.join(thirds)}, and not otherwise" if thirds else "",
-        counter_example="" if thirds else f"The shares are {told}.",
+        verdict=verdict_over(thirds, ratios),
+        reason=f"FLOPs of the Frobenius penalty relative to KL, {hops} hops over {n} positions: {summary}.",
+        values={**ratios, "tolerance": tolerance},
+        figure=ratios_figure(hops=hops),
+        condition=f"KL is computed as {' or as '.join(thirds)}",
+        counter_example=f"The ratios are {summary}.",
     )
 
 
 @claim(
-    statement="The Frobenius penalty takes no more than a third of the time of the pairwise KL penalty.",
+    statement="The Frobenius penalty takes at most a third of the time of the pairwise KL penalty.",
     formula="t(‖AAᵀ − I‖²) ≤ ⅓ · t(Σᵢⱼ KL(aᵢ ‖ aⱼ))",
-    source="seed 000; Lin et al. 2017, sec. 2.2",
+    source="Lin et al. 2017, sec. 2.2",
     proof="measured",
     ranges={"hops": (1, 32), "n": (1, 512), "batch_size": (1, 8), "rounds": (1, 50)},
 )
@@ -224,73 +231,73 @@ def frobenius_takes_a_third_of_the_time(
     *, hops: int = 30, n: int = 128, batch_size: int = 2, rounds: int = 15
 ) -> Finding:
     weights = random_weights(hops=hops, n=n, batch_size=batch_size)
-    rivals = {"frobenius": frobenius_penalty, **KL_FORMS}
+    penalties = {"frobenius": frobenius_penalty, **KL_FORMS}
     times = interleaved_seconds(
-        {name: lambda penalty=penalty: penalty(weights) for name, penalty in rivals.items()},  # type: ignore[misc]
+        {name: lambda penalty=penalty: penalty(weights) for name, penalty in penalties.items()},  # type: ignore[misc]
         rounds=rounds,
     )
-    shares = {form: quotient(times["frobenius"], times[form]) for form in KL_FORMS}
-    within = [form for form, share in shares.items() if share.high <= THIRD]
-    told = "; ".join(
-        f"{s.median:.3f} [{s.low:.3f}, {s.high:.3f}] of “{f}”" for f, s in shares.items()
+    ratios = {form: ratio_interval(times["frobenius"], times[form]) for form in KL_FORMS}
+    within = [form for form, ratio in ratios.items() if ratio.high <= THIRD]
+    summary = "; ".join(
+        f"{s.median:.3f} [{s.low:.3f}, {s.high:.3f}] of “{f}”" for f, s in ratios.items()
     )
-    medians = {form: share.median for form, share in shares.items()}
+    medians = {form: ratio.median for form, ratio in ratios.items()}
     return Finding(
-        verdict=of_all(within, medians),
-        because=f"Medians of {rounds} rounds in turns, 95 % intervals: the Frobenius penalty takes {told}.",
-        figures=medians,
-        picture=times_picture(times),
-        boundary=f"KL is computed as {' or as '.join(within)}" if within else "",
-        counter_example="" if within else f"The shares are {told}.",
+        verdict=verdict_over(within, medians),
+        reason=f"Relative time, median of {rounds} interleaved rounds with 95 % interval: {summary}.",
+        values=medians,
+        figure=times_figure(times),
+        condition=f"KL is computed as {' or as '.join(within)}",
+        counter_example=f"The ratios are {summary}.",
     )
 
 
 @claim(
-    statement="Pairwise KL is least for equal hops and grows as they part, so it has to be maximised.",
+    statement="Pairwise KL is minimal for equal hops and grows as they diverge, so it must be maximised.",
     formula="Σᵢⱼ KL(aᵢ ‖ aⱼ) ≥ 0, = 0 ⇔ all rows equal",
-    source="corrects seed 000; Lin et al. 2017, sec. 2.2",
+    source="Lin et al. 2017, sec. 2.2",
     proof="numeric",
     ranges={"hops": (2, 32), "n": (2, 256)},
 )
 def kl_has_to_be_maximised(*, hops: int = 4, n: int = 12, seed: int = 0) -> Finding:
-    require_places(hops, n)
-    distances, kl, frobenius = parting(hops=hops, n=n, seed=seed)
-    of_equal, of_others = kl_of_draws(hops=hops, n=n, seed=seed)
-    rounding = hops * ROUNDING  # every hop is compared with all others
-    least_at_equal = max(abs(kl[0]), of_equal) <= rounding and of_others >= 1
+    validate_positions(hops, n)
+    distances, kl, frobenius = separate_hops(hops=hops, n=n, seed=seed)
+    kl_equal, kl_ratio = sampled_kl(hops=hops, n=n, seed=seed)
+    tolerance = hops * ROUNDING  # every hop is compared with all others
+    minimal_if_equal = max(abs(kl[0]), kl_equal) <= tolerance and kl_ratio >= 1
     rises = bool(np.diff(kl).min() > 0)
-    sound = least_at_equal and rises
+    holds = minimal_if_equal and rises
     return Finding(
-        verdict="holds" if sound else "fails",
-        because=(
-            f"Of random hops, equal ones have a KL of {of_equal:.1g} at most (float64; up to "
-            f"{rounding:.1g} is 0), others at least {of_others:.2g} times ½‖a − b‖₁². As {hops} equal hops "
-            f"are moved apart, each to a place of its own, KL goes from {abs(kl[0]):.1f} to {kl[-1]:.1f}, "
-            f"{'' if rises else 'not '}up at every step; the Frobenius penalty, which is to be minimised, "
-            f"goes from {frobenius[0]:.2f} to {frobenius[-1]:.2g}."
+        verdict="holds" if holds else "fails",
+        reason=(
+            f"The KL of equal random hops is at most {kl_equal:.1g} (float64; tolerance {tolerance:.1g}), "
+            f"that of others at least {kl_ratio:.2g} times ½‖a − b‖₁². As {hops} equal hops move to "
+            f"different positions, KL goes from {abs(kl[0]):.1f} to {kl[-1]:.1f}, "
+            f"{'' if rises else 'not '}monotonically; the Frobenius penalty, which is minimised, goes from "
+            f"{frobenius[0]:.2f} to {frobenius[-1]:.2g}."
         ),
-        figures={"kl_equal": of_equal, "times_the_bound": of_others, "kl_apart": float(kl[-1])}
-        | {"kl_rises": rises, "frobenius_apart": float(frobenius[-1])},
-        picture=parting_picture(distances, kl, frobenius, hops=hops),
+        values={"kl_equal": kl_equal, "ratio_to_bound": kl_ratio, "kl_separate": float(kl[-1])}
+        | {"kl_rises": rises, "frobenius_separate": float(frobenius[-1])},
+        figure=separation_figure(distances, kl, frobenius, hops=hops),
         counter_example=(
-            f"Equal hops have {of_equal:.2g}, others {of_others:.2g} times the bound; the least step is "
+            f"KL of equal hops {kl_equal:.2g}, of others {kl_ratio:.2g} times the bound; smallest step "
             f"{np.diff(kl).min():.2g}."
         ),
     )
 
 
-def require_places(hops: int, n: int) -> None:
-    """Each hop is moved to a place of its own."""
+def validate_positions(hops: int, n: int) -> None:
+    """Raise an error if there are fewer positions than hops."""
     if n < hops:
         raise RegardError(
-            f"n={n}: {hops} hops need a place each to be moved to. Choose n of {hops} or more."
+            f"n={n}: {hops} hops need {hops} different positions. Choose n={hops} or more."
         )
 
 
 @claim(
     statement="Pairwise KL has no upper bound.",
     formula="a = (1−ε, ε), b = (ε, 1−ε):  KL(a‖b) + KL(b‖a) = 2(1−2ε) log((1−ε)/ε) → ∞ as ε → 0",
-    source="seed 000; Lin et al. 2017, sec. 2.2",
+    source="Lin et al. 2017, sec. 2.2",
     proof="numeric",
     ranges={"bound": (0, 1e290)},
 )
@@ -302,19 +309,19 @@ def kl_has_no_upper_bound(*, bound: float = 1e6) -> Finding:
     error = formula_error()
     return Finding(
         verdict="holds" if beyond and error <= 1e-9 else "fails",
-        because=(
-            f"With ε = exp(−{sharpness:.3g}) the two hops diverge by {two_hop_kl(sharpness):.4g}, which is "
-            f"{'' if beyond else 'not '}above the {bound:.3g} asked for. The formula, which grows as "
-            f"−2 log ε, equals the penalty to a relative {error:.1g} down to ε = exp(−600) (allowed: 1e-9)."
+        reason=(
+            f"With ε = exp(−{sharpness:.3g}) the divergence is {two_hop_kl(sharpness):.4g}, "
+            f"{'' if beyond else 'not '}above the bound {bound:.3g}. The formula, which grows as −2 log ε, "
+            f"equals the penalty to a relative {error:.1g} down to ε = exp(−600) (tolerance 1e-9)."
         ),
-        figures={
+        values={
             "sharpness": sharpness,
             "divergence": two_hop_kl(sharpness),
             "formula_error": error,
         },
-        picture=unbounded_picture(),
+        figure=unbounded_figure(),
         counter_example=(
-            f"The formula is off by {error:.1g}."
+            f"The formula has a relative error of {error:.1g}."
             if beyond
             else f"No ε gives more than {bound:.3g}."
         ),
@@ -322,9 +329,9 @@ def kl_has_no_upper_bound(*, bound: float = 1e6) -> Finding:
 
 
 @claim(
-    statement="Training with a penalty lowers the redundancy between hops.",
+    statement="Training with a penalty reduces the overlap between hops.",
     formula="mean cos(aᵢ, aⱼ) with ‖AAᵀ − I‖² or − KL in the loss  <  without",
-    source="seed 000; Lin et al. 2017, sec. 4.2",
+    source="Lin et al. 2017, sec. 4.2",
     proof="measured",
     trained=True,
     ranges={"seeds": (2, 20), "steps": (1, 2000), "penalty_weight": (0, 1000)},
@@ -335,25 +342,26 @@ def penalty_lowers_redundancy(
     overlaps = trained_overlaps(seeds=seeds, steps=steps, penalty_weight=penalty_weight)
     drops = {
         variant: [o - w for o, w in zip(overlaps["none"], overlaps[variant], strict=True)]
-        for variant in ARMS[1:]
+        for variant in VARIANTS[1:]
     }
-    lower = [variant for variant, of_seeds in drops.items() if surely_positive(of_seeds)]
+    lower = [variant for variant, values in drops.items() if significantly_positive(values)]
     means = {variant: sum(values) / len(values) for variant, values in overlaps.items()}
-    told = ", ".join(f"{variant} {mean:.3f}" for variant, mean in means.items())
+    summary = ", ".join(f"{variant} {mean:.3f}" for variant, mean in means.items())
     return Finding(
-        verdict=of_all(lower, {variant: means[variant] for variant in drops}),
-        because=(
-            f"Mean overlap (cosine) of hops on held-out films, over {seeds} seeds: {told}. Paired by seed, "
-            f"the 95 % t interval of the drop lies above 0 for: {', '.join(lower) or 'no penalty'}."
+        verdict=verdict_over(lower, {variant: means[variant] for variant in drops}),
+        reason=(
+            f"Mean cosine similarity of hops on the test split, over {seeds} seeds: {summary}. Paired "
+            "by seed, the 95 % t interval of the reduction is above 0 for: "
+            f"{', '.join(lower) or 'no penalty'}."
         ),
-        figures=means,
-        picture=overlap_points_picture(overlaps),
-        boundary=f"the penalty is {' or '.join(lower)}" if lower else "",
-        counter_example="" if lower else f"The overlaps are {told}.",
+        values=means,
+        figure=overlap_points_figure(overlaps),
+        condition=f"the penalty is {' or '.join(lower)}",
+        counter_example=f"The overlaps are {summary}.",
     )
 
 
-def surely_positive(drops: Sequence[float]) -> bool:
-    """Whether the 95 % t interval of the mean lies above 0; two seeds or more are needed to say so."""
+def significantly_positive(drops: Sequence[float]) -> bool:
+    """Whether the 95 % t interval of the mean is above 0; False for a single seed."""
     interval = seed_interval(drops)
     return interval is not None and interval.low > 0

@@ -1,8 +1,7 @@
-"""Positions: a shift is one rotation, and without positions self-attention does not see the order.
+"""Positional encodings: shifts of sinusoidal positions are rotations; permutation equivariance.
 
-Sinusoidal positions are proved in symbols and then held against `SinusoidalPositions`, so that the proof is
-about what is used. The order of tokens is tried on `MultiHead` itself: with every kind of positions, every
-mechanism, and with the causal mask.
+Properties of sinusoidal positions are proved symbolically, then checked on `SinusoidalPositions`.
+Equivariance is tested on `MultiHead` with every positional encoding, every mechanism and the causal mask.
 """
 
 from __future__ import annotations
@@ -11,95 +10,98 @@ import sympy
 import torch
 from torch import Tensor
 
-from regard.claims.engine import claim
+from regard.claims.engine import claim, line, verdict_over
 from regard.core.masks import NO_MASK, Causal
-from regard.core.records.claim import Curve, CurvePicture, Finding, MatrixPicture, Verdict
-from regard.core.registry import look_up
+from regard.core.records.claim import CurveFigure, Finding, MatrixFigure
+from regard.core.registry import lookup
 from regard.layers.multi_head import MultiHead
 from regard.layers.positions import POSITIONS, SinusoidalPositions, build_position
 from regard.mechanisms import MECHANISMS
 
 OMEGA, TIME, OTHER, SHIFT = sympy.symbols("omega t s k", real=True)
-# A change above this is a change; rounding in float64 stays far below, and every real one far above.
-SEEN = 1e-9
-# Three positions far apart, whose products with their neighbours are drawn over one another.
-DRAWN_FROM = (0, 100, 1000)
+# Relative changes below this are float64 rounding.
+TOLERANCE = 1e-9
+# Start positions t of PE(t)·PE(t + k).
+STARTS = (0, 100, 1000)
 
 
 @claim(
-    statement="Moving a sinusoidal position by k is one linear map, the same for every position t.",
+    statement="Shifting a sinusoidal position by k is a linear map that does not depend on the position t.",
     formula="T⁽ᵏ⁾ PE(t) = PE(t + k)  for all t",
-    source="seed 001; Vaswani et al. 2017, section 3.5",
+    source="Vaswani et al. 2017, section 3.5",
     proof="symbolic",
     ranges={
-        "width": (2, 64),
+        "model_dim": (2, 64),
         "shift": (-100_000, 100_000),
         "positions": (1, 100_000),
         "base": (1, 1e9),
     },
 )
 def shifting_is_one_linear_map(
-    *, width: int = 12, shift: int = 7, positions: int = 512, base: float = 10_000.0
+    *, model_dim: int = 12, shift: int = 7, positions: int = 512, base: float = 10_000.0
 ) -> Finding:
-    """Of one (sin, cos) pair in symbols; then of the layer's own matrix and table."""
-    rest = shift_rest(rotation(OMEGA * SHIFT))
-    layer = SinusoidalPositions(model_dim=width, base=base)
-    matrix, places = layer.shift_matrix(shift), torch.arange(positions)
-    error = float((layer.table(places) @ matrix.T - layer.table(places + shift)).abs().max())
-    # An angle near t is rounded to about t times the precision of float64.
-    allowed = 8 * torch.finfo(torch.float64).eps * (positions + abs(shift))
-    holds = rest == sympy.zeros(2, 1) and error <= allowed
+    """Symbolically for one (sin, cos) pair; then for the matrix and table of the layer."""
+    residual = shift_residual(rotation(OMEGA * SHIFT))
+    layer = SinusoidalPositions(model_dim=model_dim, base=base)
+    matrix, indices = layer.shift_matrix(shift), torch.arange(positions)
+    error = float((layer.table(indices) @ matrix.T - layer.table(indices + shift)).abs().max())
+    # Angles near t have a rounding error of about t times the float64 epsilon.
+    tolerance = 8 * torch.finfo(torch.float64).eps * (positions + abs(shift))
+    holds = residual == sympy.zeros(2, 1) and error <= tolerance
     return Finding(
         verdict="holds" if holds else "fails",
-        because=f"With the rotation by ωk, T⁽ᵏ⁾ PE(t) − PE(t + k) expands to {list(rest)} for any ω, t "
-        f"and k; the layer's matrix moves its table by {shift} with an error of {error:.1e} at "
-        f"{positions} positions, where rounding explains up to {allowed:.1e}.",
-        figures={"error": error, "allowed": allowed, "positions": positions},
-        picture=matrix_picture(f"T⁽ᵏ⁾ for k = {shift}: a rotation of each pair", matrix),
-        counter_example=f"what is left in symbols: {list(rest)}; error of the layer: {error:.1e}",
+        reason=f"With T⁽ᵏ⁾ the rotation by ωk, T⁽ᵏ⁾ PE(t) − PE(t + k) expands to {list(residual)} for all "
+        f"ω, t and k; the layer's matrix shifts its table by {shift} with an error of {error:.1e} over "
+        f"{positions} positions (rounding tolerance {tolerance:.1e}).",
+        values={"error": error, "tolerance": tolerance, "positions": positions},
+        figure=matrix_figure(f"T⁽ᵏ⁾ for k = {shift}: a rotation of each pair", matrix),
+        counter_example=f"symbolic residual: {list(residual)}; error of the layer: {error:.1e}",
     )
 
 
 @claim(
-    statement="The matrix of a shift does not depend on the position and is orthogonal, so the product "
-    "of two positions depends on their distance only.",
+    statement="The shift matrix is orthogonal and independent of the position, so the dot product of two "
+    "positions depends only on their distance.",
     formula="T⁽ᵏ⁾ without t,  T⁽ᵏ⁾ᵀ T⁽ᵏ⁾ = I,  PE(t)·PE(t + k) = Σᵢ cos ωᵢk",
-    source="seed 001; Vaswani et al. 2017, section 3.5",
+    source="Vaswani et al. 2017, section 3.5",
     proof="symbolic",
-    ranges={"width": (2, 128), "farthest": (1, 512), "base": (1, 1e9)},
+    ranges={"model_dim": (2, 128), "max_distance": (1, 512), "base": (1, 1e9)},
 )
 def shift_matrix_is_orthogonal(
-    *, width: int = 64, farthest: int = 128, base: float = 10_000.0
+    *, model_dim: int = 64, max_distance: int = 128, base: float = 10_000.0
 ) -> Finding:
-    """Of one (sin, cos) pair in symbols; then of the layer's own matrices and table."""
+    """Symbolically for one (sin, cos) pair; then for the matrices and table of the layer."""
     block = rotation(OMEGA * SHIFT)
-    solved, square = solved_rest(block), orthogonality_rest(block)
-    products, expected = products_by_distance(width=width, farthest=farthest, base=base)
+    solved, square = solved_residual(block), orthogonality_residual(block)
+    products, expected = products_by_distance(
+        model_dim=model_dim, max_distance=max_distance, base=base
+    )
     error = float((products - expected).abs().max())
-    skew = orthogonality_error(width=width, farthest=farthest, base=base)
-    allowed = width * torch.finfo(torch.float64).eps * (farthest + DRAWN_FROM[-1])
-    holds = solved == square == sympy.zeros(2, 2) and max(error, skew) <= allowed
+    skew = orthogonality_error(model_dim=model_dim, max_distance=max_distance, base=base)
+    tolerance = model_dim * torch.finfo(torch.float64).eps * (max_distance + STARTS[-1])
+    holds = solved == square == sympy.zeros(2, 2) and max(error, skew) <= tolerance
     return Finding(
         verdict="holds" if holds else "fails",
-        because="Solved from any two positions t and s, T differs from the rotation by ωk by "
-        f"{solved.tolist()}, so neither is in it, and TᵀT − I simplifies to {square.tolist()}; the layer's "
-        f"matrices are orthogonal within {skew:.1e}, and from t = {', '.join(map(str, DRAWN_FROM))} its "
-        f"products are Σᵢ cos ωᵢk within {error:.1e}, where rounding explains up to {allowed:.1e}.",
-        figures={"error": error, "skew": skew, "allowed": allowed, "width": width},
-        picture=distance_picture(products, expected),
-        counter_example=f"TᵀT − I is {square.tolist()} in symbols and up to {skew:.1e} in the layer; the "
-        f"products differ by {error:.1e}",
+        reason="Solved from any two positions t and s, T differs from the rotation by ωk by "
+        f"{solved.tolist()}, so it is independent of both, and TᵀT − I simplifies to {square.tolist()}; "
+        f"the layer's matrices are orthogonal within {skew:.1e}, and from t = "
+        f"{', '.join(map(str, STARTS))} its dot products are Σᵢ cos ωᵢk within {error:.1e} (rounding "
+        f"tolerance {tolerance:.1e}).",
+        values={"error": error, "skew": skew, "tolerance": tolerance, "model_dim": model_dim},
+        figure=distance_figure(products, expected),
+        counter_example=f"TᵀT − I is {square.tolist()} symbolically and up to {skew:.1e} in the layer; the "
+        f"dot products differ by {error:.1e}",
     )
 
 
 @claim(
-    statement="Without positions self-attention is permutation-equivariant: it does not see the order.",
+    statement="Without positional encodings self-attention is permutation-equivariant.",
     formula="attend(P X) = P attend(X)  for every permutation P",
-    source="seed 001; Vaswani et al. 2017, section 3.5",
+    source="Vaswani et al. 2017, section 3.5",
     proof="numeric",
     ranges={"length": (2, 64)},
 )
-def order_is_unseen_without_positions(
+def self_attention_is_permutation_equivariant(
     *,
     position: str = "none",
     mechanism: str = "scaled_dot",
@@ -107,111 +109,117 @@ def order_is_unseen_without_positions(
     length: int = 24,
     seed: int = 0,
 ) -> Finding:
-    """Change `position`, `mechanism` or `causal` to see what brings the order in."""
-    gaps = order_gaps(position, mechanism, causal=causal, length=length, seed=seed)
-    worst = max(gaps, key=lambda name: gaps[name])
+    """Change `position`, `mechanism` or `causal` to break the equivariance."""
+    errors = permutation_errors(position, mechanism, causal=causal, length=length, seed=seed)
+    worst = max(errors, key=lambda name: errors[name])
     return Finding(
-        verdict="holds" if gaps[worst] < SEEN else "fails",
-        because=f"Permuting the tokens and permuting the output differ by at most {gaps[worst]:.1e} of "
-        f"the largest output, over {len(gaps)} permutations of {length} tokens (float64; below "
-        f"{SEEN:.0e} is rounding).",
-        figures=gaps,
-        picture=order_picture(
+        verdict="holds" if errors[worst] < TOLERANCE else "fails",
+        reason=f"Permuting the input and permuting the output differ by at most {errors[worst]:.1e} of "
+        f"the largest output, over {len(errors)} permutations of {length} tokens (float64; tolerance "
+        f"{TOLERANCE:.0e}).",
+        values=errors,
+        figure=order_figure(
             {
-                f"positions: {position}": gaps,
-                "positions: sinusoidal": order_gaps(
+                f"positions: {position}": errors,
+                "positions: sinusoidal": permutation_errors(
                     "sinusoidal", mechanism, causal=causal, length=length, seed=seed
                 ),
             },
-            f"What a permutation changes, {mechanism}",
+            f"Relative change by permutation, {mechanism}",
         ),
-        counter_example=f"{worst}: the output changes by {gaps[worst]:.1e} of its largest entry",
+        counter_example=f"{worst}: the output changes by {errors[worst]:.1e} of its largest entry",
     )
 
 
 @claim(
-    statement="With positions self-attention sees the order, whichever kind of positions it is.",
+    statement="Every positional encoding breaks the permutation equivariance of self-attention.",
     formula="attend(P X + PE) ≠ P attend(X + PE)  for some permutation P",
-    source="seed 001; Vaswani et al. 2017; Su et al. 2021; Press et al. 2022",
+    source="Vaswani et al. 2017; Su et al. 2021; Press et al. 2022",
     proof="numeric",
     ranges={"length": (3, 64)},
 )
-def positions_show_the_order(
+def positions_break_permutation_equivariance(
     *, mechanism: str = "scaled_dot", length: int = 24, seed: int = 0
 ) -> Finding:
-    """Every kind of positions there is; "none" stands in the picture and has no vote."""
-    gaps = {name: order_gaps(name, mechanism, length=length, seed=seed) for name in POSITIONS}
-    largest = {name: max(row.values()) for name, row in gaps.items()}
-    blind = [name for name in POSITIONS if name != "none" and largest[name] < SEEN]
+    """All positional encodings; "none" is in the figure only."""
+    errors = {
+        name: permutation_errors(name, mechanism, length=length, seed=seed) for name in POSITIONS
+    }
+    largest = {name: max(row.values()) for name, row in errors.items()}
+    equivariant = [name for name in POSITIONS if name != "none" and largest[name] < TOLERANCE]
     return Finding(
-        verdict="fails" if blind else "holds",
-        because="The output changes by at least "
+        verdict="fails" if equivariant else "holds",
+        reason="A permutation changes the output by at least "
         f"{min(largest[name] for name in POSITIONS if name != 'none'):.1e} of its largest entry with "
-        f"positions, and by {largest['none']:.1e} without. Alibi, a distance without a direction, changes "
-        f"it by {gaps['alibi']['reversal']:.1e} for a text and its mirror image.",
-        figures={name: largest[name] for name in POSITIONS},
-        picture=order_picture(gaps, f"What a permutation changes, {mechanism}"),
-        counter_example=f"no permutation changes anything with: {', '.join(blind)}",
+        f"positional encodings, and by {largest['none']:.1e} without. ALiBi, which has no direction, "
+        f"changes it by {errors['alibi']['reversal']:.1e} under reversal.",
+        values={name: largest[name] for name in POSITIONS},
+        figure=order_figure(errors, f"Relative change by permutation, {mechanism}"),
+        counter_example=f"no permutation changes the output with: {', '.join(equivariant)}",
     )
 
 
 @claim(
-    statement="Without positions every attention mechanism is permutation-equivariant.",
+    statement="Without positional encodings every attention mechanism is permutation-equivariant.",
     formula="attend(P X) = P attend(X)  for every mechanism",
-    source="seed 001, taken beyond scaled dot; Tay et al. 2021; Haviv et al. 2022",
+    source="Tay et al. 2021; Haviv et al. 2022",
     proof="numeric",
     ranges={"length": (8, 64)},
 )
-def order_is_unseen_by_every_mechanism(*, length: int = 24, seed: int = 0) -> Finding:
-    """Those that only read the past are tried with the causal mask they need."""
-    gaps = {name: order_gaps("none", name, length=length, seed=seed) for name in MECHANISMS}
-    unseen = [name for name in gaps if max(gaps[name].values()) < SEEN]
-    seen = [name for name in gaps if name not in unseen]
-    verdict: Verdict = "holds if" if seen and unseen else ("holds" if unseen else "fails")
+def every_mechanism_is_permutation_equivariant(*, length: int = 24, seed: int = 0) -> Finding:
+    """Causal-only mechanisms are tested with the causal mask."""
+    errors = {
+        name: permutation_errors("none", name, length=length, seed=seed) for name in MECHANISMS
+    }
+    satisfied = [name for name in errors if max(errors[name].values()) < TOLERANCE]
+    others = [name for name in errors if name not in satisfied]
+    verdict = verdict_over(satisfied, errors)
     return Finding(
         verdict=verdict,
-        because=f"{len(unseen)} of {len(gaps)} mechanisms commute with every permutation tried. Places are "
-        f"built in, by a window, by weights for places, or by reading the past only: "
-        f"{', '.join(seen) or 'in none'}.",
-        figures={name: max(row.values()) for name, row in gaps.items()},
-        picture=order_picture(gaps, "What a permutation changes, by mechanism"),
-        boundary=f"the mechanism weighs keys by what they hold: {', '.join(unseen)}",
-        counter_example=f"none is: {', '.join(seen)}",
+        reason=f"{len(satisfied)} of {len(errors)} mechanisms commute with every permutation tried. Those "
+        "with a window, position-dependent weights or causal recurrence do not: "
+        f"{', '.join(others) or 'none'}.",
+        values={name: max(row.values()) for name, row in errors.items()},
+        figure=order_figure(errors, "Relative change by permutation, by mechanism"),
+        condition=f"weights depend on the content of keys only: {', '.join(satisfied)}",
+        counter_example=f"none is equivariant: {', '.join(others)}",
     )
 
 
 def rotation(angle: sympy.Expr) -> sympy.Matrix:
-    """What turns (sin a, cos a) into (sin(a + angle), cos(a + angle))."""
+    """The matrix that maps (sin a, cos a) to (sin(a + angle), cos(a + angle))."""
     sine, cosine = sympy.sin(angle), sympy.cos(angle)
     return sympy.Matrix([[cosine, sine], [-sine, cosine]])
 
 
 def pair(time: sympy.Expr) -> sympy.Matrix:
-    """PE at a time, of one wave."""
+    """One (sin, cos) pair of PE(time)."""
     return sympy.Matrix([sympy.sin(OMEGA * time), sympy.cos(OMEGA * time)])
 
 
-def shift_rest(block: sympy.Matrix) -> sympy.Matrix:
-    """block · PE(t) − PE(t + k) of one pair, expanded: zero where the block is a shift."""
+def shift_residual(block: sympy.Matrix) -> sympy.Matrix:
+    """block · PE(t) − PE(t + k) of one pair, expanded; zero if the block is the shift."""
     return (block * pair(TIME) - pair(TIME + SHIFT)).expand(trig=True)
 
 
-def solved_rest(block: sympy.Matrix) -> sympy.Matrix:
-    """What the matrix solved from two positions has beyond the block, times its denominator."""
+def solved_residual(block: sympy.Matrix) -> sympy.Matrix:
+    """The matrix solved from two positions minus the block, times its denominator."""
     before = sympy.Matrix.hstack(pair(TIME), pair(OTHER))
     after = sympy.Matrix.hstack(pair(TIME + SHIFT), pair(OTHER + SHIFT))
     return (after * before.adjugate() - block * before.det()).expand(trig=True)
 
 
-def orthogonality_rest(block: sympy.Matrix) -> sympy.Matrix:
+def orthogonality_residual(block: sympy.Matrix) -> sympy.Matrix:
     """blockᵀ · block − I, simplified."""
     return (block.T * block - sympy.eye(2)).applyfunc(sympy.trigsimp)
 
 
-def products_by_distance(*, width: int, farthest: int, base: float) -> tuple[Tensor, Tensor]:
-    """PE(t)·PE(t + k) of the layer for each t of `DRAWN_FROM` and k up to `farthest`; and Σᵢ cos ωᵢk."""
-    layer = SinusoidalPositions(model_dim=width, base=base)
-    starts, distances = torch.tensor(DRAWN_FROM), torch.arange(farthest + 1)
+def products_by_distance(
+    *, model_dim: int, max_distance: int, base: float
+) -> tuple[Tensor, Tensor]:
+    """PE(t)·PE(t + k) of the layer for each t of `STARTS` and k up to `max_distance`; and Σᵢ cos ωᵢk."""
+    layer = SinusoidalPositions(model_dim=model_dim, base=base)
+    starts, distances = torch.tensor(STARTS), torch.arange(max_distance + 1)
     near = layer.table(starts[:, None])
     far = layer.table(starts[:, None] + distances)
     # Half the trace of a rotation by ω is cos ω.
@@ -219,58 +227,58 @@ def products_by_distance(*, width: int, farthest: int, base: float) -> tuple[Ten
     return (near * far).sum(-1), torch.stack(halves)
 
 
-def orthogonality_error(*, width: int, farthest: int, base: float) -> float:
-    """The largest entry of TᵀT − I over the layer's matrices for all shifts up to `farthest`."""
-    layer = SinusoidalPositions(model_dim=width, base=base)
-    matrices = torch.stack([layer.shift_matrix(shift) for shift in range(farthest + 1)])
-    identity = torch.eye(width, dtype=matrices.dtype)
+def orthogonality_error(*, model_dim: int, max_distance: int, base: float) -> float:
+    """The largest entry of TᵀT − I over the layer's matrices for all shifts up to `max_distance`."""
+    layer = SinusoidalPositions(model_dim=model_dim, base=base)
+    matrices = torch.stack([layer.shift_matrix(shift) for shift in range(max_distance + 1)])
+    identity = torch.eye(model_dim, dtype=matrices.dtype)
     return float((matrices.mT @ matrices - identity).abs().max())
 
 
-def order_gaps(
+def permutation_errors(
     position: str, mechanism: str, *, causal: bool = False, length: int, seed: int
 ) -> dict[str, float]:
-    """By permutation: how far attending to permuted tokens is from permuting what was attended."""
-    width, heads = 16, 2
+    """Permutation → relative difference between attention on permuted tokens and permuted output."""
+    model_dim, heads = 16, 2
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        on_tokens = look_up("position", position, POSITIONS).acts_on == "tokens"
-        placed = build_position(
+        on_tokens = lookup("position", position, POSITIONS).acts_on == "tokens"
+        encode = build_position(
             position if on_tokens else "none",
-            model_dim=width,
-            head_dim=width // heads,
+            model_dim=model_dim,
+            head_dim=model_dim // heads,
             num_heads=heads,
             max_length=length,
         ).double()
         layer = MultiHead(
-            model_dim=width,
+            model_dim=model_dim,
             num_heads=heads,
             mechanism=mechanism,
             mechanism_options={"radius": 3} if "window" in mechanism else None,
             position=None if on_tokens else position,
             max_length=length,
         ).double()
-        tokens = torch.randn(1, length, width, dtype=torch.float64)
+        tokens = torch.randn(1, length, model_dim, dtype=torch.float64)
         orders = {
-            "two neighbours": torch.tensor([1, 0, *range(2, length)]),
+            "swap": torch.tensor([1, 0, *range(2, length)]),
             "reversal": torch.arange(length).flip(0),
-            "at random": torch.randperm(length),
+            "random": torch.randperm(length),
         }
-    past_only = causal or layer.mechanism.capabilities.requires_causal
-    mask = Causal() if past_only else NO_MASK
+    use_causal = causal or layer.mechanism.capabilities.requires_causal
+    mask = Causal() if use_causal else NO_MASK
     with torch.no_grad():
-        straight = layer(placed(tokens), mask=mask)
-        moved = {name: layer(placed(tokens[:, order]), mask=mask) for name, order in orders.items()}
+        straight = layer(encode(tokens), mask=mask)
+        moved = {name: layer(encode(tokens[:, order]), mask=mask) for name, order in orders.items()}
     return {
         name: float((moved[name] - straight[:, order]).abs().max() / straight.abs().max())
         for name, order in orders.items()
     }
 
 
-def matrix_picture(title: str, matrix: Tensor) -> MatrixPicture:
-    """A matrix with the features it joins: sines and cosines in turn."""
-    names = tuple(f"{('sin', 'cos')[place % 2]} ω{place // 2}" for place in range(len(matrix)))
-    return MatrixPicture(
+def matrix_figure(title: str, matrix: Tensor) -> MatrixFigure:
+    """A matrix over (sin, cos) features."""
+    names = tuple(f"{('sin', 'cos')[index % 2]} ω{index // 2}" for index in range(len(matrix)))
+    return MatrixFigure(
         title=title,
         values=tuple(tuple(row) for row in matrix.tolist()),
         row_labels=names,
@@ -278,33 +286,33 @@ def matrix_picture(title: str, matrix: Tensor) -> MatrixPicture:
     )
 
 
-def distance_picture(products: Tensor, expected: Tensor) -> CurvePicture:
-    """The products from each start, and what they should be behind them."""
-    distances = tuple(float(shift) for shift in range(len(expected)))
-    # Every third, each start from another on, so that none lies on top of another.
+def distance_figure(products: Tensor, expected: Tensor) -> CurveFigure:
+    """Dot products from each start position, and the expected curve."""
+    distances = range(len(expected))
+    # Every third point, with different offsets, so that points do not overlap.
     points = [
-        Curve(
+        line(
             label=f"PE({start})·PE({start} + k)",
-            x=distances[place::3],
-            y=tuple(row[place::3]),
+            x=distances[offset::3],
+            y=row[offset::3],
             points_only=True,
         )
-        for place, (start, row) in enumerate(zip(DRAWN_FROM, products.tolist(), strict=True))
+        for offset, (start, row) in enumerate(zip(STARTS, products.tolist(), strict=True))
     ]
-    line = Curve(label="Σᵢ cos ωᵢk", x=distances, y=tuple(expected.tolist()), dashed=True)
-    return CurvePicture(
-        title="The product of two positions, by their distance",
+    curve = line(label="Σᵢ cos ωᵢk", x=distances, y=expected, dashed=True)
+    return CurveFigure(
+        title="Dot product of two positions by distance",
         x_label="distance k",
-        y_label="product",
-        curves=(line, *points),
+        y_label="dot product",
+        curves=(curve, *points),
     )
 
 
-def order_picture(gaps: dict[str, dict[str, float]], title: str) -> MatrixPicture:
-    """A row for each thing tried, a column for each permutation."""
-    return MatrixPicture(
+def order_figure(errors: dict[str, dict[str, float]], title: str) -> MatrixFigure:
+    """One row per case, one column per permutation."""
+    return MatrixFigure(
         title=title,
-        values=tuple(tuple(row.values()) for row in gaps.values()),
-        row_labels=tuple(gaps),
-        column_labels=tuple(next(iter(gaps.values()))),
+        values=tuple(tuple(row.values()) for row in errors.values()),
+        row_labels=tuple(errors),
+        column_labels=tuple(next(iter(errors.values()))),
     )

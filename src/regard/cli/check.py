@@ -1,4 +1,4 @@
-"""`regard check`: does a mechanism keep the contract?"""
+"""`regard check`: run the conformance suite on a mechanism."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from regard.cli.options import Seed
 from regard.core.errors import RegardError
-from regard.core.registry import setting_value
+from regard.core.registry import parse_value
 
 
 def run(
@@ -16,27 +16,25 @@ def run(
         list[str],
         typer.Argument(
             metavar="TARGET...",
-            help="A mechanism's name, FILE.py:CLASS, or regard.mechanisms for every one.",
+            help="Name of a mechanism, FILE.py:CLASS, or regard.mechanisms for all.",
         ),
     ],
     *,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="CHECK", help="Run this check only. May be repeated."),
+        typer.Option("--only", metavar="CHECK", help="Name of a check to run. May be repeated."),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="OPTION=VALUE", help="An option of the constructor. May be repeated."
-        ),
+        typer.Option("--set", metavar="OPTION=VALUE", help="Constructor option. May be repeated."),
     ] = None,
     seed: Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Run the conformance checks. Exit code 0: all passed; 1: some failed; 2: not a mechanism.
+    """Run the conformance suite. Exit code 0: all passed; 1: some failed; 2: not a mechanism.
 
-    A check that does not apply is shown with the reason. A failure shows the worst element and the
-    command that repeats it.
+    A check that does not apply is listed with the reason, a failure with the worst element and the
+    command that runs it again.
     """
     from regard.conformance.subject import find_subjects
     from regard.conformance.suite import Report, check_subject
@@ -52,7 +50,7 @@ def run(
 
 
 def read_settings(settings: list[str]) -> dict[str, Any]:
-    """`option=value` words as keywords; a value that is not a Python literal is a string.
+    """Parse `option=value` strings to a dict; a value that is not a Python literal is a string.
 
     >>> read_settings(["radius=3", "form=linear"])
     {'radius': 3, 'form': 'linear'}
@@ -61,6 +59,6 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not (equals and name.isidentifier()):
-            raise RegardError(f"--set {setting}: write it as OPTION=VALUE, such as --set radius=3.")
-        options[name] = setting_value(text)
+            raise RegardError(f"--set {setting}: use OPTION=VALUE, such as --set radius=3.")
+        options[name] = parse_value(text)
     return options

@@ -1,4 +1,4 @@
-"""`regard cost`: what every mechanism takes on a shape, counted, predicted and measured."""
+"""`regard cost`: FLOPs, memory and time of every mechanism on one shape."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import Plugins, plug_in_all
+from regard.cli.options import Plugins, load_plugins
 from regard.core.errors import RegardError
 
 if TYPE_CHECKING:
@@ -23,76 +23,81 @@ if TYPE_CHECKING:
     from regard.costs.trace import Mode
 
 
-# The calibration of this machine: the one that is kept, or one measured now.
+def load_or_calibrate(*, force: bool = False) -> Calibration:
+    """The saved calibration of this machine; measured and saved if there is none, or if `force`.
 
-
-def calibrated(*, anew: bool = False) -> Calibration:
-    """Measured where none is kept for this machine, threads and torch, or if `anew`; then kept.
-
-    Freed memory is kept while measuring, as it is while training.
+    The allocator keeps freed memory while measuring, as it does while training.
     """
     from regard.core.malloc import keep_freed_memory
-    from regard.costs.calibration import calibrate, calibration_path, keep, kept_calibration
+    from regard.costs.calibration import (
+        calibrate,
+        calibration_path,
+        load_calibration,
+        save_calibration,
+    )
 
-    kept = None if anew else kept_calibration()
-    if kept is not None:
-        return kept
+    saved = None if force else load_calibration()
+    if saved is not None:
+        return saved
     keep_freed_memory()
-    typer.echo("measuring this machine once, which takes about half a minute", err=True)
+    typer.echo("calibrating this machine (once, about half a minute)", err=True)
     measured = calibrate(_calibration_progress)
     _calibration_progress("done", 1.0)
     if sys.stderr.isatty():
         typer.echo("", err=True)
     try:
-        keep(measured)
+        save_calibration(measured)
     except (OSError, RegardError) as error:
-        # What was measured is good for now; only the next time it has to be measured again.
-        typer.echo(f"it cannot be kept: {error} Name another folder in $REGARD_CACHE.", err=True)
+        # The measurement is usable; the next run has to measure again.
+        typer.echo(f"cannot save it: {error} Set $REGARD_CACHE to another folder.", err=True)
     else:
-        typer.echo(f"kept in {calibration_path()}", err=True)
+        typer.echo(f"saved to {calibration_path()}", err=True)
     return measured
 
 
-def _calibration_progress(what: str, share: float) -> None:
+def _calibration_progress(name: str, fraction: float) -> None:
     if sys.stderr.isatty():
-        typer.echo(f"\r{share:4.0%}  {what:<28}", err=True, nl=False)
+        typer.echo(f"\r{fraction:4.0%}  {name:<28}", err=True, nl=False)
 
 
-LONGEST = 1 << 17
-WIDEST = 1 << 12
+MAX_LENGTH = 1 << 17
+MAX_WIDTH = 1 << 12
 PAGE_SUFFIXES = (".html", ".htm")
 
 
 def run(
     *,
-    length: Annotated[int, typer.Option(help="Tokens of a sequence.")] = 1024,
-    heads: Annotated[int, typer.Option(help="Heads of attention.")] = 8,
-    head_dim: Annotated[int, typer.Option(help="Width of queries, keys and values.")] = 64,
-    batch: Annotated[int, typer.Option(help="Sequences at once.")] = 1,
-    causal: Annotated[bool, typer.Option("--causal", help="Each reads the past only.")] = False,
-    train: Annotated[bool, typer.Option("--train", help="Forward and backward.")] = False,
+    length: Annotated[int, typer.Option(help="Sequence length.")] = 1024,
+    heads: Annotated[int, typer.Option(help="Number of heads.")] = 8,
+    head_dim: Annotated[int, typer.Option(help="Width of a head.")] = 64,
+    batch: Annotated[int, typer.Option(help="Batch size.")] = 1,
+    causal: Annotated[bool, typer.Option("--causal", help="Causal masking.")] = False,
+    train: Annotated[bool, typer.Option("--train", help="Forward and backward pass.")] = False,
     decode: Annotated[
-        bool, typer.Option("--decode", help="One token more, after so many as --length says.")
+        bool, typer.Option("--decode", help="One decoding step after --length tokens.")
     ] = False,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="This mechanism. May be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A mechanism to include. May be repeated."),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="OPTION=VALUE", help="Of the one mechanism of --only."),
+        typer.Option(
+            "--set", metavar="OPTION=VALUE", help="An option of the one mechanism of --only."
+        ),
     ] = None,
     plugin: Plugins = None,
     formulas: Annotated[
-        bool, typer.Option("--formulas", help="All closed forms of the one mechanism of --only.")
+        bool, typer.Option("--formulas", help="All formulas of the one mechanism of --only.")
     ] = False,
     measure: Annotated[
-        bool, typer.Option("--measure", help="Run everything really, beside the prediction.")
+        bool, typer.Option("--measure", help="Also measure time and memory.")
     ] = False,
     module: Annotated[
         str | None,
         typer.Option(
             metavar="FILE.py:FUNCTION",
-            help="Price the module that a function returns, alone or with its inputs.",
+            help="Cost of your own nn.Module: FUNCTION returns module or (module, inputs).",
         ),
     ] = None,
     inputs: Annotated[
@@ -102,31 +107,31 @@ def run(
         ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Time against length, .svg or .png.")
+        Path | None, typer.Option(metavar="FILE", help="Plot time by length, .svg or .png.")
     ] = None,
     page: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="All of it on one page.")
+        Path | None, typer.Option(metavar="FILE.html", help="Write an HTML report.")
     ] = None,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Measure this machine anew first.")
+        bool, typer.Option("--calibrate", help="Calibrate this machine again.")
     ] = False,
     no_calibrate: Annotated[
-        bool, typer.Option("--no-calibrate", help="Counts only, no times.")
+        bool, typer.Option("--no-calibrate", help="Counts only, no predicted times.")
     ] = False,
-    threads: Annotated[int | None, typer.Option(help="Cores to use; else all.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads. Default: all cores.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Price every mechanism on a shape: operations, memory, time, formulas, where one beats another.
+    """Compare mechanisms on one shape: FLOPs, memory, predicted time, formulas, crossover lengths.
 
-    Times are predicted from a calibration of this machine, which the first use makes.
+    Times are predicted from a calibration of this machine, which is measured on first use.
     """
-    _require_sizes(length=length, heads=heads, head_dim=head_dim, batch=batch, threads=threads)
-    _require_one_of("--train", train, "--decode", decode)
-    _require_one_of("--calibrate", calibrate, "--no-calibrate", no_calibrate)
-    _require_files(plot=plot, page=page)
+    _validate_sizes(length=length, heads=heads, head_dim=head_dim, batch=batch, threads=threads)
+    _validate_exclusive("--train", train, "--decode", decode)
+    _validate_exclusive("--calibrate", calibrate, "--no-calibrate", no_calibrate)
+    _validate_paths(plot=plot, page=page)
     chosen = list(dict.fromkeys(only or []))
     if module is not None:
-        _refuse_beside_module(
+        _validate_module_options(
             train=train,
             decode=decode,
             only=chosen,
@@ -139,14 +144,14 @@ def run(
         )
     elif inputs:
         raise RegardError(
-            f"--input {inputs[0]} is an input of --module, which is not given. Add --module "
-            "FILE.py:FUNCTION, or give mechanisms their shape with --length, --heads and --head-dim."
+            f"--input {inputs[0]} needs --module FILE.py:FUNCTION. Add it, or set the shape of "
+            "mechanisms with --length, --heads and --head-dim."
         )
     for option, given in (("--set", settings), ("--formulas", formulas)):
         if given and len(chosen) != 1:
             raise RegardError(
-                f"{option} is for one mechanism, and --only names {len(chosen) or 'none'}. "
-                "Name one, such as --only taylor."
+                f"{option} needs exactly one mechanism, and --only names {len(chosen) or 'none'}. "
+                "Use, for example, --only taylor."
             )
     from regard.cli.check import read_settings
 
@@ -159,19 +164,19 @@ def run(
 
     if threads is not None:
         torch.set_num_threads(threads)
-    plug_in_all(plugin)
+    load_plugins(plugin)
     names = _names(chosen, plugin)
     keep_freed_memory()  # predictions assume it
     if module is not None:
-        from regard.cli.module_option import priced_module
+        from regard.cli.module_option import estimate_module
         from regard.views.text.costs import module_text
 
-        priced = priced_module(
+        module_report = estimate_module(
             module,
             inputs=inputs or [],
-            calibrated=lambda: _calibration(calibrate=calibrate, without=no_calibrate),
+            calibrate=lambda: _calibration(force=calibrate, skip=no_calibrate),
         )
-        print(priced.as_json() if as_json else module_text(priced))
+        print(module_report.as_json() if as_json else module_text(module_report))
         return
     mode: Mode = "train" if train else "decode" if decode else "forward"
     setting = Setting(
@@ -182,18 +187,18 @@ def run(
         causal=causal,
         mode=mode,
     )
-    calibration = _calibration(calibrate=calibrate, without=no_calibrate)
-    report, comparison = _compared(
+    calibration = _calibration(force=calibrate, skip=no_calibrate)
+    report, comparison = _compare(
         setting,
         calibration,
         names=names,
         chosen=chosen,
         options=options,
         formulas=formulas,
-        draws=plot is not None or page is not None,
+        with_curves=plot is not None or page is not None,
     )
     if measure:
-        report = _measured(report, comparison, begin=partial(plug_in_all, plugin))
+        report = _measure(report, comparison, setup=partial(load_plugins, plugin))
     _write(report, plot=plot, page=page)
     if as_json:
         print(report.as_json())
@@ -205,7 +210,7 @@ def run(
         typer.echo(f"written: {path}", err=True)
 
 
-def _compared(
+def _compare(
     setting: Any,
     calibration: Calibration | None,
     *,
@@ -213,28 +218,32 @@ def _compared(
     chosen: list[str],
     options: dict[str, Any],
     formulas: bool,
-    draws: bool,
+    with_curves: bool,
 ) -> tuple[CostReport, Comparison]:
-    """The report, with progress on the standard error stream."""
+    """The report; progress goes to standard error."""
     from regard import __version__
     from regard.core.records.cost import CostReport
     from regard.costs.calibration import this_machine
-    from regard.costs.compare import SOFTMAX, USUAL_RIVALS, Comparison
-    from regard.mechanisms import is_plugged_in
+    from regard.costs.compare import DEFAULT_CANDIDATES, SOFTMAX, Comparison
+    from regard.mechanisms import is_plugin
 
-    with _progress("pricing") as tell:
-        comparison = Comparison(setting, calibration, tell=lambda name: tell(f"pricing {name}"))
+    with _progress("estimating") as log:
+        comparison = Comparison(setting, calibration, log=lambda name: log(f"estimating {name}"))
         mechanisms = comparison.mechanisms(names, options)
         if chosen and not mechanisms:
-            raise RegardError("; ".join(each.reason for each in comparison.not_priced))
+            raise RegardError("; ".join(each.reason for each in comparison.unsupported))
         layers = comparison.layers()
-        rivals = [name for name in names if chosen or name in USUAL_RIVALS or is_plugged_in(name)]
+        compared = [
+            name for name in names if chosen or name in DEFAULT_CANDIDATES or is_plugin(name)
+        ]
         report_formulas = [comparison.formulas(name) for name in chosen if formulas]
         if SOFTMAX not in names:
-            comparison.price(SOFTMAX)  # to be compared with
-        crossings = comparison.crossings(rivals)
-        drawn = list(dict.fromkeys([*names, *(SOFTMAX for _ in rivals), "lstm", "self-attention"]))
-        curves = comparison.curves(drawn) if draws else []
+            comparison.add_baseline(SOFTMAX)
+        crossovers = comparison.crossovers(compared)
+        shown = list(
+            dict.fromkeys([*names, *(SOFTMAX for _ in compared), "lstm", "self-attention"])
+        )
+        curves = comparison.curves(shown) if with_curves else []
     report = CostReport(
         version=__version__,
         command=shlex.join(["regard", *sys.argv[1:]]),
@@ -248,31 +257,31 @@ def _compared(
         has_times=calibration is not None,
         mechanisms=tuple(mechanisms),
         layers=tuple(layers),
-        not_priced=tuple(comparison.not_priced),
-        crossings=tuple(crossings),
+        unsupported=tuple(comparison.unsupported),
+        crossovers=tuple(crossovers),
         curves=tuple(curves),
         formulas=tuple(report_formulas),
     )
     return report, comparison
 
 
-def _measured(
-    report: CostReport, comparison: Comparison, *, begin: Callable[[], None]
+def _measure(
+    report: CostReport, comparison: Comparison, *, setup: Callable[[], None]
 ) -> CostReport:
-    """The report with what real runs took; a row that was not run says why."""
+    """The report with measured time and memory; rows that were not run say why."""
     from regard.costs.measure import measured_rows
     from regard.runs.profile import free_bytes
 
-    with _progress("measuring") as tell:
+    with _progress("measuring") as log:
         rows = measured_rows(
             [*report.mechanisms, *report.layers],
-            recipes={
-                name: contender.recipe(report.length)
-                for name, contender in comparison.contenders.items()
+            factories={
+                name: candidate.workload_factory(report.length)
+                for name, candidate in comparison.candidates.items()
             },
             free_bytes=free_bytes(),
-            begin=begin,
-            tell=lambda what: tell(f"measuring {what}"),
+            setup=setup,
+            log=lambda what: log(f"measuring {what}"),
         )
     split = len(report.mechanisms)
     return replace(report, mechanisms=tuple(rows[:split]), layers=tuple(rows[split:]))
@@ -280,18 +289,18 @@ def _measured(
 
 def _write(report: CostReport, *, plot: Path | None, page: Path | None) -> None:
     if plot is not None:
-        from regard.views.charts.cost_curves import draw_time_plot
+        from regard.views.charts.cost_curves import draw_cost_curves
 
-        draw_time_plot(report, path=plot)
+        draw_cost_curves(report, path=plot)
     if page is not None:
-        from regard.core.atomic_write import write_whole
+        from regard.core.atomic_write import atomic_write
         from regard.views.pages.costs import cost_page
 
-        write_whole(page, cost_page(report))
+        atomic_write(page, cost_page(report))
 
 
-def _calibration(*, calibrate: bool, without: bool) -> Calibration | None:
-    return None if without else calibrated(anew=calibrate)
+def _calibration(*, force: bool, skip: bool) -> Calibration | None:
+    return None if skip else load_or_calibrate(force=force)
 
 
 def _names(chosen: list[str], plugin: list[str] | None) -> list[str]:
@@ -304,47 +313,46 @@ def _names(chosen: list[str], plugin: list[str] | None) -> list[str]:
 
 
 @contextmanager
-def _progress(begun: str) -> Iterator[Callable[[str], None]]:
+def _progress(status_text: str) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
 
-    with Console(stderr=True, highlight=False).status(begun) as status:
+    with Console(stderr=True, highlight=False).status(status_text) as status:
         yield status.update
 
 
-def _require_sizes(*, threads: int | None, **sizes: int) -> None:
-    most = {"length": LONGEST, "head_dim": WIDEST, "heads": WIDEST, "batch": LONGEST}
-    asked = {**sizes, **({} if threads is None else {"threads": threads})}
-    for name, size in asked.items():
-        limit = most.get(name, 1024)
+def _validate_sizes(*, threads: int | None, **sizes: int) -> None:
+    limits = {"length": MAX_LENGTH, "head_dim": MAX_WIDTH, "heads": MAX_WIDTH, "batch": MAX_LENGTH}
+    given = {**sizes, **({} if threads is None else {"threads": threads})}
+    for name, size in given.items():
+        limit = limits.get(name, 1024)
         if not 1 <= size <= limit:
             raise RegardError(
-                f"--{name.replace('_', '-')} {size}: it is a whole number from 1 to {limit}. "
-                "Choose one of those."
+                f"--{name.replace('_', '-')} {size} is out of range. Use an integer from 1 to {limit}."
             )
 
 
-def _require_one_of(first: str, has_first: bool, second: str, has_second: bool) -> None:
+def _validate_exclusive(first: str, has_first: bool, second: str, has_second: bool) -> None:
     if has_first and has_second:
-        raise RegardError(f"{first} and {second} contradict each other. Leave one of them away.")
+        raise RegardError(f"{first} and {second} exclude each other. Remove one.")
 
 
-def _require_files(*, plot: Path | None, page: Path | None) -> None:
-    from regard.core.atomic_write import require_writable
-    from regard.views.charts.figure_file import require_figure_suffix
+def _validate_paths(*, plot: Path | None, page: Path | None) -> None:
+    from regard.core.atomic_write import validate_writable
+    from regard.views.charts.figure_file import validate_figure_suffix
 
     if plot is not None:
-        require_figure_suffix(plot)
-        require_writable(plot)
+        validate_figure_suffix(plot)
+        validate_writable(plot)
     if page is not None:
         if page.suffix.lower() not in PAGE_SUFFIXES:
-            raise RegardError(f"--page {page}: a page is HTML. End the name in .html.")
-        require_writable(page)
+            raise RegardError(f"--page {page}: the report is HTML. Use a name that ends in .html.")
+        validate_writable(page)
 
 
-def _refuse_beside_module(**given: object) -> None:
+def _validate_module_options(**given: object) -> None:
     for name, value in given.items():
         if value:
             raise RegardError(
-                f"--module prices one module of your own, forward and backward, so --{name} does not "
-                "go with it. Leave one of the two away."
+                f"--{name} does not apply to --module, which reports forward and backward of one module. "
+                "Remove one of the two."
             )

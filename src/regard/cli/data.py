@@ -1,4 +1,4 @@
-"""`regard data`: what is in a file of pairs?"""
+"""`regard data describe`: descriptive statistics of a file of pairs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import Header, SourceColumn, TargetColumn
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 
 
 def run(
-    action: Annotated[str, typer.Argument(metavar="ACTION", help="What to do: describe.")],
+    action: Annotated[str, typer.Argument(metavar="ACTION", help="describe")],
     file: Annotated[
         str,
         typer.Argument(
@@ -21,27 +21,27 @@ def run(
         ),
     ],
     *,
-    format: Annotated[  # noqa: A002  (the word users type)
+    format: Annotated[  # noqa: A002  (the flag's name)
         str | None,
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="tsv, csv, jsonl, dictionary or lines. By the file's extension unless given.",
+            help="tsv, csv, jsonl, dictionary or lines. Default: by the file's extension.",
         ),
     ] = None,
     source_column: SourceColumn = "0",
     target_column: TargetColumn = "1",
     header: Header = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Describe a file of pairs: rows, lengths, vocabulary, repetitions, bad rows, histograms.
+    """Descriptive statistics of a file of pairs: rows, lengths, vocabulary, duplicates, histograms.
 
-    Rows that cannot be used are counted and listed with line and reason; they do not stop the reading.
+    Row errors are counted and listed with line and reason; they do not stop the command.
     """
     from regard.data.readers.describe import describe_pairs
     from regard.data.readers.pairs import PairSource
 
-    describe = look_up("action", action, {"describe": describe_pairs})
+    describe = lookup("action", action, {"describe": describe_pairs})
     source = PairSource.from_text(
         file,
         format=format,

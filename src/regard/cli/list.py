@@ -1,4 +1,4 @@
-"""`regard list`: the table of mechanisms, read without importing any of them."""
+"""`regard list`: all mechanisms, without importing torch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def run(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Show every mechanism, family by family: its name, what it computes, and its source."""
+    """List all mechanisms by family: name, summary, reference."""
     print(as_records() if as_json else as_text())
 
 
 def as_text() -> str:
-    """One block a family, in the order of the table; one line a mechanism."""
+    """One block per family, one line per mechanism."""
     width = max((len(name) for name in MECHANISMS), default=0)
     blocks: dict[str, list[str]] = {}
     for name, entry in MECHANISMS.items():
@@ -29,7 +29,7 @@ def as_text() -> str:
 
 
 def as_records() -> str:
-    """A JSON list with one record a mechanism, in the order of the table."""
+    """A JSON list with one record per mechanism."""
     records = [
         {
             "name": name,

@@ -1,8 +1,8 @@
-"""`regard VERB ...`: finds the verb in a table, imports that one verb, and runs it.
+"""The `regard` command: looks up a verb, imports its module and runs it.
 
-A verb is a module with a function `run`, whose signature is its command line and whose docstring is
-its help (Typer reads both). To add one, write its file here and add its line to `VERBS`. Nothing
-is imported for the verbs that were not asked for, so `regard --help` needs neither Typer nor torch.
+A verb is a module with a function `run`; Typer takes the options from its signature and the help from its
+docstring. To add one, write its module here and add it to `VERBS`. Modules of other verbs are not
+imported, so `regard --help` needs neither Typer nor torch.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from regard import __version__
 from regard.core.errors import RegardError
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 
 
 class Verb(NamedTuple):
-    """Where a verb lives, and what is said of it before it is imported."""
+    """Module of a verb, and its help and example in `regard --help`."""
 
     module: str
     help: str
@@ -28,69 +28,69 @@ class Verb(NamedTuple):
 VERBS: dict[str, Verb] = {
     "study": Verb(
         module="regard.cli.study",
-        help="Compare variants on equal terms, over seeds, and write a page with the verdict.",
-        example="regard study --recipe pronounce-quick --over cell=lstm,gru",
+        help="Compare variants under one budget over several seeds, and write a page.",
+        example="regard study --recipe pronounce-quick --sweep cell=lstm,gru",
     ),
     "report": Verb(
         module="regard.cli.report",
-        help="Compare the runs of a study anew, and draw its page again.",
+        help="Recompute the comparison of a study and rewrite its page.",
         example="regard report studies/scores --out scores.html",
     ),
-    "survey": Verb(
+    "overview": Verb(
         module="regard.cli.overview",
-        help="Write one page that shows every mechanism: what it reads, costs and fulfils.",
-        example='regard survey --sentence "a rose is a rose is a rose"',
+        help="Write a page with attention weights, costs and checks of every mechanism.",
+        example='regard overview --sentence "a rose is a rose is a rose"',
     ),
     "train": Verb(
         module="regard.cli.train",
-        help="Train a model on a task, or go on with a run that was stopped.",
+        help="Train a model on a task, or resume a run.",
         example="regard train pronounce --recipe pronounce-quick --out runs/quick",
     ),
     "plan": Verb(
         module="regard.cli.plan",
-        help="Say what a training would take here, and which models fit a time and a memory.",
+        help="Predict time and memory of a training run, and find models that fit a limit.",
         example="regard plan pronounce --recipe pronounce-quick --time 10min",
     ),
     "predict": Verb(
         module="regard.cli.predict",
-        help="Use a trained model: on texts, on a file, or to score it.",
+        help="Predict with a trained model, or evaluate it on a file.",
         example='regard predict runs/quick "attention" --attention attention.svg',
     ),
     "data": Verb(
         module="regard.cli.data",
-        help="Describe a file of pairs: rows, lengths, vocabulary, what is wrong with it.",
+        help="Describe a data file: rows, lengths, vocabulary, malformed rows.",
         example="regard data describe my.tsv",
     ),
     "check": Verb(
         module="regard.cli.check",
-        help="Hold a mechanism, ours or yours, to the contract.",
+        help="Run the conformance suite on a mechanism, built-in or your own.",
         example="regard check my_attention.py:MyAttention --seed 1",
     ),
     "cost": Verb(
         module="regard.cli.cost",
-        help="Price every mechanism on a shape: operations, memory, time, where one beats another.",
+        help="Compare mechanisms on one shape: FLOPs, memory, time, crossover lengths.",
         example="regard cost --length 2048 --heads 4 --head-dim 32 --causal",
     ),
     "claims": Verb(
         module="regard.cli.claims",
-        help="Run statements about attention: which hold, which fail, and why.",
-        example="regard claims show shifting-is-one-linear-map --set width=64",
+        help="Test claims about attention: which hold, which fail, and why.",
+        example="regard claims show shifting-is-one-linear-map --set model_dim=64",
     ),
     "list": Verb(
         module="regard.cli.list",
-        help="Show every mechanism, family by family.",
+        help="List all mechanisms by family.",
         example="regard list --json",
     ),
 }
 
 
-def overview() -> str:
-    """The text of `regard --help`, from the table alone."""
+def help_text() -> str:
+    """The output of `regard --help`."""
     width = max(len(name) for name in VERBS)
     lines = [
         "Usage: regard VERB [OPTIONS]",
         "",
-        "Build, train, check, price and look into attention mechanisms, on evidence.",
+        "Build, train, compare, inspect and cost attention mechanisms.",
         "",
         "Verbs:",
         *(f"  {name:<{width}}  {verb.help}" for name, verb in VERBS.items()),
@@ -102,11 +102,8 @@ def overview() -> str:
 
 
 def run_verb(name: str, arguments: Sequence[str]) -> None:
-    """Run one verb on its own arguments; leaves through SystemExit if its exit code is not 0.
-
-    A mistake in an option is a RegardError, as every other mistake is.
-    """
-    verb = look_up("verb", name, VERBS)
+    """Run one verb; raises SystemExit if its exit code is not 0, and RegardError on invalid options."""
+    verb = lookup("verb", name, VERBS)
     import typer
 
     app = typer.Typer(
@@ -119,26 +116,26 @@ def run_verb(name: str, arguments: Sequence[str]) -> None:
     try:
         code = app(args=list(arguments), prog_name=f"regard {name}", standalone_mode=False)
     except Exception as error:
-        # Only Typer's own errors can do this; the module they come from changes with its version.
-        say = getattr(error, "format_message", None)
-        if say is None:
+        # Only Typer's usage errors have this method; their module depends on its version.
+        format_message = getattr(error, "format_message", None)
+        if format_message is None:
             raise
-        message = " ".join(say().split()).removesuffix(".")
+        message = " ".join(format_message().split()).removesuffix(".")
         raise RegardError(f"{message}. `regard {name} --help` shows the options.") from error
     if code:
         sys.exit(code)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The `regard` command. Exit codes: 0 done, 2 a mistake in what was asked, 130 interrupted."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    """The `regard` command. Exit codes: 0 success, 2 usage error, 130 interrupted."""
+    argv = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if not words or words[0] in {"--help", "-h"}:
-            print(overview())
-        elif words[0] == "--version":
+        if not argv or argv[0] in {"--help", "-h"}:
+            print(help_text())
+        elif argv[0] == "--version":
             print(f"regard {__version__}")
         else:
-            run_verb(words[0], words[1:])
+            run_verb(argv[0], argv[1:])
     except RegardError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

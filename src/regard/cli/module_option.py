@@ -1,4 +1,4 @@
-"""The options `--module` and `--input`: any module of the user's, and what it is called with."""
+"""The options `--module` and `--input` of `regard cost`: cost of a user's nn.Module."""
 
 from __future__ import annotations
 
@@ -19,96 +19,92 @@ if TYPE_CHECKING:
     Built = tuple[nn.Module, list[Any]]
 
 
-INPUT = re.compile(r"(?:int(?P<below>[1-9]\d*):)?(?P<shape>[1-9]\d*(?:x[1-9]\d*)*)")
+INPUT = re.compile(r"(?:int(?P<high>[1-9]\d*):)?(?P<shape>[1-9]\d*(?:x[1-9]\d*)*)")
 
 
-def priced_module(
-    target: str, *, inputs: list[str], calibrated: Callable[[], Calibration | None]
+def estimate_module(
+    target: str, *, inputs: list[str], calibrate: Callable[[], Calibration | None]
 ) -> ModuleReport:
-    """What the module that FILE.py:FUNCTION returns takes on its inputs.
-
-    The machine is `calibrated` last, once the module is known to run.
-    """
+    """Estimate the module that FILE.py:FUNCTION returns. `calibrate` is called once the module has run."""
     from collections import Counter
 
     from regard.costs.predict import predict
-    from regard.costs.workloads import traced_module
+    from regard.costs.workloads import trace_module
 
     build = _builder(target, inputs)
     name = target.rpartition(":")[2]
-    sizes: list[str] = []
+    shapes: list[str] = []
     parameters = 0
 
-    def noted() -> Built:
+    def build_and_describe() -> Built:
         nonlocal parameters
-        module, given = build()
-        sizes[:] = [_size(each) for each in given]
+        module, values = build()
+        shapes[:] = [_shape(each) for each in values]
         parameters = sum(each.numel() for each in module.parameters() if each.requires_grad)
-        return module, given
+        return module, values
 
     try:
-        forward = traced_module(name, "forward", noted)
-        trains = traced_module(name, "train", noted)
+        forward = trace_module(name, "forward", build_and_describe)
+        training = trace_module(name, "train", build_and_describe)
     except RegardError:
         raise
     except Exception as error:
-        raise _failure(target, "cannot be run on these inputs", error) from error
-    calibration = calibrated()
+        raise _failure(target, "cannot run on these inputs", error) from error
+    calibration = calibrate()
     predicted = None if calibration is None else predict(forward, calibration)
-    trained = None if calibration is None else predict(trains, calibration).seconds
+    training_seconds = None if calibration is None else predict(training, calibration).seconds
     calls: Counter[str] = Counter()
-    for call, times in forward.calls.items():
-        calls[call.kind] += times
-    has_backward = trains.num_calls > forward.num_calls
+    for call, count in forward.calls.items():
+        calls[call.kind] += count
+    has_backward = training.num_calls > forward.num_calls
     kinds = [
         KindRow(
             kind=kind,
-            calls=times,
+            calls=count,
             seconds=None if predicted is None else predicted.by_kind.get(kind, 0.0),
         )
-        for kind, times in calls.items()
+        for kind, count in calls.items()
     ]
-    if predicted is not None and (beside := predicted.by_kind.get("calls")):
-        kinds.append(KindRow(kind="calling them", calls=forward.num_calls, seconds=beside))
+    if predicted is not None and (overhead := predicted.by_kind.get("calls")):
+        kinds.append(KindRow(kind="call overhead", calls=forward.num_calls, seconds=overhead))
     kinds.sort(key=lambda row: (-(row.seconds or 0.0), -row.calls))
     return ModuleReport(
         name=target,
-        inputs=tuple(sizes),
+        inputs=tuple(shapes),
         parameters=parameters,
-        forward_operations=forward.operations,
-        backward_operations=trains.operations - forward.operations if has_backward else None,
+        forward_flops=forward.flops,
+        backward_flops=training.flops - forward.flops if has_backward else None,
         peak_bytes=forward.peak_bytes,
-        training_peak_bytes=trains.peak_bytes if has_backward else None,
-        moved_bytes=forward.moved_bytes,
+        training_peak_bytes=training.peak_bytes if has_backward else None,
+        traffic_bytes=forward.traffic_bytes,
         calls=forward.num_calls,
         seconds=None if predicted is None else predicted.seconds,
-        training_seconds=trained if has_backward else None,
+        training_seconds=training_seconds if has_backward else None,
         kinds=tuple(kinds),
     )
 
 
 def _read_input(text: str) -> Callable[[], Tensor]:
-    """What makes the tensor that a text such as 2x16x64 or int100:2x16 asks for."""
+    """Parse a shape such as 2x16x64, or int100:2x16 for integers; returns a tensor factory."""
     import torch
 
     found = INPUT.fullmatch(text)
     if found is None:
         raise RegardError(
-            f"--input {text}: an input is a shape such as 2x16x64, or int100:2x16 for whole numbers "
-            "below 100. Write it so."
+            f"--input {text}: use a shape such as 2x16x64, or int100:2x16 for integers below 100."
         )
     shape = [int(size) for size in found["shape"].split("x")]
-    if found["below"] is not None:
-        return lambda: torch.randint(int(found["below"]), shape)
+    if found["high"] is not None:
+        return lambda: torch.randint(int(found["high"]), shape)
     return lambda: torch.randn(shape)
 
 
 def _builder(target: str, inputs: list[str]) -> Callable[[], Built]:
-    """What calls the user's function, and puts the inputs of the command line in place of its own."""
+    """A function that calls the user's and replaces its inputs by those of the command line."""
     from torch import nn
 
-    function = _function_at(target)
-    makers = [_read_input(text) for text in inputs]
+    function = _load_function(target)
+    input_factories = [_read_input(text) for text in inputs]
 
     def build() -> Built:
         try:
@@ -118,42 +114,39 @@ def _builder(target: str, inputs: list[str]) -> Callable[[], Built]:
         module, own = returned if isinstance(returned, tuple) else (returned, None)
         if not isinstance(module, nn.Module):
             raise RegardError(
-                f"'{target}' returned a {type(module).__name__}, not a module. Return an "
-                "nn.Module, or (module, inputs)."
+                f"'{target}' returned a {type(module).__name__}. Return an nn.Module, or (module, inputs)."
             )
-        if makers:
-            return module, [make() for make in makers]
+        if input_factories:
+            return module, [make() for make in input_factories]
         if own is None:
             raise RegardError(
-                f"'{target}' returned a module without inputs. Give the shape of each with --input, "
-                "such as --input 2x16x64, or return (module, inputs)."
+                f"'{target}' returned a module without inputs. Give their shapes, such as "
+                "--input 2x16x64, or return (module, inputs)."
             )
         return module, list(own) if isinstance(own, tuple | list) else [own]
 
     return build
 
 
-def _function_at(target: str) -> Callable[[], Any]:
-    from regard.conformance.subject import module_at
+def _load_function(target: str) -> Callable[[], Any]:
+    from regard.conformance.subject import load_module
 
-    place, colon, name = target.rpartition(":")
-    if not (colon and place.endswith(".py") and name.isidentifier()):
+    path, colon, name = target.rpartition(":")
+    if not (colon and path.endswith(".py") and name.isidentifier()):
+        raise RegardError(f"--module {target}: use FILE.py:FUNCTION, such as model.py:build.")
+    if not Path(path).is_file():
         raise RegardError(
-            f"--module {target}: it is written FILE.py:FUNCTION, such as model.py:build."
+            f"--module {target}: no file '{path}' in {Path.cwd()}. Use an existing file."
         )
-    if not Path(place).is_file():
-        raise RegardError(
-            f"--module {target}: there is no file '{place}' in {Path.cwd()}. Name one that is there."
-        )
-    function = getattr(module_at(place), name, None)
+    function = getattr(load_module(path), name, None)
     if not callable(function):
-        what = "has no function" if function is None else "has something else called"
-        raise RegardError(f"--module {target}: '{place}' {what} '{name}'. Name a function of it.")
+        problem = "has no function" if function is None else "defines no function"
+        raise RegardError(f"--module {target}: '{path}' {problem} '{name}'. Name a function.")
     return function
 
 
-def _failure(target: str, what: str, error: Exception) -> RegardError:
-    """The user's error, with the last line of the user's file on the way to it."""
+def _failure(target: str, problem: str, error: Exception) -> RegardError:
+    """The user's error, with the last line of the user's file in the traceback."""
     file = Path(target.rpartition(":")[0])
     lines = [
         frame.lineno
@@ -161,12 +154,12 @@ def _failure(target: str, what: str, error: Exception) -> RegardError:
         if Path(frame.filename).name == file.name
     ]
     where = f", line {lines[-1]} of '{file}'" if lines else ""
-    told = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     return RegardError(
-        f"'{target}' {what}: {type(error).__name__}: {told}{where}. Correct it there."
+        f"'{target}' {problem}: {type(error).__name__}: {message}{where}. Fix it there."
     )
 
 
-def _size(given: Any) -> str:
-    shape = getattr(given, "shape", None)
-    return type(given).__name__ if shape is None else "×".join(map(str, shape)) or "1"
+def _shape(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ if shape is None else "×".join(map(str, shape)) or "1"

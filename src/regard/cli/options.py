@@ -1,4 +1,8 @@
-"""The options that say which run is meant, the same for every verb that makes a spec."""
+"""Command-line options that several verbs share, and the run spec they describe.
+
+Data files are `--train-file`, `--validation-file` and `--test-file` for every task; `--pretrain-file` is
+the text of a pre-training stage, and `--init-from` a finished run to fine-tune (warm start).
+"""
 
 from __future__ import annotations
 
@@ -19,53 +23,73 @@ TaskName = Annotated[
     str | None,
     typer.Argument(metavar="[TASK]", help=f"One of: {', '.join(TASKS)}."),
 ]
-Text = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Texts to learn from or pre-train on, one a line."),
-]
-Labels = Annotated[
+TrainFile = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Labelled texts: a file, film-languages, movie-reviews or movie-sentences.",
+        help="Training data: pairs, labelled texts or plain text; SOURCE,TARGET for parallel files; "
+        "for classify also film-languages, movie-reviews or movie-sentences.",
     ),
 ]
-Start = Annotated[
+ValidationFile = Annotated[
     str | None,
-    typer.Option(metavar="RUN", help="Start from the vocabulary and weights of a finished run."),
+    typer.Option(metavar="FILE", help="Validation data; else split off the training data by hash."),
 ]
-Pairs = Annotated[
+TestFile = Annotated[str | None, typer.Option(metavar="FILE", help="Test data.")]
+PretrainFile = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Pairs to learn from; SOURCE,TARGET for parallel files."),
+    typer.Option(metavar="FILE", help="Text for the pre-training stage, one document per line."),
 ]
-Validation = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Pairs to develop on; else held out by hash.")
+InitFrom = Annotated[
+    str | None,
+    typer.Option(metavar="RUN", help="Initialise vocabulary and parameters from a finished run."),
 ]
-Test = Annotated[str | None, typer.Option(metavar="FILE", help="Pairs to test on.")]
 Format = Annotated[
-    str | None, typer.Option(help="Of the files: tsv, csv, jsonl, dictionary, lines or labelled.")
+    str | None,
+    typer.Option(help="File format: tsv, csv, jsonl, dictionary, lines or labelled."),
 ]
+SourceColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--source-column",
+        metavar="COLUMN",
+        help="Source or text column: an index from 0, a header name or a JSON key.",
+    ),
+]
+TargetColumn = Annotated[
+    str | None,
+    typer.Option("--target-column", metavar="COLUMN", help="Target or label column, likewise."),
+]
+Header = Annotated[bool, typer.Option("--header", help="The first row is a header.")]
 SkipBadRows = Annotated[
-    bool, typer.Option("--skip-bad-rows", help="Leave bad rows out and list them.")
+    bool, typer.Option("--skip-bad-rows", help="Skip malformed rows and list them.")
 ]
 Recipe = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="A shipped recipe or FILE.toml; else that of the task."),
+    typer.Option(metavar="NAME", help="A shipped recipe or FILE.toml; default: the task's own."),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Such as model.num_layers=3. May be repeated."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Such as model.num_layers=3. Repeatable."),
 ]
-Steps = Annotated[int | None, typer.Option(help="Stop after so many steps.")]
-Minutes = Annotated[float | None, typer.Option(help="Stop after so many minutes.")]
-RunSeed = Annotated[int | None, typer.Option(help="What weights and order are drawn from.")]
-Threads = Annotated[int | None, typer.Option(help="Cores to use; else all.")]
+Steps = Annotated[int | None, typer.Option(help="Stop after this many optimizer steps.")]
+Minutes = Annotated[float | None, typer.Option(help="Stop after this many minutes.")]
+RunSeed = Annotated[int | None, typer.Option(help="Random seed for initialisation and data order.")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads; default: all cores.")]
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin",
+        metavar="FILE.py:CLASS",
+        help="A mechanism of your own, registered under its class name. Repeatable.",
+    ),
+]
 
 # The options of any task that name files.
-FILE_OPTIONS = ("pairs", "text", "labels", "validation", "test")
+FILE_OPTIONS = ("train_file", "validation_file", "test_file", "qa_file")
 
 
-def asked_spec(
+def spec_from_options(
     task: str | None,
     *,
     recipe: str | None,
@@ -73,74 +97,54 @@ def asked_spec(
     task_options: dict[str, Any],
     budget: dict[str, Any],
     numbers: dict[str, int | None],
-    text: str | None = None,
-    start: str | None = None,
+    pretrain_file: str | None = None,
+    init_from: str | None = None,
 ) -> RunSpec:
-    """The checked spec; what is None or False was not asked for."""
-    from regard.runs.spec import RunSpec, settings_as_sections
-
-    sections = asked_sections(
-        task,
-        recipe=recipe,
-        changes=settings_as_sections(settings or []),
-        task_options={
-            key: value for key, value in task_options.items() if value not in (None, False)
-        },
-        budget=budget,
-        numbers=numbers,
-        text=text,
-        start=start,
+    """The validated spec: the recipe, overridden by the options that are neither None nor False."""
+    from regard.core.registry import known_options, lookup
+    from regard.runs.spec import (
+        RunSpec,
+        merge_sections,
+        parse_settings,
+        read_recipe,
+        task_option_name,
+        validate_sections,
     )
-    return RunSpec.from_sections(sections)
-
-
-def asked_sections(
-    task: str | None,
-    *,
-    recipe: str | None,
-    changes: dict[str, Any],
-    task_options: dict[str, Any],
-    budget: dict[str, Any],
-    numbers: dict[str, int | None],
-    text: str | None = None,
-    start: str | None = None,
-) -> dict[str, Any]:
-    """The recipe with everything that was asked for put over it; files by their full paths."""
-    from regard.core.registry import known_options, look_up
-    from regard.runs.spec import merged, read_recipe, renamed, require_sections
     from regard.tasks import task_class
     from regard.training.options import BUDGETS
 
     if task is None and recipe is None:
         raise RegardError(
-            f"Name a task, one of: {', '.join(TASKS)}; or a recipe; or a run to go on with: --resume RUN."
+            f"Name a task, one of: {', '.join(TASKS)}; or a recipe; or a run to resume: --resume RUN."
         )
     if task is not None:
-        look_up("task", task, TASKS)
+        lookup("task", task, TASKS)
     sections = read_recipe(recipe or str(task))
-    require_sections(sections)
+    validate_sections(sections)
     named = sections.get("task", {}).get("name")
     if task is not None and named != task:
         raise RegardError(
             f"The recipe '{recipe}' is for the task '{named}', not '{task}'. Choose another recipe."
         )
-    if start is not None:
-        sections = _started(sections, start)
-    # Another task by --set begins without options, so those of the command line come after it.
-    sections = merged(sections, changes)
-    own = known_options(task_class(_task_name(sections)).options_class)
-    sections = merged(
-        sections, {"task": {renamed(name, own): value for name, value in task_options.items()}}
+    if init_from is not None:
+        sections = _initialised_from(sections, init_from)
+    # `--set task.name` drops the old task's options, so the flags are merged after it.
+    sections = merge_sections(sections, parse_settings(settings or []))
+    known = known_options(task_class(_task_name(sections)).options_class)
+    flags = {name: value for name, value in task_options.items() if value not in (None, False)}
+    sections = merge_sections(
+        sections, {"task": {task_option_name(name, known): value for name, value in flags.items()}}
     )
-    if text is not None:
-        sections = merged(sections, _text_section(sections, text))
-    given_budget = {key: value for key, value in budget.items() if value is not None}
-    if given_budget:
-        # A budget on the command line replaces that of the recipe, whatever it counts.
-        freed = dict.fromkeys(BUDGETS)
-        sections = merged(sections, {"training": {**freed, **given_budget}})
-    sections = merged(sections, {key: value for key, value in numbers.items() if value is not None})
-    return all_full_paths(sections)
+    if pretrain_file is not None:
+        sections = with_pretrain_file(sections, pretrain_file)
+    limits = {key: value for key, value in budget.items() if value is not None}
+    if limits:
+        # A budget on the command line replaces the recipe's, whatever its unit.
+        sections = merge_sections(sections, {"training": {**dict.fromkeys(BUDGETS), **limits}})
+    sections = merge_sections(
+        sections, {key: value for key, value in numbers.items() if value is not None}
+    )
+    return RunSpec.from_sections(with_absolute_paths(sections))
 
 
 def _task_name(sections: dict[str, Any]) -> str:
@@ -152,132 +156,91 @@ def _task_name(sections: dict[str, Any]) -> str:
     return name
 
 
-def _started(sections: dict[str, Any], start: str) -> dict[str, Any]:
-    """The model of the run that is started from, unless it is changed later; no other pre-training."""
+def _initialised_from(sections: dict[str, Any], run: str) -> dict[str, Any]:
+    """The sections with the model options of `run`, and no pre-training stage."""
     from regard.runs.folder import RunFolder
 
-    folder = RunFolder.existing(Path(start))
+    folder = RunFolder.existing(Path(run))
     model = folder.read_json(folder.spec).get("model", {})
     kept = {name: value for name, value in sections.items() if name != "pretraining"}
-    return {**kept, "model": model, "start": str(Path(start).absolute())}
+    return {**kept, "model": model, "init_from": str(Path(run).absolute())}
 
 
-def _text_section(sections: dict[str, Any], text: str) -> dict[str, Any]:
-    """Where a file of texts belongs: to the task if it learns from texts, else to its pre-training."""
-    from regard.core.registry import known_options
-    from regard.tasks import task_class
+def with_pretrain_file(sections: dict[str, Any], file: str) -> dict[str, Any]:
+    """The sections with `file` as training data of their pre-training stage."""
+    from regard.runs.spec import merge_sections
 
-    name = _task_name(sections)
-    if "text" in known_options(task_class(name).options_class):
-        return {"task": {"text": text}}
-    if isinstance(sections.get("pretraining"), dict):
-        return {"pretraining": {"task": {"text": text}}}
-    raise RegardError(
-        f"--text {text}: the task '{name}' does not learn from texts, and has no pre-training here. Leave "
-        "it away, or pre-train first: regard train lm --text FILE, then --start RUN."
-    )
+    if not isinstance(sections.get("pretraining"), dict):
+        raise RegardError(
+            f"--pretrain-file {file}: the recipe has no pre-training stage. Remove the option, or "
+            "pre-train first: regard train lm --train-file FILE, then --init-from RUN."
+        )
+    return merge_sections(sections, {"pretraining": {"task": {"train_file": file}}})
 
 
-def all_full_paths(sections: dict[str, Any]) -> dict[str, Any]:
-    """The sections, the files of the task and of its pre-training by their full paths."""
+def with_absolute_paths(sections: dict[str, Any]) -> dict[str, Any]:
+    """The sections with absolute paths of data files, so that a run can be resumed from anywhere."""
     found = dict(sections)
     if isinstance(task := sections.get("task"), dict):
         found["task"] = {
-            key: full_paths(value) if key in FILE_OPTIONS and isinstance(value, str) else value
+            key: absolute_files(value) if key in FILE_OPTIONS and isinstance(value, str) else value
             for key, value in task.items()
         }
     if isinstance(before := sections.get("pretraining"), dict):
-        found["pretraining"] = all_full_paths(before)
+        found["pretraining"] = with_absolute_paths(before)
     return found
 
 
-def full_paths(files: str) -> str:
-    """The same file or two files, so that a run can be resumed from anywhere."""
-    from regard.data.readers.text_file import is_there
-    from regard.tasks.classification.corpus import EMBEDDED_LABELS
+def absolute_files(files: str) -> str:
+    """The absolute path of FILE, or of both of SOURCE,TARGET; an embedded dataset keeps its name."""
+    from regard.data.readers.text_file import file_exists
+    from regard.tasks.classification.corpus import EMBEDDED_DATASETS
 
-    if files in EMBEDDED_LABELS:
+    if files in EMBEDDED_DATASETS:
         return files
-    if "," not in files or is_there(Path(files)):
+    if "," not in files or file_exists(Path(files)):
         return str(Path(files).absolute())
     return ",".join(str(Path(file.strip()).absolute()) for file in files.split(","))
 
 
-def use_threads(spec: RunSpec) -> None:
-    """As many threads as the spec asks for."""
+def set_threads(spec: RunSpec) -> None:
+    """Set the number of CPU threads that the spec asks for."""
     import torch
 
     if spec.threads is not None:
         torch.set_num_threads(spec.threads)
 
 
-# The options that say where in a file of pairs the two texts stand, the same for every verb.
-
-
-SourceColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--source-column",
-        metavar="COLUMN",
-        help="Of the source: a number from 0, a header's name, a JSON key.",
-    ),
-]
-TargetColumn = Annotated[
-    str | None,
-    typer.Option("--target-column", metavar="COLUMN", help="Of the target, in the same way."),
-]
-Header = Annotated[
-    bool, typer.Option("--header", help="The first row names the columns and is no pair.")
-]
-
-
-# The option `--plugin`, the same for every verb that builds models.
-
-
-Plugins = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--plugin",
-        metavar="FILE.py:CLASS",
-        help="A mechanism of your own, then known by its class's name. May be repeated.",
-    ),
-]
-
-
-def plug_in_all(plugins: list[str] | None) -> None:
-    """Make the mechanisms that were named known. Their files are run: name only what you trust."""
+def load_plugins(plugins: list[str] | None) -> None:
+    """Import and register the named mechanisms. This runs their files: name only trusted ones."""
     if not plugins:
         return
-    from regard.conformance.subject import class_at
-    from regard.mechanisms import plug_in
+    from regard.conformance.subject import load_class
+    from regard.mechanisms import register_plugin
 
     for target in plugins:
-        plug_in(class_at(target))
-
-
-# The option `--seed`, the same for every verb that draws at random.
+        register_plugin(load_class(target))
 
 
 GREATEST_SEED = 2**63 - 1
 
 
-def whole_number(given: str | int) -> str | int:
-    """The number that a text spells; the text itself where it spells none.
+def parse_int(value: str | int) -> str | int:
+    """The integer that the text spells, else the text itself.
 
-    The default comes through here too, as the number it is. A text is for `require_seed` to refuse:
-    an error that is raised here would be reworded by Typer, and lose the value.
+    `validate_seed` rejects the text: Typer would reword an error raised here, without the value.
     """
     try:
-        return int(given)
+        return int(value)
     except ValueError:
-        return given
+        return value
 
 
-def require_seed(seed: str | int) -> int:
-    """The seed itself, which is refused unless the generator of torch takes it as it is."""
+def validate_seed(seed: str | int) -> int:
+    """The seed, if `torch.Generator.manual_seed` takes it unchanged."""
     if isinstance(seed, str) or not 0 <= seed <= GREATEST_SEED:
         raise RegardError(
-            f"--seed {seed}: a seed is a whole number from 0 to {GREATEST_SEED} (2**63 - 1). "
+            f"--seed {seed}: a seed is an integer from 0 to {GREATEST_SEED} (2**63 - 1). "
             "Choose one of those."
         )
     return seed
@@ -288,29 +251,23 @@ Seed = Annotated[
     typer.Option(
         "--seed",
         metavar="NUMBER",
-        help="What the inputs and parameters are drawn from; 0 or more.",
-        parser=whole_number,
-        callback=require_seed,
+        help="Random seed for inputs and parameters, 0 or more.",
+        parser=parse_int,
+        callback=validate_seed,
     ),
 ]
 
 
-# Text that was typed at a terminal.
-
-
-def require_decoded(text: str, *, what: str) -> None:
-    """Refuse a text whose bytes were not text: nothing that is written can hold them."""
+def validate_utf8(text: str, *, what: str) -> None:
+    """Raise if an argument of the command line holds undecodable bytes (surrogates)."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         shown = text.encode(errors="backslashreplace").decode()
         raise RegardError(
-            f"{what} '{shown}' has bytes at letter {error.start + 1} that are not text in the "
-            "encoding of this terminal; every letter must be. Type it anew, in UTF-8."
+            f"{what} '{shown}' has undecodable bytes at character {error.start + 1}; it must be text in "
+            "the encoding of this terminal. Type it again, in UTF-8."
         ) from error
-
-
-# Limits of time and memory as people write them: 4GB, 512MB, 1h, 90min, 45s.
 
 
 BYTES = {"GB": 1e9, "MB": 1e6}
@@ -319,13 +276,13 @@ AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[A-Za-z]+)")
 
 
 class Limits(NamedTuple):
-    """What a run may take at most; no time is no limit."""
+    """The memory in bytes and the time in seconds that a run may take; None is unlimited."""
 
     memory: float
     seconds: float | None
 
-    def beyond(self, *, memory: float, seconds: float) -> list[str]:
-        """The names of the limits that this goes beyond."""
+    def exceeded(self, *, memory: float, seconds: float) -> list[str]:
+        """The names of the limits that these amounts exceed."""
         too_long = self.seconds is not None and seconds > self.seconds
         return ["time"] * too_long + ["memory"] * (memory > self.memory)
 

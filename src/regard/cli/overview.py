@@ -1,4 +1,4 @@
-"""`regard survey`: every mechanism at a glance, on one page that needs nothing but a browser."""
+"""`regard overview`: one HTML page with attention weights, costs and checks of every mechanism."""
 
 from __future__ import annotations
 
@@ -8,83 +8,82 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Seed, require_decoded
+from regard.cli.options import Seed, validate_utf8
 from regard.core.errors import RegardError
 
 if TYPE_CHECKING:
-    from regard.core.records.overview import MechanismRecord, Survey
+    from regard.core.records.overview import MechanismRecord, Overview
 
 
-DEFAULT_OUT = Path("build/survey.html")
-STANDARD_OUTPUT = Path("-")  # as many other programs spell it
+DEFAULT_OUT = Path("build/overview.html")
+STANDARD_OUTPUT = Path("-")  # a common convention, not supported
 
 
 def run(
     *,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH", help=f"The file to write; its folder is made. Default: {DEFAULT_OUT}"
-        ),
+        typer.Option(metavar="PATH", help=f"Output file. Default: {DEFAULT_OUT}"),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A mechanism to show; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A mechanism to include. May be repeated."),
     ] = None,
     sentence: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The sentence in which they read.")
+        str | None, typer.Option(metavar="TEXT", help="Input sentence for the attention weights.")
     ] = None,
     seed: Seed = 0,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Records instead of a page; printed unless --out is given."),
+        typer.Option("--json", help="Write JSON instead of HTML; printed unless --out is given."),
     ] = False,
 ) -> None:
-    """Show what every mechanism reads in a sentence, what it costs and which checks it passes."""
-    from regard.core.atomic_write import require_writable, write_whole
+    """Write a page with the attention weights, costs and conformance checks of every mechanism."""
+    from regard.core.atomic_write import atomic_write, validate_writable
 
     path = out if as_json else out or DEFAULT_OUT
-    # What cannot be done is said before the work, not after it.
+    # Validate before the work starts.
     if path == STANDARD_OUTPUT:
         raise RegardError(
-            f"--out {path}: --out takes the path of a file, and a page is not printed. Name a file, "
-            "such as --out survey.html, or leave --out away and print the records with --json."
+            f"--out {path}: standard output is not supported. Use a file, such as "
+            "--out overview.html, or print JSON with --json and without --out."
         )
     if path is not None:
-        require_writable(path)
+        validate_writable(path)
     if sentence is not None:
-        require_decoded(sentence, what="--sentence")
-    survey = _survey(only=only or [], sentence=sentence, seed=seed)
+        validate_utf8(sentence, what="--sentence")
+    overview = _build(only=only or [], sentence=sentence, seed=seed)
     if as_json:
-        text = survey.as_json()
+        text = overview.as_json()
     else:
-        from regard.views.pages.overview import survey_page
+        from regard.views.pages.overview import overview_page
 
-        text = survey_page(survey)
+        text = overview_page(overview)
     if path is None:
         print(text)
         return
-    write_whole(path, text)
-    print(summary(survey, path=path))
+    atomic_write(path, text)
+    print(summary(overview, path=path))
 
 
-def summary(survey: Survey, *, path: Path) -> str:
-    """Where the page is, and three lines of what is on it."""
-    totals = survey.totals()
-    mechanisms = counted(len(survey.mechanisms), "mechanism reads", "mechanisms read")
-    words = counted(len(survey.tokens), "word", "words")
+def summary(overview: Overview, *, path: Path) -> str:
+    """The path of the page and three lines of totals."""
+    totals = overview.totals()
+    mechanisms = counted(len(overview.mechanisms), "mechanism", "mechanisms")
+    words = counted(len(overview.tokens), "word", "words")
     return "\n".join(
         [
-            # A file may be called what is no text; printing must not fail after all the work.
+            # File names may contain undecodable bytes.
             str(path).encode(errors="backslashreplace").decode(),
-            f"{mechanisms} {words}",
+            f"{mechanisms}, {words}",
             f"{counted(totals['passed'], 'check', 'checks')} passed, {totals['failed']} failed",
-            f"{_not_applying(totals['not_applicable'])}, and the page says why",
+            f"{_not_applicable(totals['not_applicable'])} (reasons on the page)",
         ]
     )
 
 
 def counted(count: int, one: str, more: str) -> str:
-    """A count and what is counted, in the singular or the plural.
+    """A count with its noun in the singular or plural.
 
     >>> counted(1, "word", "words"), counted(0, "word", "words")
     ('1 word', '0 words')
@@ -92,21 +91,21 @@ def counted(count: int, one: str, more: str) -> str:
     return f"{count} {one if count == 1 else more}"
 
 
-def _not_applying(count: int) -> str:
+def _not_applicable(count: int) -> str:
     return counted(count, "does not apply", "do not apply")
 
 
-def _survey(*, only: list[str], sentence: str | None, seed: int) -> Survey:
-    """The survey, with a line for every mechanism on the standard error stream."""
+def _build(*, only: list[str], sentence: str | None, seed: int) -> Overview:
+    """Build the overview; one progress line per mechanism on standard error."""
     from rich.console import Console
 
     console = Console(stderr=True, highlight=False)
     with console.status("importing torch") as status:
         import torch
 
-        from regard.conformance.overview import DEFAULT_SENTENCE, survey
+        from regard.conformance.overview import DEFAULT_SENTENCE, build_overview
 
-        # The tensors are tiny: more threads would only wait for one another.
+        # The tensors are tiny: more threads are slower.
         torch.set_num_threads(1)
         started = perf_counter()
 
@@ -118,7 +117,7 @@ def _survey(*, only: list[str], sentence: str | None, seed: int) -> Survey:
         def done(record: MechanismRecord) -> None:
             console.print(_line(record, seconds=perf_counter() - started))
 
-        return survey(
+        return build_overview(
             only=only,
             sentence=DEFAULT_SENTENCE if sentence is None else sentence,
             seed=seed,
@@ -132,5 +131,5 @@ def _line(record: MechanismRecord, *, seconds: float) -> str:
     mark = "[red]✗[/red]" if failed else "[green]✓[/green]"
     return (
         f"{mark} {record.name:<22} {record.count('passed'):>3} passed, {failed:>2} failed, "
-        f"{_not_applying(record.count('not_applicable')):>17}  [dim]{seconds:4.1f} s[/dim]"
+        f"{_not_applicable(record.count('not_applicable')):>17}  [dim]{seconds:4.1f} s[/dim]"
     )

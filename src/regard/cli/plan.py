@@ -1,4 +1,4 @@
-"""`regard plan`: what a training run would take on this machine, and which models fit."""
+"""`regard plan`: predict time and memory of a training run, and find models that fit."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from regard.cli.cost import calibrated
+from regard.cli.cost import load_or_calibrate
 from regard.cli.options import (
     Format,
     Header,
     Limits,
     Minutes,
-    Pairs,
     Plugins,
+    PretrainFile,
     Recipe,
     RunSeed,
     Settings,
@@ -24,31 +24,33 @@ from regard.cli.options import (
     Steps,
     TargetColumn,
     TaskName,
-    Test,
+    TestFile,
     Threads,
-    Validation,
-    asked_spec,
+    TrainFile,
+    ValidationFile,
+    load_plugins,
     memory_limit,
-    plug_in_all,
+    set_threads,
+    spec_from_options,
     time_limit,
-    use_threads,
 )
 from regard.core.errors import RegardError
 from regard.runs.plan import Plan
-from regard.views.text.numbers import humanised
+from regard.views.text.numbers import count_text
 
 if TYPE_CHECKING:
     from regard.costs.calibration import Calibration
     from regard.runs.spec import RunSpec
-    from regard.tasks.seq2seq.task import PairTask
+    from regard.tasks.seq2seq.task import Seq2SeqTask
 
 
 def run(
     task: TaskName = None,
     *,
-    pairs: Pairs = None,
-    validation: Validation = None,
-    test: Test = None,
+    train_file: TrainFile = None,
+    validation_file: ValidationFile = None,
+    test_file: TestFile = None,
+    pretrain_file: PretrainFile = None,
     format: Format = None,  # noqa: A002 — the word users know
     source_column: SourceColumn = None,
     target_column: TargetColumn = None,
@@ -62,22 +64,24 @@ def run(
     threads: Threads = None,
     plugin: Plugins = None,
     length: Annotated[
-        int | None, typer.Option(help="Plan without data: texts of so many tokens.")
+        int | None, typer.Option(help="Plan without data, for dummy texts of this many tokens.")
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(metavar="4GB", help="Limit; else all this machine has.")
+        str | None, typer.Option(metavar="4GB", help="Memory limit. Default: all of this machine.")
     ] = None,
-    time: Annotated[str | None, typer.Option(metavar="1h", help="Limit; else none.")] = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="1h", help="Time limit. Default: none.")
+    ] = None,
     only: Annotated[
-        bool, typer.Option("--only", help="This run alone: no other designs, no largest model.")
+        bool, typer.Option("--only", help="This run only: no alternatives, no largest model.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Predict time and memory of a run before it is begun, and of other designs in its place.
+    """Predict time and memory of a training run, and of alternative models and mechanisms.
 
-    The options are those of `regard train`. A few training steps are traced and priced with what
-    this machine's operators take, which is measured at the first use. With a limit, the largest model
-    within it is looked for too.
+    The options are those of `regard train`. A few training steps are traced, and their time is
+    predicted from a calibration of this machine, which is measured on first use. With a limit, the
+    largest model within it is searched for.
     """
     from regard.core.malloc import keep_freed_memory
     from regard.costs.calibration import this_machine
@@ -88,16 +92,16 @@ def run(
         memory=float(machine_bytes()) if memory is None else memory_limit(memory),
         seconds=None if time is None else time_limit(time),
     )
-    plug_in_all(plugin)
+    load_plugins(plugin)
     keep_freed_memory()
-    spec = asked_spec(
+    spec = spec_from_options(
         task,
         recipe=recipe,
         settings=settings,
         task_options={
-            "pairs": pairs,
-            "validation": validation,
-            "test": test,
+            "train_file": train_file,
+            "validation_file": validation_file,
+            "test_file": test_file,
             "format": format,
             "source_column": source_column,
             "target_column": target_column,
@@ -106,12 +110,13 @@ def run(
         },
         budget={"steps": steps, "seconds": None if minutes is None else 60 * minutes},
         numbers={"seed": seed, "threads": threads},
+        pretrain_file=pretrain_file,
     )
-    use_threads(spec)
-    _tell("reading the data" if length is None else "making pairs up")
+    set_threads(spec)
+    _log("reading the data" if length is None else "generating dummy data")
     data = _data(spec, length)
-    calibration = calibrated()
-    _tell("taking a few steps")
+    calibration = load_or_calibrate()
+    _log("profiling training steps")
     evaluated = length is None
     plan = plan_run(spec, data, calibration, evaluated=evaluated)
     machine = f"{this_machine()['threads']} threads of {this_machine()['processor']}"
@@ -124,9 +129,9 @@ def run(
     if not as_json:
         typer.echo("\n".join(lines))
     if not only:
-        _tell("taking a step with other models and mechanisms")
-        rows = _designs(plan, spec, data, calibration)
-        found["designs"] = [
+        _log("profiling alternative models and mechanisms")
+        rows = _alternatives(plan, spec, data, calibration)
+        found["alternatives"] = [
             {
                 "model": row.model,
                 "mechanism": row.mechanism,
@@ -136,10 +141,10 @@ def run(
             for row in rows
         ]
         if not as_json:
-            typer.echo("\nin its place, as wide:")
-            typer.echo("\n".join(design_lines(rows, limits)))
+            typer.echo("\nalternatives of the same width:")
+            typer.echo("\n".join(alternative_lines(rows, limits)))
     if not only and (memory or time):
-        _tell("looking for the largest model")
+        _log("searching for the largest model")
         best, worst = _largest(plan, spec, data, calibration, limits)
         found["largest"] = best and best.as_json()
         found["too_large"] = worst and worst.as_json()
@@ -149,90 +154,86 @@ def run(
         typer.echo(json.dumps(found, ensure_ascii=False))
 
 
-def _tell(line: str) -> None:
+def _log(line: str) -> None:
     # To standard error: standard output is for the result.
     typer.echo(line, err=True)
 
 
-def _data(spec: RunSpec, length: int | None) -> PairTask:
-    """The task with its data, or with pairs of a length that are made up."""
+def _data(spec: RunSpec, length: int | None) -> Seq2SeqTask:
+    """The task with its data, or with dummy data of a length."""
     from regard.runs.build import build_task
-    from regard.runs.plan import made_up_task
-    from regard.tasks.seq2seq.task import PairTask
+    from regard.runs.plan import dummy_task
+    from regard.tasks.seq2seq.task import Seq2SeqTask
 
-    has_pairs = isinstance(getattr(spec.task_options, "pairs", None), str)
+    has_data = isinstance(getattr(spec.task_options, "train_file", None), str)
     if length is not None:
-        if has_pairs:
+        if has_data:
             raise RegardError(
-                f"--length {length} is for planning without data, and --pairs names some. Leave one of "
-                "them away."
+                f"--length {length} plans without data and excludes --train-file. Remove one of the two."
             )
-        return made_up_task(spec, length=length)
+        return dummy_task(spec, length=length)
     try:
         task = build_task(spec)
     except RegardError as error:
-        if has_pairs:
+        if has_data:
             raise
+        raise RegardError(f"{error} Or plan without data: --length 32.") from error
+    if not isinstance(task, Seq2SeqTask):
         raise RegardError(
-            f"{error} Or plan without data, for texts of a length: --length 32."
-        ) from error
-    if not isinstance(task, PairTask):
-        raise RegardError(
-            f"Plans are made for tasks that write a text, and '{spec.task}' does not. See `regard cost`."
+            f"`regard plan` supports sequence-to-sequence tasks only, not '{spec.task}'. See `regard cost`."
         )
     return task
 
 
-def _designs(plan: Plan, spec: RunSpec, data: PairTask, calibration: Calibration) -> list[Design]:
-    from regard.runs.plan import designs, plan_beside
+def _alternatives(
+    plan: Plan, spec: RunSpec, data: Seq2SeqTask, calibration: Calibration
+) -> list[Alternative]:
+    from regard.runs.plan import alternatives, plan_alternative
 
     rows = []
-    for other in designs(spec):
+    for other in alternatives(spec):
         mechanism = other.model_options["mechanism"]
         if (other.model, mechanism) == (plan.model, plan.mechanism):
-            rows.append(Design(other.model, f"{mechanism} (this one)", plan))
+            rows.append(Alternative(other.model, f"{mechanism} (this one)", plan))
             continue
         try:
-            planned = plan_beside(plan, other, data, calibration)
+            planned = plan_alternative(plan, other, data, calibration)
         except RegardError as error:
-            rows.append(Design(other.model, mechanism, None, str(error).partition(". ")[0]))
+            rows.append(Alternative(other.model, mechanism, None, str(error).partition(". ")[0]))
         else:
-            rows.append(Design(other.model, mechanism, planned))
+            rows.append(Alternative(other.model, mechanism, planned))
     return rows
 
 
 def _largest(
-    plan: Plan, spec: RunSpec, data: PairTask, calibration: Calibration, limits: Limits
+    plan: Plan, spec: RunSpec, data: Seq2SeqTask, calibration: Calibration, limits: Limits
 ) -> tuple[Plan | None, Plan | None]:
-    from regard.runs.plan import largest, plan_beside, scaled
-    from regard.runs.profile import NoRoomError
+    from regard.runs.plan import largest_fitting, plan_alternative, scale_widths
+    from regard.runs.profile import InsufficientMemoryError
 
     def plan_at(size: int) -> Plan | None:
         if size == 0:
             return plan
         try:
-            return plan_beside(plan, scaled(spec, size), data, calibration)
-        except NoRoomError:
+            return plan_alternative(plan, scale_widths(spec, size), data, calibration)
+        except InsufficientMemoryError:
             return None
 
     def fits(found: Plan | None) -> bool:
-        return found is not None and not limits.beyond(
+        return found is not None and not limits.exceeded(
             memory=found.memory.peak, seconds=found.total_seconds
         )
 
-    return largest(plan_at, fits)
+    return largest_fitting(plan_at, fits)
 
 
-# A plan in words and a small table.
-
-
-# unit → seconds; a time is written in the largest of which there are two
+# unit → seconds; a duration is shown in the largest unit of which it has at least two
 TIMES = {"years": 365 * 86400.0, "days": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
-COLUMNS = ("", "parameters", "a step", "in all", "memory", "")
+COLUMNS = ("", "parameters", "step", "total", "memory", "")
 
 
-class Design(NamedTuple):
-    """One row of the table: a plan, or why there is none."""
+class Alternative(NamedTuple):
+    """One row of the table: a plan, or the reason why there is none."""
 
     model: str
     mechanism: str
@@ -241,7 +242,7 @@ class Design(NamedTuple):
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit that reads best.
+    """Seconds in a readable unit.
 
     >>> [duration(seconds) for seconds in (0.0642, 45.0, 600.0, 9000.0, 4e5, 1e9)]
     ['64.2 ms', '45 s', '10 min', '2.5 h', '4.6 days', '31.7 years']
@@ -256,7 +257,7 @@ def duration(seconds: float) -> str:
 
 
 def gigabytes(number: float) -> str:
-    """Bytes.
+    """Bytes in GB.
 
     >>> gigabytes(501120920.0)
     '0.50 GB'
@@ -265,51 +266,51 @@ def gigabytes(number: float) -> str:
 
 
 def plan_lines(plan: Plan, limits: Limits, *, evaluated: bool, machine: str) -> list[str]:
-    """What the spec itself takes, and whether it fits."""
+    """The predictions for the run, and whether it fits."""
     memory = plan.memory
-    on_top = {
-        "a step": memory.step,
-        "a checkpoint": memory.checkpoint,
-        "an evaluation": memory.evaluation,
+    transient = {
+        "step": memory.step,
+        "checkpoint": memory.checkpoint,
+        "evaluation": memory.evaluation,
     }
-    most = max(on_top, key=lambda name: on_top[name])
+    largest = max(transient, key=lambda name: transient[name])
     tokens = plan.steps * plan.tokens_per_step
     rate = plan.tokens_per_step / plan.seconds_per_step
     lines = [
         f"{plan.model} ({plan.mechanism}) with {plan.parameters:,} parameters, on {machine}",
-        f"  a step        {duration(plan.seconds_per_step)}, {plan.tokens_per_step:,.0f} tokens, "
-        f"{rate:,.0f} tokens a second",
+        f"  step          {duration(plan.seconds_per_step)}, {plan.tokens_per_step:,.0f} tokens, "
+        f"{rate:,.0f} tokens per second",
         f"  training      {duration(plan.training_seconds)}: {plan.steps:,} steps, "
-        f"{humanised(round(tokens))} tokens, "
-        f"{humanised(round(plan.steps * plan.operations_per_step))} operations",
+        f"{count_text(round(tokens))} tokens, "
+        f"{count_text(round(plan.steps * plan.flops_per_step))} FLOPs",
     ]
     if evaluated:
         lines += [
             f"  evaluations   {duration(plan.evaluation_seconds)}: {plan.evaluations}, greedy",
-            f"  final scores  {duration(plan.evaluation.final_seconds)}",
+            f"  final scoring {duration(plan.evaluation.final_seconds)}",
         ]
     else:
-        lines.append("  evaluations   not counted: without data, how much there is is not known")
+        lines.append("  evaluations   not included: the amount of data is unknown")
     lines += [
         f"  checkpoints   {duration(plan.checkpoint_seconds)}",
-        f"  in all        {duration(plan.total_seconds)}",
+        f"  total         {duration(plan.total_seconds)}",
         f"  memory        {gigabytes(memory.peak)}: {gigabytes(memory.process)} Python and torch, "
-        f"{gigabytes(memory.data + memory.kept)} data, weights, moments and averages, "
-        f"{gigabytes(on_top[most])} {most}",
+        f"{gigabytes(memory.data + memory.training_state)} data and training state, "
+        f"{gigabytes(transient[largest])} {largest}",
     ]
     return [*lines, _verdict(plan, limits)]
 
 
-def design_lines(designs: Sequence[Design], limits: Limits) -> list[str]:
-    """A line for each model and mechanism; those beyond a limit say which."""
+def alternative_lines(alternatives: Sequence[Alternative], limits: Limits) -> list[str]:
+    """One line per model and mechanism; exceeded limits are named."""
     rows = [COLUMNS]
-    for design in designs:
-        name = f"{design.model} {design.mechanism}"
-        if design.plan is None:
-            rows.append((name, "", "", "", "", design.reason))
+    for alternative in alternatives:
+        name = f"{alternative.model} {alternative.mechanism}"
+        if alternative.plan is None:
+            rows.append((name, "", "", "", "", alternative.reason))
             continue
-        plan = design.plan
-        beyond = limits.beyond(memory=plan.memory.peak, seconds=plan.total_seconds)
+        plan = alternative.plan
+        exceeded = limits.exceeded(memory=plan.memory.peak, seconds=plan.total_seconds)
         rows.append(
             (
                 name,
@@ -317,7 +318,7 @@ def design_lines(designs: Sequence[Design], limits: Limits) -> list[str]:
                 duration(plan.seconds_per_step),
                 duration(plan.total_seconds),
                 gigabytes(plan.memory.peak),
-                f"beyond {' and '.join(beyond)}" if beyond else "",
+                f"exceeds {' and '.join(exceeded)}" if exceeded else "",
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS) - 1)]
@@ -332,29 +333,29 @@ def design_lines(designs: Sequence[Design], limits: Limits) -> list[str]:
 
 
 def largest_lines(best: Plan | None, worst: Plan | None, limits: Limits) -> list[str]:
-    """The largest model that fits, or what the smallest would take."""
+    """The largest model that fits, or the smallest one tried."""
     if best is not None:
         widths = ", ".join(
             f"{name} {value}" for name, value in best.options.items() if name.endswith("_dim")
         )
         return [
-            f"the largest {best.model} within {_limits(limits)}: {widths}",
-            f"  {best.parameters:,} parameters, {duration(best.seconds_per_step)} a step, "
-            f"{duration(best.total_seconds)} in all, {gigabytes(best.memory.peak)}",
+            f"largest {best.model} within {_limits(limits)}: {widths}",
+            f"  {best.parameters:,} parameters, {duration(best.seconds_per_step)} per step, "
+            f"{duration(best.total_seconds)} in total, {gigabytes(best.memory.peak)}",
         ]
     lines = [f"nothing fits within {_limits(limits)}"]
     if worst is not None:
         lines.append(
-            f"  the smallest tried, with {worst.parameters:,} parameters, would take "
+            f"  the smallest tried, with {worst.parameters:,} parameters, needs "
             f"{duration(worst.total_seconds)} and {gigabytes(worst.memory.peak)}"
         )
     return lines
 
 
 def _verdict(plan: Plan, limits: Limits) -> str:
-    beyond = limits.beyond(memory=plan.memory.peak, seconds=plan.total_seconds)
-    if beyond:
-        return f"does not fit: beyond the limit of {' and '.join(beyond)} ({_limits(limits)})"
+    exceeded = limits.exceeded(memory=plan.memory.peak, seconds=plan.total_seconds)
+    if exceeded:
+        return f"does not fit: exceeds the limit of {' and '.join(exceeded)} ({_limits(limits)})"
     return f"fits within {_limits(limits)}"
 
 

@@ -1,4 +1,4 @@
-"""`regard predict`: what a trained model writes."""
+"""`regard predict`: predictions of a trained model, or its scores on a file."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from regard.cli.options import (
     Seed,
     SourceColumn,
     TargetColumn,
-    plug_in_all,
-    require_decoded,
+    load_plugins,
+    validate_utf8,
 )
 from regard.cli.train import details_lines
 from regard.core.errors import RegardError
 
 if TYPE_CHECKING:
-    from regard.runs.load import Assessment, Example, TrainedRun
+    from regard.runs.load import EvaluationReport, Example, TrainedRun
 
 
-# Of --file, where the task has no limit of its own.
+# For --file, if the task has no limit of its own.
 MAX_LINE_BYTES = 100_000
 
 
@@ -35,198 +35,197 @@ def run(
     texts: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...")] = None,
     *,
     file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Texts, one a line; gzip too; - for input.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Texts, one per line; gzip too; - for stdin."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write there instead of to the terminal.")
+        Path | None, typer.Option(metavar="FILE", help="Output file; default: standard output.")
     ] = None,
     score: Annotated[
         str | None,
         typer.Option(
-            metavar="PAIRS",
-            help="Score the model on this file of pairs; of a task on drawn strings, on lengths: 40-60.",
+            metavar="FILE",
+            help="Evaluate on this file; for a synthetic task also on lengths, such as 40-60.",
         ),
     ] = None,
-    format: Annotated[  # noqa: A002 — the word users know
+    format: Annotated[  # noqa: A002
         str | None,
-        typer.Option(help="Of the pairs: tsv, csv, jsonl, dictionary, lines or labelled."),
+        typer.Option(help="Format of --score: tsv, csv, jsonl, dictionary, lines or labelled."),
     ] = None,
     source_column: SourceColumn = None,
     target_column: TargetColumn = None,
     header: Header = False,
     skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Leave bad pairs out and list them.")
+        bool, typer.Option("--skip-bad-rows", help="Skip malformed rows and list them.")
     ] = False,
     max_line_bytes: Annotated[
         int | None,
-        typer.Option(help="How long a line of a file may be; else as the run was told."),
+        typer.Option(help="Maximum length of a line; default: as in training."),
     ] = None,
     examples: Annotated[
-        int, typer.Option(help="With --score: show so many texts, drawn by --seed.")
+        int, typer.Option(help="With --score: show this many random examples.")
     ] = 0,
     seed: Seed = 0,
     attention: Annotated[
         Path | None,
         typer.Option(
-            metavar="PICTURE",
-            help="Draw what was read for one TEXT: .svg, .png; a label's .html too.",
+            metavar="IMAGE",
+            help="Draw the attention for one TEXT: .svg or .png; for a classifier also .html.",
         ),
     ] = None,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept; 1 is greedy.")] = None,
+    beam: Annotated[int | None, typer.Option(help="Beam size; 1 is greedy.")] = None,
     length_penalty: Annotated[
         float | None, typer.Option(help="Above 1 favours longer outputs.")
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option(help="Of a language model: write so many tokens at most.")
+        int | None, typer.Option(help="Language model: maximum number of new tokens.")
     ] = None,
     temperature: Annotated[
-        float | None, typer.Option(help="Of a language model: 0 is the likeliest, above 1 bolder.")
+        float | None, typer.Option(help="Language model: sampling temperature; 0 is greedy.")
     ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest tokens.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Draw from the fewest tokens with this probability.")
-    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Top-k sampling.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Nucleus (top-p) sampling.")] = None,
     plugin: Plugins = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a line an output.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, one line per output.")
+    ] = False,
 ) -> None:
-    """Predict for texts, for the lines of a file, or score a file of pairs. Order is kept."""
-    from regard.core.atomic_write import require_writable
-    from regard.data.readers.text_file import BadRows
-    from regard.explain.text_classifier import CutTexts
+    """Predict for texts or for the lines of a file, in order, or evaluate on a file."""
+    from regard.core.atomic_write import validate_writable
+    from regard.data.readers.text_file import RowErrors
+    from regard.explain.text_classifier import TruncationCounter
     from regard.runs.load import load
 
-    asked = [texts is not None and bool(texts), file is not None, score is not None]
-    if sum(asked) != 1:
+    inputs_given = [bool(texts), file is not None, score is not None]
+    if sum(inputs_given) != 1:
         raise RegardError(
-            "Give one of three: texts, --file with a text a line, or --score with pairs. "
+            "Give one of three: texts, --file with one text per line, or --score with references. "
             f'For example: regard predict {run_folder} "some text"'
         )
-    about_pairs: dict[str, Any] = {
+    file_options: dict[str, Any] = {
         "format": format,
         "source_column": source_column,
         "target_column": target_column,
         "header": header or None,
     }
-    about_pairs = {name: value for name, value in about_pairs.items() if value is not None}
-    if score is None and (about_pairs or skip_bad_rows):
+    file_options = {name: value for name, value in file_options.items() if value is not None}
+    if score is None and (file_options or skip_bad_rows):
         raise RegardError(
-            "--format, --source-column, --target-column, --header and --skip-bad-rows are about pairs: "
-            "give them with --score."
+            "--format, --source-column, --target-column, --header and --skip-bad-rows need --score. "
+            "Remove them, or evaluate on a file."
         )
     if max_line_bytes is not None:
         if max_line_bytes < 1 or (file is None and score is None):
             raise RegardError(
-                f"--max-line-bytes {max_line_bytes}: it is how long a line may be, 1 or more, with --file "
-                "or --score."
+                f"--max-line-bytes {max_line_bytes}: the maximum length of a line is 1 or more, and needs "
+                "--file or --score."
             )
-        about_pairs["max_line_bytes"] = max_line_bytes
+        file_options["max_line_bytes"] = max_line_bytes
     if examples < 0 or (examples and score is None):
         raise RegardError(
-            f"--examples {examples}: it is how many scored texts to show, 0 or more, with --score."
+            f"--examples {examples}: the number of examples is 0 or more, and needs --score."
         )
     if attention is not None and (texts is None or len(texts) != 1):
-        raise RegardError(f"--attention {attention} draws one input: give exactly one text.")
+        raise RegardError(f"--attention {attention} draws one input. Give exactly one text.")
     for text in texts or []:
-        require_decoded(text, what="The text")
+        validate_utf8(text, what="The text")
     for target in (out, attention):
         if target is not None:
-            require_writable(target)
-    plug_in_all(plugin)
+            validate_writable(target)
+    load_plugins(plugin)
     trained = load(run_folder)
-    longest = max_line_bytes
-    if longest is None:
-        longest = getattr(trained.spec.task_options, "max_line_bytes", MAX_LINE_BYTES)
-    cut = CutTexts(trained)
-    answers = trained.answers
+    line_limit = max_line_bytes
+    if line_limit is None:
+        line_limit = getattr(trained.spec.task_options, "max_line_bytes", MAX_LINE_BYTES)
+    truncation = TruncationCounter(trained)
     if attention is not None:
-        _require_drawable(trained, attention)
-    if (beam is not None or length_penalty is not None) and not answers:
+        _validate_drawable(trained, attention)
+    if (beam is not None or length_penalty is not None) and not trained.is_seq2seq:
         raise RegardError(
-            "--beam and --length-penalty are for a model that writes an answer to a text. The run "
-            f"'{run_folder}' learned the task '{trained.spec.task}'. Leave them away."
+            "--beam and --length-penalty are for sequence-to-sequence models. The run "
+            f"'{run_folder}' was trained on the task '{trained.spec.task}'. Remove them."
         )
-    decoding: dict[str, Any] = {"beam_size": beam, "length_penalty": length_penalty}
-    written: Iterator[str]
-    drawing: dict[str, Any] = {
+    decode_kwargs: dict[str, Any] = {"beam_size": beam, "length_penalty": length_penalty}
+    lines: Iterator[str]
+    sampling: dict[str, Any] = {
         "max_tokens": tokens,
         "temperature": temperature,
         "top_k": top_k,
         "top_p": top_p,
     }
-    drawing = {name: value for name, value in drawing.items() if value is not None}
-    if drawing and (score is not None or not trained.goes_on):
+    sampling = {name: value for name, value in sampling.items() if value is not None}
+    if sampling and (score is not None or not trained.is_generative):
         raise RegardError(
-            "--tokens, --temperature, --top-k and --top-p are for a language model that goes on with a "
-            f"text. The run '{run_folder}' learned the task '{trained.spec.task}'."
+            "--tokens, --temperature, --top-k and --top-p are for text generation with a language model. "
+            f"The run '{run_folder}' was trained on the task '{trained.spec.task}'. Remove them."
         )
-    if trained.goes_on and score is None:
-        inputs = iter(texts) if texts else _lines_of(file, longest=longest)
+    if trained.is_generative and score is None:
+        inputs = iter(texts) if texts else _read_lines(file, max_line_bytes=line_limit)
         if texts and len(texts) == 1 and out is None and not as_json:
-            _stream(texts[0], trained.continued(texts[0], seed=seed, **drawing))
+            _stream(texts[0], trained.generate(texts[0], seed=seed, **sampling))
             return
-        written = (
-            _output_line("".join(trained.continued(text, seed=seed, **drawing)), as_json=as_json)
+        lines = (
+            _output_line("".join(trained.generate(text, seed=seed, **sampling)), as_json=as_json)
             for text in inputs
         )
     elif score is not None:
-        bad = BadRows(skip=skip_bad_rows)
-        assessment = trained.assess(score, bad=bad, **about_pairs, **decoding)
-        if bad.count:
-            typer.echo(bad.summary(), err=True)
-        for note in assessment.notes:
+        errors = RowErrors(skip=skip_bad_rows)
+        report = trained.evaluate(score, errors=errors, **file_options, **decode_kwargs)
+        if errors.count:
+            typer.echo(errors.summary(), err=True)
+        for note in report.notes:
             typer.echo(note, err=True)
-        shown = assessment.examples(examples, seed=seed)
-        written = _score_lines(assessment, shown, as_json=as_json)
+        shown = report.examples(examples, seed=seed)
+        lines = _score_lines(report, shown, as_json=as_json)
     else:
-        inputs = iter(texts) if texts else _lines_of(file, longest=longest)
-        outputs = trained.predict_each(cut.watch(inputs), **decoding)
-        written = (_output_line(output, as_json=as_json) for output in outputs)
+        inputs = iter(texts) if texts else _read_lines(file, max_line_bytes=line_limit)
+        outputs = trained.predict_each(truncation.count(inputs), **decode_kwargs)
+        lines = (_output_line(output, as_json=as_json) for output in outputs)
     if attention is not None and texts:
-        _draw(trained, texts[0], path=attention, decoding=decoding)
+        _draw(trained, texts[0], path=attention, decode_kwargs=decode_kwargs)
         typer.echo(f"wrote {attention}", err=True)
     if out is None:
-        for line in written:
+        for line in lines:
             typer.echo(line)
     else:
-        _write_lines(out, written)
-    if words := cut.words():
-        typer.echo(words, err=True)
+        _write_lines(out, lines)
+    if summary := truncation.summary():
+        typer.echo(summary, err=True)
 
 
-def _require_drawable(trained: TrainedRun, path: Path) -> None:
-    """Refuse a picture of what has none, and a name that does not say its kind."""
-    from regard.explain.text_classifier import makes_trees
-    from regard.views.charts.figure_file import SUFFIXES, require_figure_suffix
+def _validate_drawable(trained: TrainedRun, path: Path) -> None:
+    """Raise unless the model has attention to draw and the suffix names an image format."""
+    from regard.explain.text_classifier import builds_trees
+    from regard.views.charts.figure_file import SUFFIXES, validate_figure_suffix
 
-    if not (trained.answers or trained.labels_texts):
+    if not (trained.is_seq2seq or trained.is_classifier):
         raise RegardError(
-            "--attention is for a model that writes an answer to a text, or says its label. The run "
-            f"'{trained.folder.path}' learned the task '{trained.spec.task}'. Leave it away."
+            "--attention is for sequence-to-sequence models and classifiers. The run "
+            f"'{trained.folder.path}' was trained on the task '{trained.spec.task}'. Remove it."
         )
-    if not trained.labels_texts or makes_trees(trained):
-        require_figure_suffix(path)
+    if not trained.is_classifier or builds_trees(trained):
+        validate_figure_suffix(path)
     elif path.suffix.lower() not in (".html", *SUFFIXES):
         raise RegardError(
-            f"'{path}' names no kind of picture that can be drawn. End the name in .html, "
-            f"{' or '.join(SUFFIXES)}."
+            f"--attention {path}: unknown image format. Use the suffix .html, {' or '.join(SUFFIXES)}."
         )
 
 
-def _draw(trained: TrainedRun, text: str, *, path: Path, decoding: dict[str, Any]) -> None:
-    """Who read whom for an answer; how much each word and sentence counted for a label."""
-    if trained.answers:
+def _draw(trained: TrainedRun, text: str, *, path: Path, decode_kwargs: dict[str, Any]) -> None:
+    """Draw the alignment of a sequence-to-sequence model, or the word weights or tree of a classifier."""
+    if trained.is_seq2seq:
         from regard.views.charts.alignment import draw_alignment
 
-        draw_alignment(trained.alignment(text, **decoding), path=path)
+        draw_alignment(trained.alignment(text, **decode_kwargs), path=path)
         return
-    from regard.explain.text_classifier import document_of, makes_trees, tree_of
+    from regard.explain.text_classifier import builds_trees, explain_text, parse_tree
 
-    if makes_trees(trained):
+    if builds_trees(trained):
         from regard.views.charts.autoencoders import draw_tree
 
-        draw_tree(tree_of(trained, text), path=path)
+        draw_tree(parse_tree(trained, text), path=path)
         return
-    record = document_of(trained, text)
+    record = explain_text(trained, text)
     if path.suffix.lower() == ".html":
         from regard.views.pages.document import write_document_page
 
@@ -237,42 +236,44 @@ def _draw(trained: TrainedRun, text: str, *, path: Path, decoding: dict[str, Any
         draw_document(record, path=path)
 
 
-def _stream(beginning: str, pieces: Iterator[str]) -> None:
-    """A text as it is being written."""
-    typer.echo(beginning.strip(), nl=False)
-    for piece in pieces:
-        typer.echo(piece, nl=False)
+def _stream(prompt: str, chunks: Iterator[str]) -> None:
+    """Print a text while it is generated."""
+    typer.echo(prompt.strip(), nl=False)
+    for chunk in chunks:
+        typer.echo(chunk, nl=False)
         sys.stdout.flush()
     typer.echo()
 
 
-def _lines_of(file: Path | None, *, longest: int) -> Iterator[str]:
-    """The lines of a file, at most so many bytes each, or of standard input, one at a time."""
+def _read_lines(file: Path | None, *, max_line_bytes: int) -> Iterator[str]:
+    """The lines of a file or of standard input, one at a time."""
     if file is None or str(file) == "-":
         for number, raw in enumerate(sys.stdin.buffer, start=1):
             try:
                 yield raw.decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise RegardError(
-                    f"Line {number} of the input is not UTF-8. Convert it."
+                    f"Line {number} of the input is not UTF-8. Convert the input."
                 ) from error
         return
-    from regard.data.readers.text_file import BadRows, TextFile
+    from regard.data.readers.text_file import RowErrors, TextFile
 
-    bad = BadRows(skip=True)
-    for line in TextFile(path=file, max_line_bytes=longest).lines(bad=bad):
+    errors = RowErrors(skip=True)
+    for line in TextFile(path=file, max_line_bytes=max_line_bytes).lines(errors=errors):
         if line.text is None:
-            reason = bad.rows[0].reason
-            raised = ", or raise --max-line-bytes" if reason.startswith("line too long") else ""
-            raise RegardError(f"{bad.rows[0]}. Every line gets an output, so fix the line{raised}.")
+            reason = errors.rows[0].reason
+            way_out = ", or raise --max-line-bytes" if reason.startswith("line too long") else ""
+            raise RegardError(
+                f"{errors.rows[0]}. Every line gets an output, so fix the line{way_out}."
+            )
         yield line.text
 
 
 def _write_lines(path: Path, lines: Iterator[str]) -> None:
-    """All lines, or none: a file appears once it is whole."""
-    from regard.core.atomic_write import writing_whole
+    """Write all lines atomically."""
+    from regard.core.atomic_write import open_atomic
 
-    with writing_whole(path) as target:
+    with open_atomic(path) as target:
         for line in lines:
             target.write(f"{line}\n".encode())
 
@@ -282,34 +283,33 @@ def _output_line(output: str, *, as_json: bool) -> str:
 
     if as_json:
         return json.dumps({"output": output}, ensure_ascii=False)
-    return output.replace("\n", " ")  # a line an output, whatever the model has learned to write
+    return output.replace("\n", " ")  # one line per output
 
 
 def _score_lines(
-    assessment: Assessment, examples: list[Example], *, as_json: bool
+    report: EvaluationReport, examples: list[Example], *, as_json: bool
 ) -> Iterator[str]:
     import json
 
     if as_json:
-        # What is not a number is no JSON.
+        # NaN is not valid JSON.
         scores = {
-            name: value if math.isfinite(value) else None
-            for name, value in assessment.scores.items()
+            name: value if math.isfinite(value) else None for name, value in report.scores.items()
         }
-        record: dict[str, Any] = {**scores, "signatures": assessment.signatures}
-        if assessment.details:
-            record["details"] = assessment.details
+        record: dict[str, Any] = {**scores, "signatures": report.signatures}
+        if report.details:
+            record["details"] = report.details
         if examples:
             record["examples"] = [example._asdict() for example in examples]
         yield json.dumps(record, ensure_ascii=False)
         return
-    for name, value in assessment.scores.items():
-        signature = assessment.signatures.get(name, "")
-        said = "-" if math.isnan(value) else f"{value:.4f}"
-        yield f"{name:>9}  {said}  {signature}".rstrip()
-    yield from details_lines(assessment.details)
+    for name, value in report.scores.items():
+        signature = report.signatures.get(name, "")
+        shown = "-" if math.isnan(value) else f"{value:.4f}"
+        yield f"{name:>9}  {shown}  {signature}".rstrip()
+    yield from details_lines(report.details)
     for example in examples:
         yield ""
-        yield f"   source  {example.source}"
-        yield f"predicted  {example.predicted}"
-        yield f"    right  {' | '.join(example.answers)}"
+        yield f"     input  {example.input}"
+        yield f"prediction  {example.prediction}"
+        yield f" reference  {' | '.join(example.references)}"

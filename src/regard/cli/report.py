@@ -1,4 +1,4 @@
-"""`regard report`: compare the runs of a study anew, and draw its page again."""
+"""`regard report`: compare the finished runs of a study again, and write its page."""
 
 from __future__ import annotations
 
@@ -8,46 +8,47 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import plug_in_all
+from regard.cli.options import load_plugins
 
 
 def run(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of a study.")],
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="Study folder.")],
     *,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="The page; else in the folder.")
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Path of the page; default: in the folder."),
     ] = None,
-    only_draw: Annotated[
-        bool, typer.Option("--only-draw", help="From record.json as it is, without the runs.")
+    from_record: Annotated[
+        bool, typer.Option("--from-record", help="Use record.json, without reading the runs.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print a row for every run.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print one row per run as CSV.")] = False,
 ) -> None:
-    """Redraw a study from its records: page, table, figures. Runs that are missing are said to be.
+    """Compare the finished runs of a study, and write its page, table and figures.
 
-    The plug-ins that the study names are run; --only-draw runs nothing.
+    Missing runs are listed. Plug-ins of the study are imported, unless --from-record is given.
     """
     from regard.cli.study import write_report
-    from regard.core.atomic_write import require_writable
+    from regard.core.atomic_write import validate_writable
     from regard.core.errors import RegardError
     from regard.core.records.study import StudyRecord
     from regard.studies.folder import StudyFolder
     from regard.studies.prepare import PreparedStudy
-    from regard.studies.study import compared
+    from regard.studies.study import write_record
     from regard.views.text.study import study_csv, study_table
 
     if as_json and as_csv:
-        raise RegardError("--json and --csv: one of the two can be printed. Leave one away.")
+        raise RegardError("--json and --csv exclude each other. Remove one.")
     if out is not None:
-        require_writable(out)
+        validate_writable(out)
     folder = StudyFolder(study)
-    if only_draw:
-        folder.read(folder.record)  # says what is wrong if it is not there
+    if from_record:
+        folder.read(folder.record)  # raises if it is missing or malformed
         record = StudyRecord.from_json(folder.record.read_text(encoding="utf-8"))
     else:
-        held = folder.read(folder.study)
-        plug_in_all(list(held.get("plugins", [])) if isinstance(held, dict) else [])
-        record = compared(PreparedStudy.read(folder), folder)
+        stored = folder.read(folder.study)
+        load_plugins(list(stored.get("plugins", [])) if isinstance(stored, dict) else [])
+        record = write_record(PreparedStudy.read(folder), folder)
     page = write_report(record, folder, page=out)
     if as_json:
         typer.echo(record.as_json())

@@ -1,4 +1,4 @@
-"""`regard study`: compare variants on equal terms, and write a page about it."""
+"""`regard study`: train variants under one budget with paired seeds, compare them, and write a page."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from rich.progress import BarColumn, Progress, TextColumn
 from regard.cli.options import (
     Format,
     Header,
-    Labels,
     Minutes,
-    Pairs,
     Plugins,
+    PretrainFile,
     Recipe,
     Settings,
     SkipBadRows,
     SourceColumn,
     Steps,
     TargetColumn,
-    Test,
-    Validation,
-    plug_in_all,
+    TestFile,
+    TrainFile,
+    ValidationFile,
+    load_plugins,
 )
 from regard.core.errors import RegardError
 from regard.studies.execution.jobs import Failed, Finished, Progressed, Started
-from regard.studies.spec import shipped_studies
+from regard.studies.spec import builtin_studies
 
 if TYPE_CHECKING:
     from regard.core.records.study import StudyRecord
@@ -42,106 +42,109 @@ if TYPE_CHECKING:
     from regard.studies.folder import StudyFolder
 
 
-PLACES = ("here", "ray")
+EXECUTORS = ("local", "ray")
 
 
 def run(
     study: Annotated[
         str | None,
         typer.Argument(
-            metavar="[STUDY]", help=f"FILE.toml, or a shipped one: {', '.join(shipped_studies())}."
+            metavar="[STUDY]",
+            help=f"FILE.toml, or a built-in study: {', '.join(builtin_studies())}.",
         ),
     ] = None,
     *,
     recipe: Recipe = None,
-    over: Annotated[
+    sweep: Annotated[
         list[str] | None,
         typer.Option(
             metavar="OPTION=A,B,…",
-            help="What the variants differ in, such as mechanism=dot,additive. Repeated: a grid.",
+            help="Option to vary, such as mechanism=dot,additive. Repeat it for a grid.",
         ),
     ] = None,
     settings: Settings = None,
     seeds: Annotated[
-        str | None, typer.Option(metavar="N", help="How many, or which: 5, or 3,4,5.")
+        str | None, typer.Option(metavar="N", help="Number of seeds, or a list: 5, or 3,4,5.")
     ] = None,
     match: Annotated[
         str | None,
-        typer.Option(metavar="parameters", help="Solve for widths: all variants as large."),
+        typer.Option(metavar="parameters", help="Choose widths for equal parameter counts."),
     ] = None,
     learning_rates: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Tries for every variant; the best counts.")
+        str | None,
+        typer.Option(metavar="A,B,…", help="Tune per variant; the best on validation is used."),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(metavar="ARM", help="The variant that others are matched with.")
+        str | None, typer.Option(metavar="VARIANT", help="Reference variant; default: the first.")
     ] = None,
-    question: Annotated[str | None, typer.Option(help="What the study asks.")] = None,
-    pairs: Pairs = None,
-    labels: Labels = None,
-    validation: Validation = None,
-    test: Test = None,
+    question: Annotated[str | None, typer.Option(help="The question, shown on the page.")] = None,
+    train_file: TrainFile = None,
+    validation_file: ValidationFile = None,
+    test_file: TestFile = None,
+    pretrain_file: PretrainFile = None,
     format: Format = None,  # noqa: A002 — the word users know
     source_column: SourceColumn = None,
     target_column: TargetColumn = None,
     header: Header = False,
     skip_bad_rows: SkipBadRows = False,
     steps: Steps = None,
-    tokens: Annotated[int | None, typer.Option(help="The same number of tokens for all.")] = None,
-    operations: Annotated[
-        float | None, typer.Option(help="The same number of operations for all.")
-    ] = None,
+    tokens: Annotated[int | None, typer.Option(help="Budget in tokens.")] = None,
+    flops: Annotated[float | None, typer.Option(help="Budget in FLOPs.")] = None,
     minutes: Minutes = None,
-    on: Annotated[str, typer.Option(metavar="here|ray", help="Where to run.")] = "here",
+    executor: Annotated[
+        str, typer.Option(metavar="local|ray", help="Where to run: this machine or a Ray cluster.")
+    ] = "local",
     address: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Of a Ray cluster; else a local one.")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Ray cluster; default: a local one."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Runs side by side; else by cores.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Parallel runs; default: by cores.")] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="The study's folder; else studies/NAME.")
+        Path | None, typer.Option(metavar="FOLDER", help="Study folder; default: studies/NAME.")
     ] = None,
     plugin: Plugins = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
-    """Train every variant with every seed under one budget, and say which are better, with evidence.
+    """Train every variant with every seed under one budget, and compare them statistically.
 
-    Started again it goes on where it stopped; more seeds or variants only add runs.
+    Run again, it resumes; more seeds or variants only add runs.
     """
     from regard.studies.folder import StudyFolder
     from regard.studies.spec import StudySpec
     from regard.studies.study import run_study
     from regard.views.text.study import study_table
 
-    plug_in_all(plugin)
-    executor = _executor(on, address=address, workers=workers)
+    load_plugins(plugin)
+    runner = _build_executor(executor, address=address, workers=workers)
     spec = StudySpec.from_sections(
-        asked_study(
+        study_sections(
             study,
             recipe=recipe,
-            over=over or [],
+            sweep=sweep or [],
             settings=settings or [],
             task_options={
-                "pairs": pairs,
-                "labels": labels,
-                "validation": validation,
-                "test": test,
+                "train_file": train_file,
+                "validation_file": validation_file,
+                "test_file": test_file,
                 "format": format,
                 "source_column": source_column,
                 "target_column": target_column,
                 "skip_bad_rows": skip_bad_rows,
                 "header": header,
             },
+            pretrain_file=pretrain_file,
             budget={
                 "steps": steps,
                 "tokens": tokens,
-                "operations": operations,
+                "flops": flops,
                 "seconds": None if minutes is None else 60 * minutes,
             },
             seeds=seeds,
             learning_rates=learning_rates,
-            words={"match": match, "baseline": baseline, "question": question},
+            keys={"match": match, "baseline": baseline, "question": question},
         )
     )
-    axes = [option.rpartition(".")[2] for option in spec.written.get("over", {})]
+    axes = [option.rpartition(".")[2] for option in spec.sections.get("sweep", {})]
     name = Path(study).stem if study else "-".join(axes) or "study"
     folder = StudyFolder(out or Path("studies") / name)
     with StudyProgress() as progress:
@@ -151,17 +154,17 @@ def run(
                 folder.path,
                 name=name,
                 command=shlex.join(["regard", *sys.argv[1:]]),
-                plugins=[_in_full(target) for target in plugin or ()],
-                executor=executor,
-                watch=progress.watch,
-                began=lambda prepared: progress.begin(prepared.jobs(folder)),
-                tell=_tell,
+                plugins=[_absolute_plugin(target) for target in plugin or ()],
+                executor=runner,
+                on_event=progress.update,
+                on_start=lambda prepared: progress.begin(prepared.jobs(folder)),
+                log=_log,
             )
         except KeyboardInterrupt:
             if not folder.study.is_file():
                 raise  # before anything was trained
-            _tell("stopped; the runs are saved. The same command goes on; what there is so far:")
-            _tell(f"  regard report {folder.path}")
+            _log("stopped; checkpoints are saved. The same command resumes; intermediate results:")
+            _log(f"  regard report {folder.path}")
             raise typer.Exit(code=130) from None
     page = write_report(record, folder)
     if as_json:
@@ -171,95 +174,97 @@ def run(
     typer.echo(f"\npage: {page}\ntable: {folder.table}\nfigures: {folder.figures}")
 
 
-def _executor(on: str, *, address: str | None, workers: int | None) -> Executor:
-    if on not in PLACES:
-        raise RegardError(f"--on {on}: choose one of: {', '.join(PLACES)}.")
-    if on == "ray":
+def _build_executor(name: str, *, address: str | None, workers: int | None) -> Executor:
+    if name not in EXECUTORS:
+        raise RegardError(f"--executor {name}: choose one of: {', '.join(EXECUTORS)}.")
+    if name == "ray":
         if workers is not None:
-            raise RegardError(
-                f"--workers {workers}: a Ray cluster knows its own size. Leave --workers away."
-            )
-        from regard.studies.execution.ray import OnRay
+            raise RegardError(f"--workers {workers}: it is for --executor local. Remove --workers.")
+        from regard.studies.execution.ray import RayExecutor
 
-        return OnRay(address=address)
+        return RayExecutor(address=address)
     if address is not None:
-        raise RegardError(f"--address {address}: it is of a Ray cluster. Add --on ray.")
-    from regard.studies.execution.local import Processes
+        raise RegardError(f"--address {address}: it is for a Ray cluster. Add --executor ray.")
+    from regard.studies.execution.local import LocalExecutor
 
-    return Processes(workers=workers)
+    return LocalExecutor(workers=workers)
 
 
-def _in_full(target: str) -> str:
-    """A plug-in by the full path of its file, which other processes find too."""
+def _absolute_plugin(target: str) -> str:
+    """A plug-in with the absolute path of its file, for other processes."""
     file, colon, name = target.rpartition(":")
     return f"{Path(file).absolute()}{colon}{name}" if Path(file).is_file() else target
 
 
-def _tell(line: str) -> None:
-    # To standard error, as the progress is: standard output is for the result.
+def _log(line: str) -> None:
+    # Standard error: standard output is for the result.
     typer.echo(line, err=True)
 
 
-# What `regard study` was asked for, as the sections of a study: a file with flags put over it.
-
-
-def asked_study(
+def study_sections(
     name: str | None,
     *,
     recipe: str | None,
-    over: Sequence[str],
+    sweep: Sequence[str],
     settings: Sequence[str],
     task_options: dict[str, Any],
+    pretrain_file: str | None,
     budget: dict[str, Any],
     seeds: str | None,
     learning_rates: str | None,
-    words: dict[str, Any],
+    keys: dict[str, Any],
 ) -> dict[str, Any]:
-    """The sections; `words` are plain keys such as the question. What is None was not asked for."""
-    from regard.cli.options import all_full_paths
-    from regard.runs.spec import merged, renamed, settings_as_sections
-    from regard.studies.spec import read_study, shipped_studies
+    """The sections of a study: its file, updated with flags; flags that are None are not given."""
+    from regard.cli.options import with_absolute_paths, with_pretrain_file
+    from regard.runs.spec import merge_sections, parse_settings, read_recipe, task_option_name
+    from regard.studies.spec import builtin_studies, read_study
     from regard.training.options import BUDGETS
 
     if name is None and recipe is None:
         raise RegardError(
-            f"Name a study, one of: {', '.join(shipped_studies())}; or FILE.toml; or make one of a recipe: "
-            "regard study --recipe pronounce-quick --over mechanism=dot,additive"
+            f"Name a study: {', '.join(builtin_studies())}; or FILE.toml; or give a recipe and a sweep: "
+            "regard study --recipe pronounce-quick --sweep mechanism=dot,additive"
         )
     sections = {} if name is None else read_study(name)
     if recipe is not None:
         sections["recipe"] = recipe
-    changes = settings_as_sections(settings)
-    given = {key: value for key, value in budget.items() if value is not None}
-    if given:
-        # A budget on the command line replaces the other, whatever that counts.
-        changes = merged(changes, {"training": {**dict.fromkeys(BUDGETS), **given}})
+    changes = parse_settings(settings)
+    limits = {key: value for key, value in budget.items() if value is not None}
+    if limits:
+        # A budget on the command line replaces all limits of the file.
+        changes = merge_sections(changes, {"training": {**dict.fromkeys(BUDGETS), **limits}})
     files = {key: value for key, value in task_options.items() if value not in (None, False)}
-    sections = merged(sections, changes)
+    sections = merge_sections(sections, changes)
     if files:
-        known = _options_of_the_task(sections)
-        named = {renamed(key, known): value for key, value in files.items()}
-        sections = merged(sections, {"task": named})
-    sections = all_full_paths(sections)
-    if over:
-        axes = [_choices(text) for text in over]
-        sections["over"] = dict(axes)
-        if len(sections["over"]) < len(axes):
+        known = _task_options(sections)
+        named = {task_option_name(key, known): value for key, value in files.items()}
+        sections = merge_sections(sections, {"task": named})
+    if pretrain_file is not None:
+        before = read_recipe(str(sections["recipe"])) if "recipe" in sections else {}
+        with_pretrain_file({**before, **sections}, pretrain_file)  # the stage must exist
+        sections = merge_sections(
+            sections, {"pretraining": {"task": {"train_file": pretrain_file}}}
+        )
+    sections = with_absolute_paths(sections)
+    if sweep:
+        axes = [_parse_axis(text) for text in sweep]
+        sections["sweep"] = dict(axes)
+        if len(sections["sweep"]) < len(axes):
             raise RegardError(
-                f"--over names an option twice: {', '.join(option for option, _ in axes)}. Give all its "
-                "values at once, parted by commas."
+                f"--sweep names an option twice: {', '.join(option for option, _ in axes)}. Give all its "
+                "values at once, separated by commas."
             )
         sections.pop("variants", None)
         sections.pop("baseline", None)
     if seeds is not None:
-        sections["seeds"] = _seeds(seeds)
+        sections["seeds"] = _parse_seeds(seeds)
     if learning_rates is not None:
-        sections["learning_rates"] = [_number(rate) for rate in learning_rates.split(",")]
-    return sections | {key: value for key, value in words.items() if value is not None}
+        sections["learning_rates"] = [_parse_rate(rate) for rate in learning_rates.split(",")]
+    return sections | {key: value for key, value in keys.items() if value is not None}
 
 
-def _options_of_the_task(sections: Mapping[str, Any]) -> set[str]:
-    """The options of the task that the study, or the recipe it is made of, names; files have its words."""
+def _task_options(sections: Mapping[str, Any]) -> set[str]:
+    """The option names of the task of the study or of its recipe."""
     from regard.core.registry import known_options
     from regard.runs.spec import read_recipe
     from regard.tasks import task_class
@@ -270,45 +275,45 @@ def _options_of_the_task(sections: Mapping[str, Any]) -> set[str]:
     return set() if task is None else set(known_options(task_class(str(task)).options_class))
 
 
-def _choices(text: str) -> tuple[str, list[Any]]:
-    from regard.core.registry import setting_value
+def _parse_axis(text: str) -> tuple[str, list[Any]]:
+    from regard.core.registry import parse_value
 
     name, equals, values = text.partition("=")
     if not (name.strip() and equals and values.strip()):
         raise RegardError(
-            f"--over {text}: write it as OPTION=VALUE,VALUE,…, such as --over mechanism=dot,additive."
+            f"--sweep {text}: write it as OPTION=VALUE,VALUE,…, such as --sweep mechanism=dot,additive."
         )
-    return name.strip(), [setting_value(value) for value in _parted(values)]
+    return name.strip(), [parse_value(value) for value in _split_values(values)]
 
 
-def _parted(text: str) -> list[str]:
-    """The values between commas; a comma inside brackets parts nothing.
+def _split_values(text: str) -> list[str]:
+    """Split at commas outside brackets.
 
-    >>> _parted("{'num_terms': 2, 'scale': 1.0},none")
+    >>> _split_values("{'num_terms': 2, 'scale': 1.0},none")
     ["{'num_terms': 2, 'scale': 1.0}", 'none']
     """
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == "," and depth == 0:
-            parts.append("")
+    values, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            values.append("")
         else:
-            parts[-1] += letter
-    return parts
+            values[-1] += character
+    return values
 
 
-def _seeds(text: str) -> Any:
-    """A number is how many; several are the seeds themselves."""
+def _parse_seeds(text: str) -> Any:
+    """One number is a count; several are the seeds."""
     try:
         found = [int(seed) for seed in text.split(",")]
     except ValueError as error:
         raise RegardError(
-            f"--seeds {text}: give how many, such as 5, or which, such as 3,4,5."
+            f"--seeds {text}: give a number of seeds, such as 5, or a list, such as 3,4,5."
         ) from error
     return found if "," in text else found[0]
 
 
-def _number(text: str) -> float:
+def _parse_rate(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
@@ -317,30 +322,28 @@ def _number(text: str) -> float:
         ) from error
 
 
-# How a study goes: a bar for the whole grid with the time left, and a line for every run that ends.
-#
-# Where nothing can be drawn over, only the lines, each with the time left.
-
-
 class StudyProgress:
-    """A watcher of an executor's events."""
+    """A progress bar over all runs with the time left, and a line per finished run.
+
+    Without a terminal, only the lines.
+    """
 
     def __init__(self, console: Console | None = None) -> None:
-        """Draw on `console`; on standard error without one."""
+        """Write to `console`; by default to standard error."""
         self.console = console or Console(stderr=True, highlight=False)
         self.progress: Progress | None = None
-        self._shares: dict[str, float] = {}
+        self._fractions: dict[str, float] = {}
         self._running: dict[str, Job] = {}
-        self._begun_share = 0.0
+        self._start_fraction = 0.0
         self._began = 0.0
 
     def begin(self, jobs: Sequence[Job]) -> None:
-        """These are all that there is to do."""
-        self._shares = {job.key: 1.0 if job.is_finished else 0.0 for job in jobs}
-        done = sum(self._shares.values())
-        already = f", {done:.0f} of them finished before" if done else ""
-        self.console.print(f"{len(self._shares)} runs{already}", markup=False)
-        self._begun_share, self._began = done, time.monotonic()
+        """Start with all jobs of the study."""
+        self._fractions = {job.key: 1.0 if job.is_finished else 0.0 for job in jobs}
+        done = sum(self._fractions.values())
+        already = f", {done:.0f} already finished" if done else ""
+        self.console.print(f"{len(self._fractions)} runs{already}", markup=False)
+        self._start_fraction, self._began = done, time.monotonic()
         if self.console.is_terminal:
             self.progress = Progress(
                 BarColumn(bar_width=None),
@@ -349,32 +352,32 @@ class StudyProgress:
                 auto_refresh=False,
                 expand=True,
             )
-            self.progress.add_task("", total=float(len(self._shares)))
+            self.progress.add_task("", total=float(len(self._fractions)))
             self.progress.update(self.progress.task_ids[0], completed=done)
             self.progress.start()
 
-    def watch(self, event: Event) -> None:
-        """Take one event in."""
+    def update(self, event: Event) -> None:
+        """Process an event of the executor."""
         job = event.job
         match event:
             case Started():
                 self._running[job.key] = job
-            case Progressed(share=share):
-                self._shares[job.key] = share
+            case Progressed(progress=fraction):
+                self._fractions[job.key] = fraction
             case Finished(seconds=seconds):
-                self._shares[job.key] = 1.0
+                self._fractions[job.key] = 1.0
                 self._running.pop(job.key, None)
                 if seconds:
                     self._line(f"✓ {job.variant}, seed {job.seed}  {seconds:.0f} s")
             case Failed(reason=reason):
-                self._shares[job.key] = 1.0
+                self._fractions[job.key] = 1.0
                 self._running.pop(job.key, None)
                 self._line(f"✗ {job.variant}, seed {job.seed}: {reason}")
         self._draw()
 
     def _line(self, text: str) -> None:
-        finished = sum(share == 1.0 for share in self._shares.values())
-        left = "" if self.progress else f"   {finished} of {len(self._shares)}, {self._left()}"
+        finished = sum(fraction == 1.0 for fraction in self._fractions.values())
+        left = "" if self.progress else f"   {finished} of {len(self._fractions)}, {self._left()}"
         self.console.print(text + left, markup=False)
 
     def _draw(self) -> None:
@@ -383,17 +386,17 @@ class StudyProgress:
         variants = ", ".join(f"{job.variant} ({job.seed})" for job in self._running.values())
         self.progress.update(
             self.progress.task_ids[0],
-            completed=sum(self._shares.values()),
+            completed=sum(self._fractions.values()),
             description=f"{self._left()}  {variants}",
         )
         self.progress.refresh()
 
     def _left(self) -> str:
-        """The time left if the rest goes as quickly as what was done since the beginning."""
-        done = sum(self._shares.values()) - self._begun_share
+        """The estimated time left."""
+        done = sum(self._fractions.values()) - self._start_fraction
         if done <= 0:
             return "time left unknown"
-        whole = len(self._shares) - self._begun_share
+        whole = len(self._fractions) - self._start_fraction
         seconds = (time.monotonic() - self._began) * (whole - done) / done
         return f"left {int(seconds) // 60}:{int(seconds) % 60:02}"
 
@@ -410,17 +413,14 @@ class StudyProgress:
             self.progress.stop()
 
 
-# The record of a study written out: page, table and figures.
-
-
 def write_report(record: StudyRecord, folder: StudyFolder, *, page: Path | None = None) -> Path:
-    """All of them into the study's folder, or the page elsewhere; where the page is."""
-    from regard.core.atomic_write import write_whole
+    """Write page, table and figures to the study folder; returns the path of the page."""
+    from regard.core.atomic_write import atomic_write
     from regard.views.pages.study import study_page, write_figures
     from regard.views.text.study import study_csv
 
     path = folder.page if page is None else page
-    write_whole(path, study_page(record))
-    write_whole(folder.table, study_csv(record))
+    atomic_write(path, study_page(record))
+    atomic_write(folder.table, study_csv(record))
     write_figures(record, folder.figures)
     return path

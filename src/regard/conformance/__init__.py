@@ -14,8 +14,9 @@ from regard.core.exports import lazy_exports
 
 if TYPE_CHECKING:
     from regard.conformance.case import CheckFailed as CheckFailed, NotApplicable as NotApplicable
+    from regard.conformance.overview import build_overview as build_overview
     from regard.conformance.suite import (
-        Record as Record,
+        CheckResult as CheckResult,
         Report as Report,
         check_mechanism as check_mechanism,
         parametrize_checks as parametrize_checks,

@@ -1,7 +1,8 @@
-"""What a check is given: a freshly built mechanism, sizes that all differ, and a generator.
+"""Test case of a conformance check: a mechanism, random inputs, masks, and assertions.
 
-The mechanism is in double precision and evaluation mode. Building it and drawing its inputs depend
-on the seed alone, so that a failure can be had again.
+The mechanism is built in float64 and evaluation mode, with sizes that all differ. It and its inputs
+depend on the seed alone, so that failures are reproducible. A check returns, or raises `CheckFailed` or
+`NotApplicable`; it compares tensors with `assert_equal` and `assert_close`, which report the worst element.
 """
 
 from __future__ import annotations
@@ -17,15 +18,12 @@ from regard.conformance.subject import Subject
 from regard.core.masks import NO_MASK, Allowed, Causal, Mask, Padding, Window
 from regard.core.mechanism import Capabilities, Mechanism, ScoreBias
 
-# The tensors of one call, kept together so that a check can cut and change them at once.
-
-
 Positions = slice | Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """Query, key, value, and the extras that the mechanism declares.
+    """Query, key, value, and the gates that the mechanism declares.
 
     Each is (batch, heads, length, width).
     """
@@ -33,7 +31,7 @@ class Inputs:
     query: Tensor
     key: Tensor
     value: Tensor
-    extras: Mapping[str, Tensor]
+    gates: Mapping[str, Tensor]
 
     @property
     def key_length(self) -> int:
@@ -44,62 +42,62 @@ class Inputs:
         return self.query.shape[2]
 
     def tensors(self) -> dict[str, Tensor]:
-        """Every tensor by its name."""
-        return {"query": self.query, "key": self.key, "value": self.value, **self.extras}
+        """All tensors by name."""
+        return {"query": self.query, "key": self.key, "value": self.value, **self.gates}
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> Inputs:
-        """The same with the named tensors exchanged."""
-        every = {**self.tensors(), **tensors}
-        extras = {name: every[name] for name in self.extras}
-        return Inputs(query=every["query"], key=every["key"], value=every["value"], extras=extras)
+        """A copy with these tensors replaced."""
+        merged = {**self.tensors(), **tensors}
+        gates = {name: merged[name] for name in self.gates}
+        return Inputs(query=merged["query"], key=merged["key"], value=merged["value"], gates=gates)
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> Inputs:
-        """The same with every tensor changed in the same way."""
-        return self.with_tensors({name: change(t) for name, t in self.tensors().items()})
+    def map(self, function: Callable[[Tensor], Tensor]) -> Inputs:
+        """Apply a function to every tensor."""
+        return self.with_tensors({name: function(t) for name, t in self.tensors().items()})
 
-    def rows(self, index: Positions) -> Inputs:
-        """Some rows of the batch."""
-        return self.each(lambda tensor: tensor[index])
+    def examples(self, index: Positions) -> Inputs:
+        """Select examples of the batch."""
+        return self.map(lambda tensor: tensor[index])
 
     def queries(self, index: Positions) -> Inputs:
-        """Some queries, and every key."""
+        """Select queries; all keys remain."""
         return replace(self, query=self.query[:, :, index])
 
     def keys(self, index: Positions) -> Inputs:
-        """Some keys with what they bring, and every query."""
-        brought = {n: t[:, :, index] for n, t in self.tensors().items() if n != "query"}
-        return self.with_tensors(brought)
+        """Select keys with their values and gates; all queries remain."""
+        selected = {n: t[:, :, index] for n, t in self.tensors().items() if n != "query"}
+        return self.with_tensors(selected)
 
     def tokens(self, index: Positions) -> Inputs:
-        """Some positions, where there are as many queries as keys."""
+        """Select positions of both queries and keys, as in self-attention."""
         return self.keys(index).queries(index)
 
-    def changed(self, other: Inputs, where: Tensor, *, queries: bool) -> Inputs:
-        """Key positions taken from `other` where the boolean `where` (broadcast) is True."""
+    def replaced(self, other: Inputs, where: Tensor, *, queries: bool) -> Inputs:
+        """Take elements from `other` where the boolean `where` is True; queries only if `queries`."""
         others = other.tensors()
-        chosen = {
+        selected = {
             name: torch.where(where, others[name], tensor)
             for name, tensor in self.tensors().items()
             if queries or name != "query"
         }
-        return self.with_tensors(chosen)
+        return self.with_tensors(selected)
 
     def leaves(self) -> Inputs:
-        """Copies that gather gradients."""
-        return self.each(lambda tensor: tensor.detach().clone().requires_grad_())
+        """Detached copies that require gradients."""
+        return self.map(lambda tensor: tensor.detach().clone().requires_grad_())
 
 
-def words(bias: ScoreBias | None) -> dict[str, Any]:
-    """The keyword for a score bias, where there is one."""
+def _bias_kwargs(bias: ScoreBias | None) -> dict[str, Any]:
+    """Keyword arguments for an optional score bias."""
     return {} if bias is None else {"bias": bias}
 
 
 def forward(
     mechanism: Mechanism, inputs: Inputs, mask: Mask = NO_MASK, bias: ScoreBias | None = None
 ) -> Tensor:
-    """The mechanism's `forward`."""
+    """Call `forward`."""
     output: Tensor = mechanism(
-        inputs.query, inputs.key, inputs.value, mask, **inputs.extras, **words(bias)
+        inputs.query, inputs.key, inputs.value, mask, **inputs.gates, **_bias_kwargs(bias)
     )
     return output
 
@@ -107,12 +105,12 @@ def forward(
 def weights(
     mechanism: Mechanism, inputs: Inputs, mask: Mask = NO_MASK, bias: ScoreBias | None = None
 ) -> Tensor:
-    """The mechanism's `weights`."""
-    return mechanism.weights(inputs.query, inputs.key, mask, **inputs.extras, **words(bias))
+    """Call `weights`."""
+    return mechanism.weights(inputs.query, inputs.key, mask, **inputs.gates, **_bias_kwargs(bias))
 
 
 def start(mechanism: Mechanism, inputs: Inputs) -> Any:
-    """An empty state for such inputs."""
+    """Call `start` with the sizes of the inputs."""
     return mechanism.start(
         batch_size=inputs.key.shape[0],
         num_kv_heads=inputs.key.shape[1],
@@ -124,47 +122,42 @@ def start(mechanism: Mechanism, inputs: Inputs) -> Any:
 
 
 def extend(mechanism: Mechanism, state: Any, inputs: Inputs, mask: Mask = NO_MASK) -> Any:
-    """The state after the inputs' keys."""
-    return mechanism.extend(state, inputs.key, inputs.value, mask, **inputs.extras)
+    """Call `extend` with the inputs' keys and values."""
+    return mechanism.extend(state, inputs.key, inputs.value, mask, **inputs.gates)
 
 
 def step(
     mechanism: Mechanism, state: Any, inputs: Inputs, bias: ScoreBias | None = None
 ) -> tuple[Tensor, Any]:
-    """The outputs for the inputs' tokens, and the state after them."""
+    """Call `step` with the inputs' tokens."""
     output, after = mechanism.step(
-        state, inputs.query, inputs.key, inputs.value, bias=bias, **inputs.extras
+        state, inputs.query, inputs.key, inputs.value, bias=bias, **inputs.gates
     )
     return output, after
 
 
-# What a check says: it returns, or raises one of these two; and how numbers are compared.
-#
-# A check compares through `same` and `close`, so that every failure names its worst element.
-
-
-# The same arithmetic on the same numbers, give or take how a library blocks its loops.
+# Relative tolerance for identical arithmetic, except for how a library blocks its loops.
 SAME = 1e-12
-# The same numbers by another order of arithmetic, in double precision.
+# Relative tolerance for another order of arithmetic, in float64.
 CLOSE = 1e-9
 
 
 @dataclass(frozen=True)
 class Worst:
-    """The element that is farthest from what it should be."""
+    """The element with the largest error."""
 
     index: tuple[int, ...]
     expected: float
     got: float
 
     def __str__(self) -> str:
-        said = f"element {list(self.index)} should be {self.expected:.9g} and is {self.got:.9g}"
-        # Numbers that differ only beyond the digits shown would look equal.
-        return f"{said} ({abs(self.got - self.expected):.2g} away)"
+        text = f"element {list(self.index)} should be {self.expected:.9g} and is {self.got:.9g}"
+        # The error, because numbers may be equal in the digits shown.
+        return f"{text} (error {abs(self.got - self.expected):.2g})"
 
 
 class CheckFailed(AssertionError):  # noqa: N818 (it reads as what happened)
-    """The mechanism breaks the rule; the message says how, `worst` says where most."""
+    """The mechanism fails the check; `worst` is the element with the largest error."""
 
     def __init__(self, detail: str, *, worst: Worst | None = None) -> None:
         super().__init__(detail)
@@ -172,71 +165,73 @@ class CheckFailed(AssertionError):  # noqa: N818 (it reads as what happened)
 
 
 class NotApplicable(Exception):  # noqa: N818 (it is not an error)
-    """The rule does not concern the mechanism, for the reason given."""
+    """The check does not apply to the mechanism; the message is the reason."""
 
 
-def same(got: Tensor, expected: Tensor, what: str) -> None:
-    """Demand equality up to `SAME`."""
-    close(got, expected, what, tolerance=SAME)
+def assert_equal(got: Tensor, expected: Tensor, what: str) -> None:
+    """Assert equality up to `SAME`."""
+    assert_close(got, expected, what, tolerance=SAME)
 
 
-def close(got: Tensor, expected: Tensor, what: str, *, tolerance: float = CLOSE) -> None:
-    """Demand equality up to `tolerance` times the largest number expected, or times one."""
+def assert_close(got: Tensor, expected: Tensor, what: str, *, tolerance: float = CLOSE) -> None:
+    """Assert equality up to `tolerance` times max(1, largest expected element)."""
     if got.shape != expected.shape:
         raise CheckFailed(
             f"{what}: the shape should be {tuple(expected.shape)} and is {tuple(got.shape)}"
         )
     if got.numel() == 0:
         return
-    wanted, found = expected.detach().double(), got.detach().double()
-    error = (found - wanted).abs()
-    # Not a number compares false with everything: call it infinitely far from what it should be.
+    target, found = expected.detach().double(), got.detach().double()
+    error = (found - target).abs()
+    # NaN compares false with everything: count it as infinite error.
     error = error.masked_fill(error.isnan(), float("inf"))
-    largest = wanted.abs().nan_to_num(nan=0.0, posinf=0.0).max().clamp(min=1.0)
+    largest = target.abs().nan_to_num(nan=0.0, posinf=0.0).max().clamp(min=1.0)
     if bool((error <= tolerance * largest).all()):
         return
-    place = int(error.argmax())
-    index = tuple(int(part) for part in torch.unravel_index(torch.tensor(place), error.shape))
-    worst = Worst(index, float(wanted.flatten()[place]), float(found.flatten()[place]))
+    flat = int(error.argmax())
+    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), error.shape))
+    worst = Worst(index, float(target.flatten()[flat]), float(found.flatten()[flat]))
     raise CheckFailed(f"{what}: {worst}", worst=worst)
 
 
-def zero(got: Tensor, what: str) -> None:
-    """Demand exact zeros."""
-    close(got, torch.zeros_like(got), what, tolerance=0.0)
+def assert_zero(got: Tensor, what: str) -> None:
+    """Assert exact zeros."""
+    assert_close(got, torch.zeros_like(got), what, tolerance=0.0)
 
 
-def finite(got: Tensor, what: str) -> None:
-    """Demand that nothing is infinite and nothing is not a number."""
-    close(torch.where(got.isfinite(), torch.zeros_like(got), got), torch.zeros_like(got), what)
+def assert_finite(got: Tensor, what: str) -> None:
+    """Assert that no element is infinite or NaN."""
+    assert_close(
+        torch.where(got.isfinite(), torch.zeros_like(got), got), torch.zeros_like(got), what
+    )
 
 
-def demand(holds: bool, detail: str) -> None:
+def require(holds: bool, detail: str) -> None:
     """Fail with `detail` unless the condition holds."""
     if not holds:
         raise CheckFailed(detail)
 
 
 BATCH, HEADS, KV_HEADS, QUERIES, KEYS, KEY_DIM, VALUE_DIM = 3, 4, 2, 7, 11, 5, 6
-# Longer than the chunks and blocks in which mechanisms usually work, and a multiple of none.
+# Longer than the usual chunk sizes, and a multiple of none.
 LONG = 131
 
 
 class DistanceBias:
-    """A score bias that falls with the distance, at its own slope in every head."""
+    """A linear distance bias with one slope per head, as ALiBi."""
 
     def __init__(self, slopes: Tensor) -> None:
         self.slopes = slopes
 
     def values(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        """−slope × distance for every pair; positions are (length,) or (rows, length)."""
+        """−slope × distance for every pair; positions are (length,) or (batch, length)."""
         distance = query_positions[..., :, None] - key_positions[..., None, :]
         return -self.slopes[:, None, None] * distance.abs()[..., None, :, :]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One subject, built once in these sizes."""
+    """One mechanism, built in these sizes."""
 
     subject: Subject
     seed: int = 0
@@ -253,7 +248,7 @@ class Case:
         object.__setattr__(self, "mechanism", self.build())
 
     def build(self, *, seed: int | None = None) -> Mechanism:
-        """Another instance; its parameters differ from the case's if the seed does."""
+        """A new instance, initialised with `seed`."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed if seed is None else seed)
             mechanism = self.subject.build(
@@ -265,36 +260,41 @@ class Case:
         return mechanism.double().eval()
 
     def sized(self, **sizes: int) -> Case:
-        """The same subject built in other sizes."""
+        """The same mechanism built in other sizes."""
         changes: dict[str, Any] = dict(sizes)
         return replace(self, **changes)
 
     @property
-    def promised(self) -> Capabilities:
+    def capabilities(self) -> Capabilities:
         return self.mechanism.capabilities
 
     @property
     def open_mask(self) -> Mask:
-        """The mask that forbids least."""
-        return Causal() if self.promised.requires_causal else NO_MASK
+        """The least restrictive mask that the mechanism supports."""
+        return Causal() if self.capabilities.requires_causal else NO_MASK
 
-    def takes(self, mask: Mask) -> bool:
-        """Whether the mechanism has promised to answer under this mask."""
-        return mask.kinds <= self.promised.masks and (mask.causal or self.open_mask is NO_MASK)
+    def supports(self, mask: Mask) -> bool:
+        """Whether the mechanism declares support for this mask."""
+        return mask.kinds <= self.capabilities.masks and (mask.causal or self.open_mask is NO_MASK)
 
     @property
     def plain_masks(self) -> list[Mask]:
-        """No mask and the causal one, as far as they are taken."""
-        return [mask for mask in (NO_MASK, Causal()) if self.takes(mask)]
+        """No mask and the causal mask, as far as supported."""
+        return [mask for mask in (NO_MASK, Causal()) if self.supports(mask)]
 
     def need_mask(self, kind: str) -> None:
-        """The check is about a mask kind: it does not apply where that is not taken."""
-        if kind not in self.promised.masks:
-            raise NotApplicable(f"it does not take {kind} masks")
+        """Raise NotApplicable unless the mechanism supports this kind of mask."""
+        if kind not in self.capabilities.masks:
+            raise NotApplicable(f"it does not support {kind} masks")
+
+    def need_score_bias(self) -> None:
+        """Raise NotApplicable unless the mechanism supports a score bias."""
+        if not self.capabilities.score_bias:
+            raise NotApplicable("it supports no score bias")
 
     def fits(self, length: int) -> bool:
-        """Whether there may be so many keys."""
-        return self.promised.max_length is None or length <= self.promised.max_length
+        """Whether `length` keys are within `max_length`."""
+        return self.capabilities.max_length is None or length <= self.capabilities.max_length
 
     def draw(
         self,
@@ -316,20 +316,20 @@ class Case:
             query=normal(batch_size, self.num_heads, query_length, self.query_dim) * scale,
             key=normal(batch_size, kv_heads, key_length, self.key_dim) * scale,
             value=normal(batch_size, kv_heads, key_length, self.value_dim),
-            extras={
-                extra.name: extra.squash(
-                    normal(batch_size, kv_heads, key_length, widths[extra.width])
+            gates={
+                gate.name: gate.activation(
+                    normal(batch_size, kv_heads, key_length, widths[gate.width])
                 )
-                for extra in self.mechanism.extras
+                for gate in self.mechanism.gates
             },
         )
 
-    def draw_tokens(self, length: int = KEYS, **words: int) -> Inputs:
-        """Random inputs with as many queries as keys, as in self-attention."""
-        return self.draw(query_length=length, key_length=length, **words)
+    def draw_tokens(self, length: int = KEYS, **sizes: int) -> Inputs:
+        """Random inputs with equal query and key length, as in self-attention."""
+        return self.draw(query_length=length, key_length=length, **sizes)
 
     def like(self, inputs: Inputs, *, scale: float = 1.0) -> Inputs:
-        """Other random inputs of the same sizes."""
+        """New random inputs of the same sizes."""
         return self.draw(
             batch_size=inputs.key.shape[0],
             num_kv_heads=inputs.key.shape[1],
@@ -339,25 +339,25 @@ class Case:
         )
 
     def lengths(self, inputs: Inputs) -> Tensor:
-        """For each row of the batch how many keys are real: all, some, few, then all again."""
+        """Padding lengths per example: all keys, half, two, then all again."""
         total = inputs.key_length
         choices = [total, total // 2, min(2, total)]
-        rows = inputs.key.shape[0]
-        return torch.tensor([choices[row % len(choices)] for row in range(rows)])
+        batch = inputs.key.shape[0]
+        return torch.tensor([choices[i % len(choices)] for i in range(batch)])
 
     def masks(self, inputs: Inputs) -> list[Mask]:
-        """The masks of every kind that the mechanism takes, alone and together."""
+        """Masks of every supported kind, alone and combined."""
         batch, heads, queries = inputs.query.shape[:3]
         size = (batch, heads, queries, inputs.key_length)
         pattern = torch.rand(size, generator=self.generator) < 0.6
         padding, any_pattern = Padding(self.lengths(inputs)), Allowed(pattern)
-        # The last row has no real key at all.
-        nothing = Padding(self.lengths(inputs).index_fill(0, torch.tensor([batch - 1]), 0))
+        # The last example is all padding.
+        all_padding = Padding(self.lengths(inputs).index_fill(0, torch.tensor([batch - 1]), 0))
         every: list[Mask] = [
             NO_MASK,
             Causal(),
             padding,
-            nothing,
+            all_padding,
             Window(2),
             any_pattern,
             Allowed(pattern[0, 0]),
@@ -366,9 +366,9 @@ class Case:
             Window(1) & padding,
             Causal() & Window(2) & padding & any_pattern,
         ]
-        return [mask for mask in every if self.takes(mask)]
+        return [mask for mask in every if self.supports(mask)]
 
     def bias(self) -> DistanceBias:
-        """A score bias, for mechanisms that take one."""
+        """A random score bias."""
         slopes = torch.rand(self.num_heads, generator=self.generator, dtype=torch.float64)
         return DistanceBias(slopes)

@@ -1,4 +1,4 @@
-"""What is declared is declared in the right words."""
+"""Checks of declarations: capabilities, gates, rejection of undeclared inputs, state_dict."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from regard.conformance.case import (
     Case,
     CheckFailed,
     NotApplicable,
-    demand,
+    assert_equal,
     extend,
     forward,
-    same,
+    require,
     start,
     weights,
 )
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
 from regard.core.masks import MASK_KINDS, NO_MASK, Allowed, Causal, Mask, Padding, Window
-from regard.core.mechanism import Capabilities, Extra, Role
+from regard.core.mechanism import Capabilities, Gate, Role
 
-TAKEN_WORDS = {"query", "key", "value", "mask", "state", "bias"}
+RESERVED_KEYWORDS = {"query", "key", "value", "mask", "state", "bias"}
 
 
 def capabilities_well_formed(case: Case) -> None:
-    """`capabilities`, `extras` and `cost` hold values of the kinds that others rely on."""
-    promised = case.mechanism.capabilities
-    demand(
-        isinstance(promised, Capabilities),
-        f"capabilities is a {type(promised).__name__}; it must be a Capabilities",
+    """`capabilities`, `gates` and `cost` have values of the declared types."""
+    capabilities = case.mechanism.capabilities
+    require(
+        isinstance(capabilities, Capabilities),
+        f"capabilities is a {type(capabilities).__name__}; it must be a Capabilities",
     )
-    _known("roles", promised.roles, get_args(Role))
-    demand(bool(promised.roles), "capabilities.roles is empty: it could be used nowhere")
-    _known("masks", promised.masks, MASK_KINDS)
+    _known("roles", capabilities.roles, get_args(Role))
+    require(bool(capabilities.roles), "capabilities.roles is empty")
+    _known("masks", capabilities.masks, MASK_KINDS)
     for name in (
         "requires_causal",
         "rows_sum_to_one",
@@ -47,20 +47,20 @@ def capabilities_well_formed(case: Case) -> None:
         "position_aware",
         "score_bias",
     ):
-        found = getattr(promised, name)
-        demand(
+        found = getattr(capabilities, name)
+        require(
             isinstance(found, bool), f"capabilities.{name} is {found!r}; it must be True or False"
         )
-    limit: object = promised.max_length
-    demand(
+    limit: object = capabilities.max_length
+    require(
         limit is None or (isinstance(limit, int) and limit >= 1),
         f"capabilities.max_length is {limit!r}; it must be None or 1 or more",
     )
-    demand(
-        not promised.requires_causal or "causal" in promised.masks,
+    require(
+        not capabilities.requires_causal or "causal" in capabilities.masks,
         "capabilities has requires_causal=True, but 'causal' is not among its masks",
     )
-    _extras(case)
+    _gates(case)
     shape = AttentionShape(
         num_heads=case.num_heads,
         query_length=7,
@@ -70,42 +70,39 @@ def capabilities_well_formed(case: Case) -> None:
         causal=case.open_mask.causal,
     )
     cost = case.mechanism.cost(shape)
-    demand(isinstance(cost, Cost), f"cost gives a {type(cost).__name__}; it must give a Cost")
+    require(isinstance(cost, Cost), f"cost returns a {type(cost).__name__}; it must return a Cost")
     for name, found in vars(cost).items():
-        demand(
+        require(
             isinstance(found, int) and found >= 0,
-            f"cost gives {name}={found!r}; it must be a whole number, 0 or more",
+            f"cost returns {name}={found!r}; it must be a nonnegative integer",
         )
 
 
-def _extras(case: Case) -> None:
-    """Extras have names of their own, a known width, and a squash."""
-    names = [extra.name for extra in case.mechanism.extras]
-    demand(len(set(names)) == len(names), f"two extras have the same name: {names}")
-    for extra in case.mechanism.extras:
-        demand(isinstance(extra, Extra), f"extras holds {extra!r}, which is not an Extra")
-        demand(extra.name not in TAKEN_WORDS, f"an extra may not be called '{extra.name}'")
-        demand(
-            extra.width in ("one", "key_dim"),
-            f"extra '{extra.name}' has width {extra.width!r}; it must be 'one' or 'key_dim'",
+def _gates(case: Case) -> None:
+    """Gates have unique names that are not reserved, and a known width."""
+    names = [gate.name for gate in case.mechanism.gates]
+    require(len(set(names)) == len(names), f"two gates have the same name: {names}")
+    for gate in case.mechanism.gates:
+        require(isinstance(gate, Gate), f"gates contains {gate!r}, which is not a Gate")
+        require(gate.name not in RESERVED_KEYWORDS, f"gate name '{gate.name}' is reserved")
+        require(
+            gate.width in ("one", "key_dim"),
+            f"gate '{gate.name}' has width {gate.width!r}; it must be 'one' or 'key_dim'",
         )
 
 
 def _known(what: str, found: object, known: tuple[str, ...]) -> None:
-    demand(
+    require(
         isinstance(found, frozenset) and found <= set(known),
         f"capabilities.{what} is {found!r}; it must be a frozenset of {', '.join(known)}",
     )
 
 
-# What was not promised is refused, with an error that helps.
-
-
-def refuses_foreign_masks(case: Case) -> None:
-    """A mask of a kind that is not declared raises a RegardError in both faces."""
-    foreign = [kind for kind in MASK_KINDS if kind not in case.promised.masks]
-    if not foreign:
-        raise NotApplicable("it takes every kind of mask")
+def rejects_undeclared_masks(case: Case) -> None:
+    """`forward` and `weights` raise RegardError for a kind of mask that is not declared."""
+    undeclared = [kind for kind in MASK_KINDS if kind not in case.capabilities.masks]
+    if not undeclared:
+        raise NotApplicable("it supports every kind of mask")
     inputs = case.draw_tokens(KEYS)
     masks: dict[str, Mask] = {
         "causal": Causal(),
@@ -113,24 +110,28 @@ def refuses_foreign_masks(case: Case) -> None:
         "window": Window(2),
         "allowed": Allowed(torch.ones(KEYS, KEYS, dtype=torch.bool)),
     }
-    for kind in foreign:
+    for kind in undeclared:
         mask = masks[kind] & case.open_mask
-        _refused(partial(forward, case.mechanism, inputs, mask), f"forward under {mask}")
-        _refused(partial(weights, case.mechanism, inputs, mask), f"weights under {mask}")
+        _assert_rejects(partial(forward, case.mechanism, inputs, mask), f"forward under {mask}")
+        _assert_rejects(partial(weights, case.mechanism, inputs, mask), f"weights under {mask}")
 
 
-def refuses_missing_causal(case: Case) -> None:
-    """A mechanism that reads the past only does not answer without a causal mask."""
-    if not case.promised.requires_causal:
+def rejects_missing_causal(case: Case) -> None:
+    """A causal-only mechanism raises RegardError without a causal mask."""
+    if not case.capabilities.requires_causal:
         raise NotApplicable("it also works without a causal mask")
     inputs = case.draw_tokens(KEYS)
-    _refused(lambda: forward(case.mechanism, inputs, NO_MASK), "forward without a causal mask")
-    _refused(lambda: weights(case.mechanism, inputs, NO_MASK), "weights without a causal mask")
+    _assert_rejects(
+        lambda: forward(case.mechanism, inputs, NO_MASK), "forward without a causal mask"
+    )
+    _assert_rejects(
+        lambda: weights(case.mechanism, inputs, NO_MASK), "weights without a causal mask"
+    )
 
 
-def refuses_overlong(case: Case) -> None:
-    """More keys than `max_length` raise a RegardError that names both numbers."""
-    limit = case.promised.max_length
+def rejects_overlong(case: Case) -> None:
+    """More keys than `max_length` raise a RegardError that contains both numbers."""
+    limit = case.capabilities.max_length
     if limit is None:
         raise NotApplicable("it declares no max_length")
     inputs = case.draw(query_length=1, key_length=limit + 1)
@@ -141,26 +142,29 @@ def refuses_overlong(case: Case) -> None:
         "weights": lambda: weights(case.mechanism, inputs, case.open_mask),
         "extend": lambda: extend(case.mechanism, state, one_more),
     }
-    for face, call in calls.items():
-        message = _refused(call, f"{face} of {limit + 1} keys, one more than max_length,")
+    for method, call in calls.items():
+        message = _assert_rejects(call, f"{method} of {limit + 1} keys, one more than max_length,")
         for number in (limit, limit + 1):
-            demand(str(number) in message, f"{face}'s error does not name {number}: {message}")
+            require(
+                str(number) in message,
+                f"the error of {method} does not contain {number}: {message}",
+            )
 
 
-def refuses_uneven_heads(case: Case) -> None:
+def rejects_uneven_heads(case: Case) -> None:
     """Key/value heads that do not divide the query heads raise a RegardError."""
     inputs = case.draw_tokens(KEYS, num_kv_heads=HEADS - 1)
     what = f"of {HEADS} query heads and {HEADS - 1} key/value heads"
-    _refused(lambda: forward(case.mechanism, inputs, case.open_mask), f"forward {what}")
-    _refused(lambda: weights(case.mechanism, inputs, case.open_mask), f"weights {what}")
+    _assert_rejects(lambda: forward(case.mechanism, inputs, case.open_mask), f"forward {what}")
+    _assert_rejects(lambda: weights(case.mechanism, inputs, case.open_mask), f"weights {what}")
 
 
-def refuses_unknown_keyword(case: Case) -> None:
-    """A keyword that is not declared is an error in every face; so is a bias that is not taken."""
+def rejects_unknown_keyword(case: Case) -> None:
+    """Undeclared keywords, and an undeclared bias, raise an error in every method."""
     inputs = case.draw_tokens(KEYS)
     state = extend(case.mechanism, start(case.mechanism, inputs), inputs)
     unknown = {"no_such_keyword": inputs.value}
-    if not case.promised.score_bias:
+    if not case.capabilities.score_bias:
         unknown["bias"] = inputs.value
     given: dict[str, tuple[Callable[..., object], tuple[object, ...], bool]] = {
         "forward": (case.mechanism, (inputs.query, inputs.key, inputs.value, case.open_mask), True),
@@ -168,19 +172,21 @@ def refuses_unknown_keyword(case: Case) -> None:
         "extend": (case.mechanism.extend, (state, inputs.key, inputs.value), True),
         "read": (case.mechanism.read, (state, inputs.query), False),
     }
-    for word, tensor in unknown.items():
-        for face, (call, arguments, with_extras) in given.items():
-            extras = inputs.extras if with_extras else {}
-            answer = partial(call, *arguments, **extras, **{word: tensor})
-            _refused(answer, f"{face} with the keyword '{word}'", (RegardError, TypeError))
+    for keyword, tensor in unknown.items():
+        for method, (call, arguments, with_gates) in given.items():
+            gates = inputs.gates if with_gates else {}
+            answer = partial(call, *arguments, **gates, **{keyword: tensor})
+            _assert_rejects(
+                answer, f"{method} with the keyword '{keyword}'", (RegardError, TypeError)
+            )
 
 
-def _refused(
+def _assert_rejects(
     call: Callable[[], object],
     what: str,
     kinds: tuple[type[Exception], ...] = (RegardError,),
 ) -> str:
-    """The message of the refusal; a failure if there is none, or of another kind."""
+    """The message of the error; fails if there is none, or one of another type."""
     try:
         call()
     except kinds as error:
@@ -189,24 +195,23 @@ def _refused(
         raise CheckFailed(
             f"{what} raises {type(error).__name__} ({error}); it must raise RegardError"
         ) from error
-    raise CheckFailed(f"{what} is answered; it must be refused")
-
-
-# Everything the mechanism has learned or drawn is in its state_dict, and is used from there.
+    raise CheckFailed(f"{what} raises no error; it must raise RegardError")
 
 
 def state_dict_round_trip(case: Case) -> None:
-    """Saved as safetensors and loaded into an instance that began otherwise: the same output."""
+    """Saved as safetensors and loaded into another instance, it gives the same output."""
     inputs = case.draw_tokens(KEYS)
     expected = forward(case.mechanism, inputs, case.open_mask)
     state = {name: tensor.contiguous() for name, tensor in case.mechanism.state_dict().items()}
     fresh = case.build(seed=case.seed + 1)
     fresh.load_state_dict(load(save(state)), strict=True)
-    same(forward(fresh, inputs, case.open_mask), expected, "the output after saving and loading")
+    assert_equal(
+        forward(fresh, inputs, case.open_mask), expected, "the output after saving and loading"
+    )
     for name, tensor in state.items():
         if not tensor.is_floating_point():
             continue
         noise = torch.randn(tensor.shape, generator=case.generator, dtype=tensor.dtype)
         fresh.load_state_dict({**state, name: tensor + noise}, strict=True)
         changed = not torch.equal(forward(fresh, inputs, case.open_mask), expected)
-        demand(changed, f"loading another '{name}' changes nothing: what is used is kept elsewhere")
+        require(changed, f"loading another '{name}' has no effect on the output")

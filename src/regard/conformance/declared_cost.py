@@ -1,4 +1,4 @@
-"""What `cost` declares is what a counter measures on the running mechanism."""
+"""Checks of declared costs: FLOPs, memory, state, sequential steps and maximum path length as measured."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from regard.conformance.case import (
     CheckFailed,
     Inputs,
     NotApplicable,
-    demand,
     extend,
     forward,
+    require,
     start,
     step,
     weights,
@@ -30,65 +30,65 @@ from regard.core.counter import Counter
 from regard.core.masks import Causal, Mask
 from regard.core.mechanism import state_size
 
-# Long enough that a mechanism which can leave the quadratic form has left it.
+# Long enough that mechanisms with a linear form use it.
 LONGEST = 521
 MEMORY_FACTOR = 2.0
-ARITHMETIC_TOLERANCE = 0.02
-# Wide enough that the numbers which depend on no size do not count.
+FLOPS_TOLERANCE = 0.02
+# Wide enough that constant terms are negligible.
 WIDE = 16
 
 
 class Measured(NamedTuple):
-    """A call's shape, what was declared for it, and what was counted in it."""
+    """The shape of a call, its declared cost, and its measured counts."""
 
     shape: AttentionShape
     declared: Cost
     counter: Counter
 
 
-def declared_products(case: Case) -> None:
-    """`products` is exactly the multiply-adds of the matrix products that run, times two."""
+def declared_matmul_flops(case: Case) -> None:
+    """`matmul_flops` equals twice the multiply-adds of the matrix products that run."""
     for shape, declared, counter in _measure(case, _SHAPES):
-        _equal("products", declared.products, counter.products, shape)
+        _equal("matmul_flops", declared.matmul_flops, counter.matmul_flops, shape)
 
 
-def declared_functions(case: Case) -> None:
-    """`functions` is exactly how many times exp, tanh and the like are evaluated."""
+def declared_transcendental_ops(case: Case) -> None:
+    """`transcendental_ops` equals the number of evaluations of exp, tanh and the like."""
     for shape, declared, counter in _measure(case, _SHAPES):
-        _equal("functions", declared.functions, counter.functions, shape)
+        _equal("transcendental_ops", declared.transcendental_ops, counter.transcendental_ops, shape)
 
 
-def declared_arithmetic(case: Case) -> None:
-    """Products, functions and `arithmetic` together are within 2 % of all operations that run."""
+def declared_flops(case: Case) -> None:
+    """`flops` (matmul, transcendental and elementwise) is within 2 % of the FLOPs that run."""
     wide = case.sized(key_dim=WIDE, query_dim=WIDE, value_dim=WIDE + 1)
     for shape, declared, counter in _measure(wide, _WIDE_SHAPES):
-        apart = abs(declared.operations - counter.operations)
-        if apart > ARITHMETIC_TOLERANCE * counter.operations:
+        error = abs(declared.flops - counter.flops)
+        if error > FLOPS_TOLERANCE * counter.flops:
             raise CheckFailed(
-                f"cost declares arithmetic={declared.arithmetic} and {counter.arithmetic} were counted; "
-                f"with products and functions, {declared.operations} operations are declared and "
-                f"{counter.operations} counted, {declared.operations / counter.operations:.4g} times "
-                f"(allowed: {ARITHMETIC_TOLERANCE:.0%} more or less), for {shape}"
+                f"cost declares flops={declared.flops} and {counter.flops} were counted "
+                f"({declared.flops / counter.flops:.4g} times, allowed: ±{FLOPS_TOLERANCE:.0%}); "
+                f"elementwise_ops={declared.elementwise_ops} declared, {counter.elementwise_ops} "
+                f"counted, for {shape}"
             )
 
 
-def declared_backward(case: Case) -> None:
-    """`backward_products` is exactly the products of the backward pass, what it recomputes included."""
+def declared_backward_matmul_flops(case: Case) -> None:
+    """`backward_matmul_flops` equals the matmul FLOPs of the backward pass, recomputation included."""
     for sized, inputs, mask in _calls(case, _SHAPES):
         leaves = inputs.leaves()
         output = forward(sized.mechanism, leaves, mask)
-        wanted = [*leaves.tensors().values(), *sized.mechanism.parameters()]
+        tensors = [*leaves.tensors().values(), *sized.mechanism.parameters()]
         with Counter() as counter:
-            torch.autograd.grad(output, wanted, torch.ones_like(output), allow_unused=True)
+            torch.autograd.grad(output, tensors, torch.ones_like(output), allow_unused=True)
         shape = _shape_of(sized, inputs, causal=mask.causal)
-        declared = sized.mechanism.cost(shape).backward_products
-        _equal("backward_products", declared, counter.products, shape)
+        declared = sized.mechanism.cost(shape).backward_matmul_flops
+        _equal("backward_matmul_flops", declared, counter.matmul_flops, shape)
 
 
-def declared_step(case: Case) -> None:
-    """`step_products` is exactly the products of decoding one token after `key_length` others."""
-    if not case.takes(Causal()):
-        raise NotApplicable("it takes no causal mask, so it is not decoded with")
+def declared_step_matmul_flops(case: Case) -> None:
+    """`step_matmul_flops` equals the matmul FLOPs of decoding one token after `key_length` others."""
+    if not case.supports(Causal()):
+        raise NotApplicable("it does not support causal masks, so it cannot decode")
     for batch_size, kv_heads, length in _STATES:
         if not case.fits(length + 1):
             continue
@@ -99,12 +99,12 @@ def declared_step(case: Case) -> None:
             with Counter() as counter:
                 step(case.mechanism, state, token)
         shape = _shape_of(case, before, causal=True)
-        declared = case.mechanism.cost(shape).step_products
-        _equal("step_products", declared, counter.products, shape)
+        declared = case.mechanism.cost(shape).step_matmul_flops
+        _equal("step_matmul_flops", declared, counter.matmul_flops, shape)
 
 
 def declared_memory(case: Case) -> None:
-    """`memory` is within a factor of two of the numbers held at the peak of a long call."""
+    """`memory` is within a factor of two of the peak number of elements of a long call."""
     for shape, declared, counter in _measure(case, ((1, HEADS, LONGEST, LONGEST),)):
         ratio = declared.memory / max(counter.peak_memory, 1)
         if not 1 / MEMORY_FACTOR <= ratio <= MEMORY_FACTOR:
@@ -116,7 +116,7 @@ def declared_memory(case: Case) -> None:
 
 
 def declared_parameters(case: Case) -> None:
-    """`parameters` is how many trainable numbers the mechanism has."""
+    """`parameters` equals the number of trainable parameters."""
     shape = _shape(case, BATCH, HEADS, 7, 11, causal=case.open_mask.causal)
     _equal(
         "parameters", case.mechanism.cost(shape).parameters, case.mechanism.num_parameters, shape
@@ -124,7 +124,7 @@ def declared_parameters(case: Case) -> None:
 
 
 def declared_state(case: Case) -> None:
-    """`state` is how many numbers the decoding state holds after that many tokens."""
+    """`state` equals the number of elements of the decoding state."""
     for kv_heads in (HEADS, KV_HEADS):
         for length in (1, 11, LONG):
             if not case.fits(length):
@@ -151,7 +151,7 @@ _WIDE_SHAPES = (
     (2, HEADS, LONG, LONG),
     (1, KV_HEADS, LONGEST, LONGEST),
 )
-# Batch, key/value heads, and tokens in the state.
+# (batch, key/value heads, tokens in the state)
 _STATES = (
     (BATCH, HEADS, 1),
     (BATCH, KV_HEADS, 11),
@@ -163,7 +163,7 @@ _STATES = (
 def _calls(
     case: Case, sizes: tuple[tuple[int, int, int, int], ...]
 ) -> Iterator[tuple[Case, Inputs, Mask]]:
-    """One call of every (batch, kv heads, queries, keys), causal and not, and with equal widths too."""
+    """One call per (batch, kv heads, queries, keys) and plain mask, with unequal and equal widths."""
     for value_dim in (case.value_dim, case.key_dim):
         sized = case.sized(max_length=LONGEST, value_dim=value_dim)
         for batch_size, kv_heads, queries, keys in sizes:
@@ -180,7 +180,7 @@ def _calls(
 
 
 def _measure(case: Case, sizes: tuple[tuple[int, int, int, int], ...]) -> Iterator[Measured]:
-    """What is declared for each of these calls, and counted in it."""
+    """The declared cost and measured counts of these calls."""
     for sized, inputs, mask in _calls(case, sizes):
         with torch.no_grad(), Counter() as counter:
             forward(sized.mechanism, inputs, mask)
@@ -211,78 +211,67 @@ def _shape(
 
 def _equal(what: str, declared: int, counted: int, shape: AttentionShape) -> None:
     times = f" ({declared / counted:.4g} times)" if counted else ""
-    demand(
+    require(
         declared == counted,
         f"cost declares {what}={declared} and {counted} were counted{times}, for {shape}",
     )
-
-
-# Sequential steps and longest path: what must wait for what, within a layer and across layers.
 
 
 LENGTHS = (LONG, 521, 1031)
 
 
 def declared_sequential_steps(case: Case) -> None:
-    """`sequential_steps` grows with the length exactly where the chain of operators does."""
+    """`sequential_steps` grows with the length if and only if the chain of dependent operators does."""
     sized = case.sized(max_length=max(LENGTHS), num_heads=1)
     lengths = [length for length in LENGTHS if sized.fits(length)]
     if len(lengths) < 2:
         raise NotApplicable(
-            f"it takes no more than {sized.promised.max_length} keys: too few to grow"
+            f"max_length={sized.capabilities.max_length} is too short to measure growth"
         )
     for mask in sized.plain_masks:
-        declared, walked = [], []
+        declared, measured = [], []
         for length in lengths:
             inputs = sized.draw_tokens(length, batch_size=1)
             with torch.no_grad(), Counter() as counter:
                 forward(sized.mechanism, inputs, mask)
-            walked.append(counter.depth)
-            declared.append(sized.mechanism.cost(_step_shape(sized, length, mask)).sequential_steps)
-        demand(
+            measured.append(counter.depth)
+            declared.append(
+                sized.mechanism.cost(_shape_of(sized, inputs, causal=mask.causal)).sequential_steps
+            )
+        require(
             min(declared) >= 1, f"cost declares {declared} sequential steps; it takes at least 1"
         )
-        demand(
-            _grows(declared) == _grows(walked),
+        require(
+            _grows(declared) == _grows(measured),
             f"for {lengths} keys under {mask} cost declares {declared} sequential steps, and the "
-            f"longest chain of dependent operators is {walked}: one grows and the other does not",
+            f"longest chain of dependent operators is {measured}: one grows and the other does not",
         )
 
 
-def declared_longest_path(case: Case) -> None:
-    """Stack the pattern of nonzero weights until every position is reached: that many layers."""
-    if "self" not in case.promised.roles:
-        raise NotApplicable("it is not for self-attention, so it is not stacked")
+def declared_max_path_length(case: Case) -> None:
+    """`max_path_length` equals the layers after which nonzero weights connect all visible positions."""
+    if "self" not in case.capabilities.roles:
+        raise NotApplicable("it does not support self-attention")
     for length in (13, LONG):
         if not case.fits(length):
             continue
         for mask in case.plain_masks:
             inputs = case.draw(batch_size=1, query_length=length, key_length=length, scale=0.5)
             connected = (weights(case.mechanism, inputs, mask) != 0).any(dim=1).any(dim=0)
-            declared = case.mechanism.cost(_step_shape(case, length, mask)).longest_path
-            walked = _layers(connected, _visible(length, mask))
-            if declared != walked:
+            declared = case.mechanism.cost(
+                _shape_of(case, inputs, causal=mask.causal)
+            ).max_path_length
+            measured = _layers_to_connect(connected, _visible(length, mask))
+            if declared != measured:
                 raise CheckFailed(
-                    f"cost declares longest_path={declared}, and walking along the nonzero weights "
-                    f"of {length} positions under {mask} takes {walked or 'forever, which is 0'}"
+                    f"cost declares max_path_length={declared}, and the nonzero weights of {length} "
+                    f"positions under {mask} connect them in {measured or '0 (never)'} layers"
                 )
 
 
 def _grows(counts: list[int]) -> bool:
-    # Every time: a change to another form of the computation makes the chain longer just once.
+    # At every length: a switch to another form makes the chain longer only once.
     return all(later > earlier for earlier, later in pairwise(counts))
-
-
-def _step_shape(case: Case, length: int, mask: Mask) -> AttentionShape:
-    return AttentionShape(
-        num_heads=case.num_heads,
-        query_length=length,
-        key_length=length,
-        key_dim=case.key_dim,
-        value_dim=case.value_dim,
-        query_dim=case.query_dim,
-        causal=mask.causal,
-    )
 
 
 def _visible(length: int, mask: Mask) -> Tensor:
@@ -290,10 +279,10 @@ def _visible(length: int, mask: Mask) -> Tensor:
     return every.tril() if mask.causal else every
 
 
-def _layers(connected: Tensor, visible: Tensor) -> int:
-    """The smallest number of layers after which every visible pair is connected; 0 if none is."""
+def _layers_to_connect(connected: Tensor, visible: Tensor) -> int:
+    """The smallest number of layers that connects every visible pair; 0 if none does."""
     length = len(connected)
-    # A position keeps what it has, as the residual connection around every layer does.
+    # The identity is the residual connection.
     one_layer = connected.float() + torch.eye(length)
     reached = torch.eye(length)
     for layers in range(1, length + 1):

@@ -1,4 +1,4 @@
-"""Gradients are those of the function: by finite differences, and through the other face."""
+"""Checks of gradients: finite differences, `forward` against `weights @ value`, batch independence."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from regard.conformance.case import (
     CheckFailed,
     Inputs,
     NotApplicable,
-    close,
-    demand,
+    assert_close,
     forward,
+    require,
     weights,
 )
 from regard.core.masks import Mask
@@ -27,7 +27,7 @@ from regard.core.mechanism import repeat_heads
 
 
 def gradient_check(case: Case) -> None:
-    """Finite differences, for every input and every parameter, under every mask."""
+    """Finite differences (gradcheck) for every input, parameter and mask."""
     small = case.sized(num_heads=2, key_dim=3, query_dim=3, value_dim=2, max_length=5)
     inputs = small.draw(batch_size=2, query_length=5, key_length=5).leaves()
     parameters = dict(small.mechanism.named_parameters())
@@ -36,18 +36,18 @@ def gradient_check(case: Case) -> None:
             if not tensor.requires_grad:
                 continue
             try:
-                gradcheck(_FunctionOf(small, inputs, mask, name), tensor, fast_mode=True)
+                gradcheck(_ForwardOf(small, inputs, mask, name), tensor, fast_mode=True)
             except GradcheckError as error:
                 numbers = " ".join(str(error).split())
                 raise CheckFailed(f"gradient of {name} under {mask}: {numbers}") from error
 
 
 def gradients_through_weights(case: Case) -> None:
-    """Through `forward` and `weights @ value` the same; for the values that is weightsᵀ @ g."""
+    """Gradients through `forward` equal those through `weights @ value`."""
     lengths = (KEYS, LONG) if case.fits(LONG) else (KEYS,)
     for length in lengths:
         inputs = case.draw_tokens(length, batch_size=2, num_kv_heads=KV_HEADS).leaves()
-        bias = case.bias() if case.promised.score_bias else None
+        bias = case.bias() if case.capabilities.score_bias else None
         named = {**inputs.tensors(), **dict(case.mechanism.named_parameters())}
         if bias is not None:
             named["bias"] = bias.slopes.requires_grad_()
@@ -62,11 +62,11 @@ def gradients_through_weights(case: Case) -> None:
             )
             for name, gradient in got.items():
                 what = f"gradient of {name} through forward against through weights under {mask}"
-                close(gradient, expected[name], what)
+                assert_close(gradient, expected[name], what)
 
 
 def gradients_in_a_larger_batch(case: Case) -> None:
-    """A row sends back the same in a batch of five as alone; values get back weightsᵀ @ g."""
+    """An example has the same gradients in a batch of five as alone."""
     inputs = case.draw_tokens(KEYS, batch_size=5).leaves()
     parameters = dict(case.mechanism.named_parameters())
     named = {**inputs.tensors(), **parameters}
@@ -76,10 +76,10 @@ def gradients_in_a_larger_batch(case: Case) -> None:
         whole = _gradients(output, direction, named)
         shown = weights(case.mechanism, inputs, mask)
         what = f"gradient of the values in a batch of 5 against weightsᵀ @ g under {mask}"
-        close(whole["value"], shown.mT @ direction, what)
+        assert_close(whole["value"], shown.mT @ direction, what)
         sums = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
         for row in range(len(direction)):
-            own = inputs.rows(slice(row, row + 1)).leaves()
+            own = inputs.examples(slice(row, row + 1)).leaves()
             alone = _gradients(
                 forward(case.mechanism, own, mask),
                 direction[row : row + 1],
@@ -87,35 +87,35 @@ def gradients_in_a_larger_batch(case: Case) -> None:
             )
             for name in own.tensors():
                 what = f"gradient of {name}, row {row} of 5 against that row alone under {mask}"
-                close(whole[name][row], alone[name][0], what)
+                assert_close(whole[name][row], alone[name][0], what)
             sums = {name: total + alone[name] for name, total in sums.items()}
         for name, total in sums.items():
             what = f"gradient of {name} from a batch of 5 against the sum of its rows under {mask}"
-            close(whole[name], total, what)
+            assert_close(whole[name], total, what)
 
 
-def every_parameter_learns(case: Case) -> None:
-    """Each trainable parameter receives a gradient that is finite and not zero."""
+def every_parameter_has_gradient(case: Case) -> None:
+    """Each trainable parameter receives a finite, nonzero gradient."""
     parameters = {n: p for n, p in case.mechanism.named_parameters() if p.requires_grad}
     if not parameters:
         raise NotApplicable("it has no trainable parameters")
     output = forward(case.mechanism, case.draw_tokens(KEYS), case.open_mask)
-    demand(output.requires_grad, "the output depends on none of its parameters")
+    require(output.requires_grad, "the output depends on none of its parameters")
     direction = torch.randn(output.shape, generator=case.generator, dtype=output.dtype)
     for name, gradient in _gradients(output, direction, parameters).items():
-        demand(bool(gradient.isfinite().all()), f"the gradient of {name} is not finite")
-        demand(bool((gradient != 0).any()), f"the parameter {name} receives no gradient")
+        require(bool(gradient.isfinite().all()), f"the gradient of {name} is not finite")
+        require(bool((gradient != 0).any()), f"the parameter {name} receives no gradient")
 
 
 def _gradients(output: Tensor, direction: Tensor, named: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    # What is not used has a gradient of zero.
+    # Unused tensors have a zero gradient.
     gradients = torch.autograd.grad(
         output, list(named.values()), direction, retain_graph=True, materialize_grads=True
     )
     return dict(zip(named, gradients, strict=True))
 
 
-class _FunctionOf:
+class _ForwardOf:
     """`forward` as a function of one of its tensors."""
 
     def __init__(self, case: Case, inputs: Inputs, mask: Mask, name: str) -> None:
@@ -124,8 +124,8 @@ class _FunctionOf:
     def __call__(self, tensor: Tensor) -> Tensor:
         if self.name in self.inputs.tensors():
             return forward(self.mechanism, self.inputs.with_tensors({self.name: tensor}), self.mask)
-        given = (self.inputs.query, self.inputs.key, self.inputs.value, self.mask)
+        args = (self.inputs.query, self.inputs.key, self.inputs.value, self.mask)
         output: Tensor = functional_call(
-            self.mechanism, {self.name: tensor}, given, dict(self.inputs.extras)
+            self.mechanism, {self.name: tensor}, args, dict(self.inputs.gates)
         )
         return output

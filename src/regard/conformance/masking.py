@@ -1,4 +1,4 @@
-"""A masked key might as well not be there."""
+"""Checks of masks: causal, padding, window and boolean masks; fully masked rows; empty sequences."""
 
 from __future__ import annotations
 
@@ -15,34 +15,36 @@ from regard.conformance.case import (
     Case,
     Inputs,
     NotApplicable,
-    close,
+    assert_close,
+    assert_equal,
+    assert_zero,
     extend,
     forward,
-    same,
     start,
     step,
     weights,
-    zero,
 )
 from regard.core.masks import Allowed, Causal, Mask, Padding, Window
 
 
-def masked_pairs_have_no_weight(case: Case) -> None:
-    """Where the mask says no, the weight is exactly zero."""
+def masked_pairs_have_zero_weight(case: Case) -> None:
+    """Masked weights are exactly zero."""
     for query_length in (7, 13):
         inputs = case.draw(query_length=query_length)
         for mask in case.masks(inputs):
             allowed = mask.boolean(query_length, inputs.key_length)
             if allowed is not None:
                 got = weights(case.mechanism, inputs, mask)
-                zero(got.masked_fill(allowed, 0.0), f"weights of pairs that {mask} forbids")
+                assert_zero(got.masked_fill(allowed, 0.0), f"weights of pairs that {mask} forbids")
 
 
-def masking_is_deleting(case: Case) -> None:
-    """A query reads under a mask what it reads without one from only the keys it may see."""
-    if case.promised.position_aware:
-        raise NotApplicable("it declares position_aware=True: deleting a key would move the others")
-    if case.promised.requires_causal:
+def masking_equals_deleting(case: Case) -> None:
+    """Masking keys equals deleting them."""
+    if case.capabilities.position_aware:
+        raise NotApplicable(
+            "position_aware=True: deleting a key changes the positions of the others"
+        )
+    if case.capabilities.requires_causal:
         raise NotApplicable("it declares requires_causal=True")
     inputs = case.draw(batch_size=2)
     for mask in case.masks(inputs):
@@ -50,93 +52,101 @@ def masking_is_deleting(case: Case) -> None:
         if allowed is None:
             continue
         whole = forward(case.mechanism, inputs, mask)
-        seen = allowed.expand(2, -1, -1, -1)
-        for row, place, head in product(
+        visible = allowed.expand(2, -1, -1, -1)
+        for row, position, head in product(
             range(2), range(inputs.query_length), range(allowed.shape[1])
         ):
-            kept = seen[row, head, place].nonzero()[:, 0]
-            alone = inputs.rows(slice(row, row + 1)).keys(kept).queries(slice(place, place + 1))
-            # A mask that is the same for all heads is compared in all of them at once.
+            kept = visible[row, head, position].nonzero()[:, 0]
+            alone = (
+                inputs.examples(slice(row, row + 1))
+                .keys(kept)
+                .queries(slice(position, position + 1))
+            )
+            # A mask shared by all heads is compared for all of them at once.
             heads = slice(None) if allowed.shape[1] == 1 else slice(head, head + 1)
             expected = forward(case.mechanism, alone)[0, heads, 0]
-            what = f"row {row}, query {place} under {mask} against only the keys it may see"
-            close(whole[row, heads, place], expected, what)
+            what = f"row {row}, query {position} under {mask} against the visible keys alone"
+            assert_close(whole[row, heads, position], expected, what)
 
 
 def window_mask(case: Case) -> None:
-    """A window of radius 0 is a query's own position; one wider than the sequence is no window."""
+    """Window(0) is the query's own position; a window wider than the sequence has no effect."""
     case.need_mask("window")
     inputs = case.draw_tokens(KEYS)
     widest = forward(case.mechanism, inputs, Window(KEYS) & case.open_mask)
-    close(
-        widest, forward(case.mechanism, inputs, case.open_mask), "a window as wide as the sequence"
+    assert_close(
+        widest, forward(case.mechanism, inputs, case.open_mask), "a window of the sequence length"
     )
     own = weights(case.mechanism, inputs, Window(0) & case.open_mask)
-    away = ~torch.eye(KEYS, dtype=torch.bool)
-    zero(own.masked_fill(~away, 0.0), "weights away from a query's own position under Window(0)")
-    if case.promised.rows_sum_to_one:
+    others = ~torch.eye(KEYS, dtype=torch.bool)
+    assert_zero(
+        own.masked_fill(~others, 0.0), "weights away from a query's own position under Window(0)"
+    )
+    if case.capabilities.rows_sum_to_one:
         expected = torch.eye(KEYS, dtype=own.dtype).expand_as(own)
-        close(own, expected, "weights under Window(0)")
+        assert_close(own, expected, "weights under Window(0)")
     values = case.like(inputs)
     for radius in (1, 3):
         mask = Window(radius) & case.open_mask
         before = forward(case.mechanism, inputs, mask)
-        for place in (0, KEYS // 2, KEYS - 1):
-            outside = ((torch.arange(KEYS) - place).abs() > radius)[:, None]
-            after = forward(case.mechanism, inputs.changed(values, outside, queries=False), mask)
-            what = f"query {place} after changing keys outside its window of radius {radius}"
-            same(after[:, :, place], before[:, :, place], what)
+        for position in (0, KEYS // 2, KEYS - 1):
+            outside = ((torch.arange(KEYS) - position).abs() > radius)[:, None]
+            after = forward(case.mechanism, inputs.replaced(values, outside, queries=False), mask)
+            what = f"query {position} after changing keys outside its window of radius {radius}"
+            assert_equal(after[:, :, position], before[:, :, position], what)
 
 
 def padding_invariance(case: Case) -> None:
-    """What stands in padded places does not matter, and is as if it were cut off."""
+    """Padded keys do not affect the output, whatever they contain."""
     case.need_mask("padding")
     inputs = case.draw_tokens(KEYS)
     lengths = case.lengths(inputs)
     padded = (torch.arange(KEYS) >= lengths[:, None])[:, None, :, None]
     for mask in (Padding(lengths), Causal() & Padding(lengths)):
-        if not case.takes(mask):
+        if not case.supports(mask):
             continue
         before = forward(case.mechanism, inputs, mask)
         for scale in (1.0, 1e3, 1e4):
             other = case.like(inputs, scale=scale)
             other = other.with_tensors({"value": other.value * scale})
-            after = forward(case.mechanism, inputs.changed(other, padded, queries=False), mask)
-            same(after, before, f"outputs after changing padded keys (×{scale:g}) under {mask}")
+            after = forward(case.mechanism, inputs.replaced(other, padded, queries=False), mask)
+            assert_equal(
+                after, before, f"outputs after changing padded keys (×{scale:g}) under {mask}"
+            )
         for row, length in enumerate(lengths.tolist()):
-            cut = inputs.rows(slice(row, row + 1)).tokens(slice(0, length))
+            cut = inputs.examples(slice(row, row + 1)).tokens(slice(0, length))
             expected = forward(case.mechanism, cut, mask.without("lengths"))
-            what = f"row {row} against the same row cut to its length {length} under {mask}"
-            close(before[row, :, :length], expected[0], what)
+            what = f"row {row} against the same row truncated to its length {length} under {mask}"
+            assert_close(before[row, :, :length], expected[0], what)
 
 
 def fully_masked_rows(case: Case) -> None:
-    """A query that may attend to nothing gets zeros, and sends back zeros: no NaN, no average."""
-    tried = False
+    """A query without visible keys has zero output and zero gradient: no NaN, no average."""
+    applied = False
     for inputs, mask, empty in _empty_rows(case):
-        if not case.takes(mask):
+        if not case.supports(mask):
             continue
-        tried = True
+        applied = True
         leaves = inputs.leaves()
         output = forward(case.mechanism, leaves, mask)
-        zero(output[empty], f"outputs with nothing to attend to under {mask}")
-        zero(weights(case.mechanism, leaves, mask)[empty], f"their weights under {mask}")
+        assert_zero(output[empty], f"outputs of fully masked rows under {mask}")
+        assert_zero(weights(case.mechanism, leaves, mask)[empty], f"their weights under {mask}")
         if not output.requires_grad:
             continue
         named = {**leaves.tensors(), **dict(case.mechanism.named_parameters())}
-        learning = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
+        trainable = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
         gradients = torch.autograd.grad(
-            output[empty].sum(), list(learning.values()), allow_unused=True
+            output[empty].sum(), list(trainable.values()), allow_unused=True
         )
-        for name, gradient in zip(learning, gradients, strict=True):
+        for name, gradient in zip(trainable, gradients, strict=True):
             if gradient is not None:
-                zero(gradient, f"gradient of {name} from empty rows under {mask}")
-    if not tried:
-        raise NotApplicable("it takes no mask that could leave a query nothing to attend to")
+                assert_zero(gradient, f"gradient of {name} from empty rows under {mask}")
+    if not applied:
+        raise NotApplicable("it supports no mask that hides all keys of a query")
 
 
 def _empty_rows(case: Case) -> list[tuple[Inputs, Mask, tuple[slice | int, ...]]]:
-    """Inputs, a mask, and the index of the outputs that may see nothing."""
+    """Inputs, a mask, and the index of the fully masked outputs."""
     inputs, early = case.draw_tokens(KEYS), case.draw(query_length=13, key_length=KEYS)
     some = torch.tensor([KEYS, 0, 3])
     pattern = torch.ones(KEYS, KEYS, dtype=torch.bool).index_fill(0, torch.tensor([4]), False)
@@ -150,103 +160,99 @@ def _empty_rows(case: Case) -> list[tuple[Inputs, Mask, tuple[slice | int, ...]]
     ]
 
 
-# Masks in every shape they may have: patterns that broadcast, windows narrow and wide.
-
-
-# Long enough for two blocks of 64 and a rest; radii on both sides of such a block, and of the length.
+# Two blocks of 64 and a remainder; radii around a block and around the length.
 WINDOWED = 150
 RADII = (0, 1, 20, 63, 64, 65, WINDOWED - 1, WINDOWED, 1000)
 
 
-def allowed_in_every_shape(case: Case) -> None:
-    """A pattern of any shape that broadcasts gives what the same pattern spelled out gives."""
+def boolean_mask_broadcasting(case: Case) -> None:
+    """A boolean mask of any broadcastable shape equals the expanded mask."""
     case.need_mask("allowed")
     inputs = case.draw()
     full = (inputs.query.shape[0], case.num_heads, QUERIES, KEYS)
     for bits in range(2 ** len(full)):
-        # Each of the four dimensions is there in full, or is one.
-        shape = tuple(size if bits >> place & 1 else 1 for place, size in enumerate(full))
-        _as_spelled_out(case, inputs, _pattern(case, shape), full)
+        # Each of the four dimensions is full or 1.
+        shape = tuple(size if bits >> dim & 1 else 1 for dim, size in enumerate(full))
+        _assert_equals_expanded(case, inputs, _pattern(case, shape), full)
     for shape in ((QUERIES, KEYS), (1, KEYS), (QUERIES, 1)):
-        _as_spelled_out(case, inputs, _pattern(case, shape), full)
+        _assert_equals_expanded(case, inputs, _pattern(case, shape), full)
 
 
 def window_radii(case: Case) -> None:
-    """`Window(r)` is the band of pairs at most r apart, whatever r is."""
+    """`Window(r)` equals the band of pairs at most r apart, for any r."""
     case.need_mask("window")
     case = case.sized(max_length=WINDOWED)
     length = WINDOWED if case.fits(WINDOWED) else KEYS
     inputs = case.draw_tokens(length, batch_size=1)
-    apart = (torch.arange(length)[:, None] - torch.arange(length)).abs()
+    distance = (torch.arange(length)[:, None] - torch.arange(length)).abs()
     for radius in RADII:
-        mask, band = Window(radius) & case.open_mask, apart <= radius
-        shown = weights(case.mechanism, inputs, mask)
+        mask, band = Window(radius) & case.open_mask, distance <= radius
+        attention = weights(case.mechanism, inputs, mask)
         output = forward(case.mechanism, inputs, mask)
-        zero(shown.masked_fill(band, 0.0), f"weights of pairs more than {radius} apart")
-        close(output, shown @ inputs.value, f"forward against weights @ value under {mask}")
-        spelled_out = Allowed(band) & case.open_mask
-        if case.takes(spelled_out):
+        assert_zero(attention.masked_fill(band, 0.0), f"weights of pairs more than {radius} apart")
+        assert_close(
+            output, attention @ inputs.value, f"forward against weights @ value under {mask}"
+        )
+        expanded = Allowed(band) & case.open_mask
+        if case.supports(expanded):
             what = f"forward under {mask} against the same band as a boolean mask"
-            close(output, forward(case.mechanism, inputs, spelled_out), what)
-        if not case.promised.position_aware:
-            _only_the_band(case, inputs, mask, output)
+            assert_close(output, forward(case.mechanism, inputs, expanded), what)
+        if not case.capabilities.position_aware:
+            _assert_visible_keys_only(case, inputs, mask, output)
 
 
 def _pattern(case: Case, shape: tuple[int, ...]) -> Tensor:
     return torch.rand(shape, generator=case.generator) < 0.6
 
 
-def _as_spelled_out(
+def _assert_equals_expanded(
     case: Case, inputs: Inputs, pattern: Tensor, full: tuple[int, int, int, int]
 ) -> None:
     short = Allowed(pattern) & case.open_mask
     whole = Allowed(pattern.expand(full).contiguous()) & case.open_mask
-    what = f"under a pattern of shape {tuple(pattern.shape)} against the same spelled out"
+    what = f"under a boolean mask of shape {tuple(pattern.shape)} against the expanded mask"
     got, expected = (forward(case.mechanism, inputs, mask) for mask in (short, whole))
-    same(got, expected, f"forward {what}")
+    assert_equal(got, expected, f"forward {what}")
     got, expected = (weights(case.mechanism, inputs, mask) for mask in (short, whole))
-    same(got, expected, f"weights {what}")
+    assert_equal(got, expected, f"weights {what}")
 
 
-def _only_the_band(case: Case, inputs: Inputs, mask: Mask, output: Tensor) -> None:
-    """The first, a middle and the last query against a call that has only the keys they may see."""
+def _assert_visible_keys_only(case: Case, inputs: Inputs, mask: Mask, output: Tensor) -> None:
+    """The first, a middle and the last query against a call with the visible keys only."""
     length = inputs.key_length
     allowed = mask.boolean(length, length)
     assert allowed is not None
-    for place in (0, length // 2, length - 1):
-        kept = allowed[0, 0, place].nonzero()[:, 0]
-        alone = inputs.keys(kept).queries(slice(place, place + 1))
+    for position in (0, length // 2, length - 1):
+        kept = allowed[0, 0, position].nonzero()[:, 0]
+        alone = inputs.keys(kept).queries(slice(position, position + 1))
         expected = forward(case.mechanism, alone, case.open_mask)
-        what = f"query {place} under {mask} against only the keys it may see"
-        close(output[:, :, place : place + 1], expected, what)
+        what = f"query {position} under {mask} against the visible keys alone"
+        assert_close(output[:, :, position : position + 1], expected, what)
 
 
-# Nothing depends on what comes later, and the last query stands where the last key stands.
-
-
-# Large enough that a maximum or a sum taken over all keys would drown the earlier ones.
-HUGE = (1.0, 1e3, 1e4)
+# Large enough that a maximum or a sum over all keys would swamp the earlier ones.
+SCALES = (1.0, 1e3, 1e4)
 
 
 def causal_leak_values(case: Case) -> None:
-    """Later queries, keys, values and extras leave earlier outputs as they are, however large."""
+    """Later queries, keys, values and gates do not affect earlier outputs, however large."""
     case.need_mask("causal")
     for length, cuts in _lengths(case):
         inputs = case.draw_tokens(length)
         before = forward(case.mechanism, inputs, Causal())
-        for scale in HUGE:
+        for scale in SCALES:
             other = case.like(inputs, scale=scale)
             for cut in cuts:
                 later = torch.arange(length)[:, None] >= cut
                 after = forward(
-                    case.mechanism, inputs.changed(other, later, queries=True), Causal()
+                    case.mechanism, inputs.replaced(other, later, queries=True), Causal()
                 )
                 what = f"outputs before position {cut} after changing what follows (×{scale:g})"
-                same(after[:, :, :cut], before[:, :, :cut], what)
+                assert_equal(after[:, :, :cut], before[:, :, :cut], what)
 
 
 def causal_leak_gradients(case: Case) -> None:
-    """The gradient of an output with respect to anything later is exactly zero."""
+    """The gradient of an output with respect to later inputs is exactly zero."""
     case.need_mask("causal")
     for length, cuts in _lengths(case):
         for scale in (1.0, 1e3):
@@ -261,11 +267,11 @@ def causal_leak_gradients(case: Case) -> None:
                 for name, gradient in zip(inputs.tensors(), gradients, strict=True):
                     if gradient is not None:
                         what = f"gradient of outputs before {cut} with respect to later {name}"
-                        zero(gradient[:, :, cut:], what)
+                        assert_zero(gradient[:, :, cut:], what)
 
 
 def causal_alignment(case: Case) -> None:
-    """The last m queries alone give the last m rows; queries before the first key give zeros."""
+    """The last query is aligned with the last key; queries before the first key give zeros."""
     case.need_mask("causal")
     inputs = case.draw_tokens(KEYS)
     whole = forward(case.mechanism, inputs, Causal())
@@ -273,17 +279,21 @@ def causal_alignment(case: Case) -> None:
     for count in (1, 2, QUERIES):
         last = inputs.queries(slice(KEYS - count, None))
         what = f"the last {count} queries alone against the last {count} rows"
-        same(forward(case.mechanism, last, Causal()), whole[:, :, -count:], f"forward, {what}")
+        assert_equal(
+            forward(case.mechanism, last, Causal()), whole[:, :, -count:], f"forward, {what}"
+        )
         got = weights(case.mechanism, last, Causal())
-        same(got, whole_weights[:, :, -count:], f"weights, {what}")
+        assert_equal(got, whole_weights[:, :, -count:], f"weights, {what}")
     for count in (1, QUERIES):
         late = inputs.keys(slice(KEYS - count, None))
         got = forward(case.mechanism, late, Causal())
-        zero(got[:, :, :-count], "outputs of queries that stand before the first key")
+        assert_zero(got[:, :, :-count], "outputs of queries before the first key")
         got_weights = weights(case.mechanism, late, Causal())
-        zero(got_weights[:, :, :-count], "weights of queries that stand before the first key")
+        assert_zero(got_weights[:, :, :-count], "weights of queries before the first key")
         alone = forward(case.mechanism, late.queries(slice(KEYS - count, None)), Causal())
-        same(got[:, :, -count:], alone, f"outputs where only the last {count} queries have keys")
+        assert_equal(
+            got[:, :, -count:], alone, f"outputs where only the last {count} queries have keys"
+        )
 
 
 def _lengths(case: Case) -> list[tuple[int, tuple[int, ...]]]:
@@ -294,32 +304,35 @@ def _lengths(case: Case) -> list[tuple[int, tuple[int, ...]]]:
 def _late_and_large(case: Case, length: int, cut: int, scale: float) -> Inputs:
     inputs = case.draw_tokens(length, batch_size=1)
     later: Tensor = torch.arange(length)[:, None] >= cut
-    return inputs.changed(case.like(inputs, scale=scale), later, queries=True)
-
-
-# The shortest sequences: nothing to read, nobody to read it, one of each.
+    return inputs.replaced(case.like(inputs, scale=scale), later, queries=True)
 
 
 def lengths_zero_and_one(case: Case) -> None:
-    """No keys give zeros, no queries give nothing, one key is read whole where rows sum to one."""
+    """No keys give zeros, no queries an empty output; one key gives its value if rows sum to one."""
     for mask in case.plain_masks:
         for queries, keys in ((7, 0), (0, KEYS), (0, 0), (1, 1), (7, 1), (1, KEYS)):
             inputs = case.draw(query_length=queries, key_length=keys)
             expected = weights(case.mechanism, inputs, mask) @ inputs.value
             output = forward(case.mechanism, inputs, mask)
-            same(output, expected, f"forward of {queries} queries and {keys} keys under {mask}")
+            assert_equal(
+                output, expected, f"forward of {queries} queries and {keys} keys under {mask}"
+            )
             if keys == 0:
-                zero(output, f"outputs without any key under {mask}")
-            if keys == queries == 1 and case.promised.rows_sum_to_one:
-                same(output, inputs.value.expand(-1, HEADS, -1, -1), f"one key read under {mask}")
+                assert_zero(output, f"outputs without any key under {mask}")
+            if keys == queries == 1 and case.capabilities.rows_sum_to_one:
+                assert_equal(
+                    output, inputs.value.expand(-1, HEADS, -1, -1), f"one key under {mask}"
+                )
 
 
-def decoding_nothing(case: Case) -> None:
-    """Taking in no tokens changes nothing; a step of no tokens gives no outputs."""
+def decoding_no_tokens(case: Case) -> None:
+    """Extending by no tokens changes nothing; a step of no tokens has an empty output."""
     inputs, none = case.draw_tokens(5), case.draw_tokens(0)
     state = extend(case.mechanism, start(case.mechanism, inputs), inputs)
     output, after = step(case.mechanism, extend(case.mechanism, state, none), none)
-    same(output, none.value.expand(-1, HEADS, -1, -1), "the output of a step of no tokens")
+    assert_equal(output, none.value.expand(-1, HEADS, -1, -1), "the output of a step of no tokens")
     expected = case.mechanism.read(state, inputs.query)
-    same(case.mechanism.read(after, inputs.query), expected, "a read after taking in no tokens")
-    same(after.position, state.position, "the position after taking in no tokens")
+    assert_equal(
+        case.mechanism.read(after, inputs.query), expected, "read after extending by no tokens"
+    )
+    assert_equal(after.position, state.position, "the position after extending by no tokens")

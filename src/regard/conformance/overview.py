@@ -1,9 +1,9 @@
-"""Looks at mechanisms one after another: what each reads in a sentence, its costs, its checks.
+"""Overview of mechanisms: attention weights on a sentence, declared costs, conformance results.
 
-    survey(sentence="the cat sat on the mat").mechanisms[0].weights
+    build_overview(sentence="the cat sat on the mat").mechanisms[0].weights
 
-Nothing is trained. Tokens are given vectors made of their letters, the same as queries and as keys,
-so that equal words are equal and similar words similar; parameters are as they come at the seed.
+Mechanisms are untrained. Token vectors are sums of character n-gram vectors, used as queries and as
+keys, so that equal words have equal vectors and similar words similar ones.
 """
 
 from __future__ import annotations
@@ -26,55 +26,55 @@ from regard.core.cost import AttentionShape
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Causal
 from regard.core.mechanism import Capabilities, Mechanism
-from regard.core.records.overview import CheckRecord, CostRecord, MechanismRecord, Survey
-from regard.core.registry import look_up
-from regard.layers.projections import ExtraProjections
+from regard.core.records.overview import CheckRecord, CostRecord, MechanismRecord, Overview
+from regard.core.registry import lookup
+from regard.layers.projections import GateProjections
 from regard.mechanisms import MECHANISMS, build_mechanism
 from regard.mechanisms.kernels.linear_attention import KernelMechanism
 
 DEFAULT_SENTENCE = "the cat sat on the mat because the cat was tired"
-MAX_TOKENS, MAX_TOKEN_LETTERS = 32, 40
+MAX_TOKENS, MAX_TOKEN_CHARACTERS = 32, 40
 
 TOKEN_DIM = 32
-# A token and itself then score 3 after division by √TOKEN_DIM: e³ times the weight of a stranger.
-TOKEN_LENGTH = math.sqrt(3 * math.sqrt(TOKEN_DIM))
+# The scaled dot product of a token with itself is 3: e³ times the weight of an unrelated token.
+TOKEN_NORM = math.sqrt(3 * math.sqrt(TOKEN_DIM))
 NGRAM_SIZES = (2, 3, 4)
 
 NUM_HEADS = 8
-# Each is twice the one before, so that growth can be read off; the last is there for that alone.
+# Doubling, so that growth can be read off.
 LENGTHS = tuple(2**power for power in range(7, 16))
 
-# A band that is visible in a sentence; the default radius is longer than the sentence.
-PICTURE_OPTIONS: dict[str, dict[str, Any]] = {
+# A window shorter than the sentence; the default radius is longer.
+WEIGHTS_OPTIONS: dict[str, dict[str, Any]] = {
     "window": {"radius": 2},
     "taylor_window": {"radius": 2},
 }
 
 
-def survey(
+def build_overview(
     *,
     only: Iterable[str] = (),
     sentence: str = DEFAULT_SENTENCE,
     seed: int = 0,
     begin: Callable[[str], None] = lambda _: None,
     done: Callable[[MechanismRecord], None] = lambda _: None,
-) -> Survey:
-    """The records of every mechanism of the table, or of those named, in the table's order.
+) -> Overview:
+    """Records of all mechanisms, or of `only`, in the order of `MECHANISMS`.
 
-    `begin` is called with each name before, and `done` with each record after it is made.
+    `begin` is called with each name before, `done` with each record after its evaluation.
     """
-    wanted = set(only)
-    for name in wanted:
-        look_up("mechanism", name, MECHANISMS)
+    selected = set(only)
+    for name in selected:
+        lookup("mechanism", name, MECHANISMS)
     tokens = tokenise(sentence)
     records = []
     for name in MECHANISMS:
-        if wanted and name not in wanted:
+        if selected and name not in selected:
             continue
         begin(name)
-        records.append(survey_mechanism(name, tokens=tokens, seed=seed))
+        records.append(mechanism_record(name, tokens=tokens, seed=seed))
         done(records[-1])
-    return Survey(
+    return Overview(
         version=__version__,
         seed=seed,
         tokens=tokens,
@@ -83,10 +83,10 @@ def survey(
     )
 
 
-def survey_mechanism(name: str, *, tokens: tuple[str, ...], seed: int = 0) -> MechanismRecord:
-    """All there is to know about one mechanism of the table."""
-    entry = look_up("mechanism", name, MECHANISMS)
-    options = PICTURE_OPTIONS.get(name, {})
+def mechanism_record(name: str, *, tokens: tuple[str, ...], seed: int = 0) -> MechanismRecord:
+    """The record of one mechanism."""
+    entry = lookup("mechanism", name, MECHANISMS)
+    options = WEIGHTS_OPTIONS.get(name, {})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         mechanism = build_mechanism(
@@ -97,7 +97,7 @@ def survey_mechanism(name: str, *, tokens: tuple[str, ...], seed: int = 0) -> Me
             **options,
         ).eval()
         weights = token_weights(mechanism, token_vectors(tokens))
-    promised = mechanism.capabilities
+    capabilities = mechanism.capabilities
     width = MECHANISMS[name].head_dim
     (subject,) = find_subjects(name)
     checks = check_subject(subject, seed=seed).records
@@ -106,44 +106,41 @@ def survey_mechanism(name: str, *, tokens: tuple[str, ...], seed: int = 0) -> Me
         family=entry.family,
         summary=entry.summary,
         reference=entry.reference,
-        capabilities=capability_phrases(promised),
-        causal=promised.requires_causal,
-        signed=not promised.nonnegative,
+        capabilities=capability_phrases(capabilities),
+        causal=capabilities.requires_causal,
+        signed=not capabilities.nonnegative,
         weights_options=", ".join(f"{option}={value}" for option, value in options.items()),
         weights=tuple(tuple(round(weight, 6) for weight in row) for row in weights.tolist()),
         checks=tuple(
             CheckRecord(
                 name=check.check,
-                demands=CHECKS[check.check].demands,
+                description=CHECKS[check.check].description,
                 outcome=check.outcome,
                 detail=check.detail,
             )
             for check in checks
         ),
-        cost_width=width,
-        costs=tuple(price(name, length=length, width=width) for length in LENGTHS),
+        cost_head_dim=width,
+        costs=tuple(declared_cost(name, length=length, width=width) for length in LENGTHS),
     )
 
 
 def tokenise(sentence: str) -> tuple[str, ...]:
-    """The words of a sentence, split at white space."""
+    """Split a sentence at white space."""
     tokens = tuple(sentence.split())
     if not 1 <= len(tokens) <= MAX_TOKENS:
-        raise RegardError(
-            f"The sentence has {len(tokens)} words; a picture shows 1 to {MAX_TOKENS}. "
-            f"{'Shorten it' if tokens else 'Give it some'}."
-        )
+        raise RegardError(f"The sentence has {len(tokens)} words. Use 1 to {MAX_TOKENS}.")
     for token in tokens:
-        if len(token) > MAX_TOKEN_LETTERS:
+        if len(token) > MAX_TOKEN_CHARACTERS:
             raise RegardError(
-                f"The word '{token[:MAX_TOKEN_LETTERS]}…' has {len(token)} letters; a picture "
-                f"shows words of up to {MAX_TOKEN_LETTERS}. Shorten it, or put spaces into it."
+                f"The word '{token[:MAX_TOKEN_CHARACTERS]}…' has {len(token)} characters. "
+                f"Use words of up to {MAX_TOKEN_CHARACTERS}."
             )
     return tokens
 
 
 def token_vectors(tokens: Iterable[str]) -> Float[Tensor, "length token_dim"]:
-    """A vector a token, `TOKEN_LENGTH` long: the sum of fixed random vectors of its n-grams."""
+    """One vector of norm `TOKEN_NORM` per token: the sum of fixed random vectors of its n-grams."""
     sums = []
     for token in tokens:
         marked = f"<{token.casefold()}>"
@@ -153,11 +150,11 @@ def token_vectors(tokens: Iterable[str]) -> Float[Tensor, "length token_dim"]:
             for start in range(len(marked) - size + 1)
         ]
         sums.append(torch.stack([_gram_vector(gram) for gram in grams]).sum(dim=0))
-    return functional.normalize(torch.stack(sums), dim=-1) * TOKEN_LENGTH
+    return functional.normalize(torch.stack(sums), dim=-1) * TOKEN_NORM
 
 
 def _gram_vector(gram: str) -> Float[Tensor, " token_dim"]:
-    # Python's own hash differs from process to process.
+    # Python's `hash` is salted per process.
     digest = hashlib.blake2b(gram.encode(), digest_size=7).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest))
     return torch.randn(TOKEN_DIM, generator=generator)
@@ -167,12 +164,12 @@ def _gram_vector(gram: str) -> Float[Tensor, " token_dim"]:
 def token_weights(
     mechanism: Mechanism, vectors: Float[Tensor, "length width"]
 ) -> Float[Tensor, "length length"]:
-    """Who reads whom where the vectors are queries and keys, in a single head.
+    """Attention weights of a single head with the vectors as queries and keys.
 
-    Extras are computed from the vectors as the multi-head layer computes them from its input.
+    Gates are projected from the vectors, as in the multi-head layer.
     """
-    project = ExtraProjections(
-        extras=mechanism.extras,
+    project = GateProjections(
+        gates=mechanism.gates,
         context_dim=vectors.shape[-1],
         num_kv_heads=1,
         key_dim=vectors.shape[-1],
@@ -182,12 +179,12 @@ def token_weights(
     return mechanism.weights(tensors, tensors, mask, **project(vectors[None]))[0, 0]
 
 
-def price(name: str, *, length: int, width: int) -> CostRecord:
+def declared_cost(name: str, *, length: int, width: int) -> CostRecord:
     """The declared cost of causal self-attention in `NUM_HEADS` heads of this width.
 
-    Mechanisms of bounded length are built just long enough.
+    Mechanisms with a `max_length` are built for this length.
     """
-    # Costs follow from sizes alone; tables of position pairs need not really be allocated for it.
+    # Costs follow from sizes alone: tables of position pairs need not be allocated.
     bounded = build_mechanism(name, query_dim=1, key_dim=1, max_length=1).capabilities.max_length
     with torch.device("meta" if bounded else "cpu"):
         mechanism = build_mechanism(
@@ -209,18 +206,18 @@ def price(name: str, *, length: int, width: int) -> CostRecord:
     return CostRecord(length=length, cost=mechanism.cost(shape), form=form)
 
 
-def capability_phrases(promised: Capabilities) -> tuple[str, ...]:
-    """What a mechanism promises, in words."""
+def capability_phrases(capabilities: Capabilities) -> tuple[str, ...]:
+    """Capabilities as short phrases."""
     phrases = [
-        f"{' and '.join(sorted(promised.roles, reverse=True))} attention",
-        "reads the past only" if promised.requires_causal else "with or without a causal mask",
-        f"masks: {', '.join(sorted(promised.masks)) or 'none'}",
-        "rows sum to one" if promised.rows_sum_to_one else "rows need not sum to one",
-        "weights are never negative" if promised.nonnegative else "weights may be negative",
-        "takes the order of tokens into account" if promised.position_aware else "blind to order",
+        f"{' and '.join(sorted(capabilities.roles, reverse=True))} attention",
+        "causal only" if capabilities.requires_causal else "with or without a causal mask",
+        f"masks: {', '.join(sorted(capabilities.masks)) or 'none'}",
+        "rows sum to one" if capabilities.rows_sum_to_one else "rows need not sum to one",
+        "weights are never negative" if capabilities.nonnegative else "weights may be negative",
+        "position-aware" if capabilities.position_aware else "permutation-invariant over keys",
     ]
-    if promised.max_length is not None:
-        phrases.append("for a fixed greatest length")
-    if promised.score_bias:
-        phrases.append("takes a score bias such as ALiBi")
+    if capabilities.max_length is not None:
+        phrases.append("fixed maximum length")
+    if capabilities.score_bias:
+        phrases.append("supports a score bias such as ALiBi")
     return tuple(phrases)

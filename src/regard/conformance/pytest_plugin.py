@@ -1,7 +1,7 @@
-"""The pytest plug-in that comes with the package: `pytest --regard-check my.py:MyAttention`.
+"""Pytest plug-in: `pytest --regard-check my.py:MyAttention` runs the conformance suite.
 
-pytest imports this module in every project that has regard installed, before any conftest: it must
-stay free of torch and of the other rooms, which are imported inside the functions that need them.
+pytest imports this module in every project that has regard installed, so torch and the rest of regard
+are imported inside functions only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--regard-check` and `--regard-seed`."""
-    group = parser.getgroup("regard", "regard: the contract of attention mechanisms")
+    group = parser.getgroup("regard", "regard: conformance suite for attention mechanisms")
     group.addoption(
         "--regard-check",
         action="append",
@@ -22,14 +22,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="TARGET",
         help="Run every check of a mechanism as a test: a name, or FILE.py:CLASS. May be repeated.",
     )
-    group.addoption("--regard-seed", type=int, default=0, help="The seed of those checks.")
+    group.addoption("--regard-seed", type=int, default=0, help="Random seed of the checks.")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -k and -m choose among the items
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Add one item for every check of every target."""
+    """Add one test item per check and target."""
     targets = config.getoption("--regard-check")
     if not targets:
         return
@@ -55,8 +55,8 @@ def pytest_collection_modifyitems(
 class CheckItem(pytest.Item):
     """One check of one mechanism."""
 
-    def __init__(self, *, run: Callable[[], None], **words: Any) -> None:
-        super().__init__(**words)
+    def __init__(self, *, run: Callable[[], None], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.run = run
 
     def runtest(self) -> None:
@@ -64,5 +64,5 @@ class CheckItem(pytest.Item):
         self.run()
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
-        """Where pytest says the test is."""
+        """Location shown by pytest."""
         return self.path, None, self.name

@@ -1,4 +1,4 @@
-"""Running checks: each gets a case of its own, and whatever it does becomes a record."""
+"""Run conformance checks, collect results, and parametrize pytest tests with them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,12 @@ from regard.conformance.subject import Subject, subject_of
 from regard.conformance.table import CHECKS
 from regard.core.mechanism import Mechanism
 from regard.core.records.overview import Outcome
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 
 if TYPE_CHECKING:
     import pytest
 
-# What the checks found: one record a check, and the table that a reader sees.
-
-
-SHOWN: dict[Outcome, str] = {
+OUTCOME_LABELS: dict[Outcome, str] = {
     "passed": "passed",
     "failed": "FAILED",
     "not_applicable": "does not apply",
@@ -32,8 +29,8 @@ SHOWN: dict[Outcome, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
-    """What one check said of one mechanism; `again` is what to type to see it once more."""
+class CheckResult:
+    """The result of one check on one mechanism; `command` runs it again."""
 
     mechanism: str
     check: str
@@ -41,60 +38,62 @@ class Record:
     detail: str
     worst: Worst | None
     seed: int
-    again: str
+    command: str
 
     def message(self) -> str:
-        """A failure in full."""
-        said = f"{self.mechanism} fails {self.check} (seed {self.seed}): {self.detail}"
-        return f"{said}\n  {self.again}"
+        """The full failure message."""
+        failure = f"{self.mechanism} fails {self.check} (seed {self.seed}): {self.detail}"
+        return f"{failure}\n  {self.command}"
 
 
 @dataclass(frozen=True)
 class Report:
-    """The records of one or more mechanisms, in the order they were made."""
+    """Results of one or more mechanisms."""
 
-    records: tuple[Record, ...]
+    records: tuple[CheckResult, ...]
 
     def __add__(self, other: Report) -> Report:
         return Report(self.records + other.records)
 
     @property
-    def failures(self) -> tuple[Record, ...]:
-        """The records of failed checks."""
+    def failures(self) -> tuple[CheckResult, ...]:
+        """The failed checks."""
         return tuple(record for record in self.records if record.outcome == "failed")
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed."""
+        """Whether no check failed."""
         return not self.failures
 
     def as_records(self) -> list[dict[str, Any]]:
-        """Plain values, for JSON."""
+        """The results as dicts."""
         return [asdict(record) for record in self.records]
 
     def as_json(self) -> str:
-        """The records as a JSON list."""
+        """The results as a JSON list."""
         return json.dumps(self.as_records(), indent=2, ensure_ascii=False)
 
     def as_text(self) -> str:
-        """A block a mechanism; passed checks are listed only where one mechanism was checked."""
+        """One block per mechanism; passed checks are listed for a single mechanism only."""
         names = list(dict.fromkeys(record.mechanism for record in self.records))
         blocks = [self._block(name, list_passed=len(names) == 1) for name in names]
         if len(names) > 1:
-            whole = Counter(record.outcome for record in self.records)
-            blocks.append(f"{len(names)} mechanisms: {_tally(whole)}")
+            total = Counter(record.outcome for record in self.records)
+            blocks.append(f"{len(names)} mechanisms: {_tally(total)}")
         return "\n\n".join(blocks)
 
     def _block(self, name: str, *, list_passed: bool) -> str:
-        mine = [record for record in self.records if record.mechanism == name]
-        lines = [f"{name}: {_tally(Counter(record.outcome for record in mine))}"]
-        shown = [record for record in mine if list_passed or record.outcome != "passed"]
+        own = [record for record in self.records if record.mechanism == name]
+        lines = [f"{name}: {_tally(Counter(record.outcome for record in own))}"]
+        shown = [record for record in own if list_passed or record.outcome != "passed"]
         width = max((len(record.check) for record in shown), default=0)
         for record in shown:
-            line = f"  {SHOWN[record.outcome]:<14}  {record.check:<{width}}  {record.detail}"
+            line = (
+                f"  {OUTCOME_LABELS[record.outcome]:<14}  {record.check:<{width}}  {record.detail}"
+            )
             lines.append(line.rstrip())
             if record.outcome == "failed":
-                lines.append(f"{'':<18}{record.again}")
+                lines.append(f"{'':<18}{record.command}")
         return "\n".join(lines)
 
 
@@ -113,7 +112,7 @@ def check_mechanism(
     only: Iterable[str] = (),
     seed: int = 0,
 ) -> Report:
-    """Run the checks, or only those named, on a mechanism.
+    """Run all checks, or those in `only`, on a mechanism.
 
     `build` is a subclass of `Mechanism`, with `options` for its constructor, or a factory that
     takes the keywords query_dim, key_dim, num_heads and max_length.
@@ -122,21 +121,21 @@ def check_mechanism(
 
 
 def check_subject(subject: Subject, *, only: Iterable[str] = (), seed: int = 0) -> Report:
-    """The same for what `find_subjects` found."""
+    """Run all checks, or those in `only`, on a subject."""
     names = tuple(only) or tuple(CHECKS)
     for name in names:
-        look_up("check", name, CHECKS)
+        lookup("check", name, CHECKS)
     return Report(tuple(run_check(subject, name, seed=seed) for name in names))
 
 
-def run_check(subject: Subject, check: str, *, seed: int = 0) -> Record:
-    """One check of one mechanism. An exception inside the mechanism is a failure, not a crash."""
-    entry = look_up("check", check, CHECKS)
+def run_check(subject: Subject, check: str, *, seed: int = 0) -> CheckResult:
+    """Run one check. An exception raised by the mechanism is a failure."""
+    entry = lookup("check", check, CHECKS)
     function = getattr(import_module(f"regard.conformance.{entry.module}"), check)
     outcome: Outcome = "passed"
     detail, worst = "", None
     try:
-        # A mechanism that draws from the global generator fails in the same way every time.
+        # Reproducible failures for mechanisms that use the global generator.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             function(Case(subject=subject, seed=seed))
@@ -145,15 +144,15 @@ def run_check(subject: Subject, check: str, *, seed: int = 0) -> Record:
     except CheckFailed as failure:
         outcome, detail, worst = "failed", str(failure), failure.worst
     except Exception as error:
-        outcome, detail = "failed", f"it raised {type(error).__name__}: {_first_line(error)}"
-    return Record(
+        outcome, detail = "failed", f"raised {type(error).__name__}: {_first_line(error)}"
+    return CheckResult(
         mechanism=subject.name,
         check=check,
         outcome=outcome,
         detail=detail,
         worst=worst,
         seed=seed,
-        again=subject.again(check, seed),
+        command=subject.command(check, seed),
     )
 
 
@@ -163,7 +162,7 @@ def _first_line(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class BoundCheck:
-    """One check of one mechanism; calling it passes, skips or fails the test."""
+    """A check bound to a mechanism; calling it passes, skips or fails the current test."""
 
     subject: Subject
     check: str
@@ -189,12 +188,12 @@ def parametrize_checks(
     only: Iterable[str] = (),
     seed: int = 0,
 ) -> pytest.MarkDecorator:
-    """Run a test that takes `check` once for every check. Arguments as for `check_mechanism`."""
+    """Run a test with argument `check` once per check. Arguments as for `check_mechanism`."""
     import pytest
 
     subject = subject_of(build, name=name, options=options)
     names = tuple(only) or tuple(CHECKS)
     for chosen in names:
-        look_up("check", chosen, CHECKS)
+        lookup("check", chosen, CHECKS)
     checks = [pytest.param(BoundCheck(subject, chosen, seed), id=chosen) for chosen in names]
     return pytest.mark.parametrize("check", checks)

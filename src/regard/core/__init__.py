@@ -1,4 +1,4 @@
-"""The words everyone uses: the mechanism contract, masks, shapes, costs, normalisers, names.
+"""The mechanism contract, masks, costs, the FLOP counter, protocols, records and name lookup.
 
-This room imports nothing of ours.
+Imports no other package of `regard`.
 """

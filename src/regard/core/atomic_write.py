@@ -1,4 +1,4 @@
-"""Writing a file so that whoever reads it finds the old content or the new one, never half."""
+"""Atomic file writes: a reader finds the old content or the new one, never half of it."""
 
 from __future__ import annotations
 
@@ -17,74 +17,72 @@ ANYONE_MAY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 NEW_FILE_MODE = 0o644
 
 
-def require_writable(path: Path) -> Path:
-    """The file that writing to `path` replaces, symbolic links followed, which need not exist yet.
+def validate_writable(path: Path) -> Path:
+    """Raise an error unless `path` can be written, before the work is done; returns the resolved path.
 
-    A path where no file can be written is refused, so that it is known before the work is done;
-    so is one that leads to anything but a regular file, or to a read-only one. Nothing is left
-    behind: a temporary file is made, and removed, in the nearest folder that exists.
+    Symbolic links are followed. The file need not exist; if it does, it must be a regular, writable
+    file. The check creates and removes a temporary file in the nearest existing folder.
     """
     try:
         target = path.resolve()
-        _require_replaceable(path, target)
+        _validate_replaceable(path, target)
         nearest = next(folder for folder in target.parents if folder.exists())
-    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
-        raise _refusal(path, _reason(error)) from error
+    except (OSError, RuntimeError) as error:  # RuntimeError: circular links
+        raise _write_error(path, _reason(error)) from error
     if not nearest.is_dir():
-        raise _refusal(path, f"'{nearest}' is not a folder")
+        raise _write_error(path, f"'{nearest}' is not a folder")
     try:
-        # Permission bits say little: root passes them all, and some file systems take no files.
+        # Permission bits are not enough: root passes them all, and some file systems are read-only.
         _temporary_file(nearest).unlink()
     except OSError as error:
-        why = f"no file can be made in '{nearest}' ({_reason(error)})"
-        raise _refusal(path, why) from error
+        why = f"no file can be created in '{nearest}' ({_reason(error)})"
+        raise _write_error(path, why) from error
     return target
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write text or bytes to `path`, as `writing_whole` does."""
-    with writing_whole(path) as file:
+def atomic_write(path: Path, content: str | bytes) -> None:
+    """Write text or bytes to `path` atomically."""
+    with open_atomic(path) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 @contextmanager
-def writing_whole(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of `path` at the end; after an error nothing does.
+def open_atomic(path: Path) -> Iterator[BinaryIO]:
+    """A context manager: write to a temporary file, which is renamed to `path` if there is no error.
 
-    The folder of `path` is made if it is not there. The content is on the disk before it takes the
-    place of the old one, so that a power cut leaves one of the two. What must not be replaced is
-    refused as by `require_writable`; a replaced file keeps its mode.
+    Creates the folder of `path`. The content is flushed to disk (fsync) before the rename, so that a
+    power cut leaves the old file or the new one. A replaced file keeps its mode.
     """
-    target = require_writable(path)
+    target = validate_writable(path)
     temporary: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        # In the same folder, since a file can only be renamed within one file system.
+        # In the same folder: a rename works only within one file system.
         temporary = _temporary_file(target.parent)
         with temporary.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        # A temporary file lets nobody else read; a page is for showing around.
+        # A temporary file is readable by its owner only.
         temporary.chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else NEW_FILE_MODE)
         temporary.replace(target)
         temporary = None
-        _keep_names(target.parent)
+        _sync_folder(target.parent)
     except OSError as error:
-        raise _refusal(path, _reason(error)) from error
+        raise _write_error(path, _reason(error)) from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
 
 
-def remove_remains(folder: Path) -> None:
-    """Remove the temporary files that writers killed in the middle left in `folder`."""
-    for remains in folder.glob(f"{TEMPORARY_PREFIX}*"):
-        remains.unlink(missing_ok=True)
+def remove_temporary_files(folder: Path) -> None:
+    """Remove the temporary files that killed writers left in `folder`."""
+    for temporary in folder.glob(f"{TEMPORARY_PREFIX}*"):
+        temporary.unlink(missing_ok=True)
 
 
-def _keep_names(folder: Path) -> None:
-    """Have the folder itself on the disk, where the system can: it is what holds the new name."""
+def _sync_folder(folder: Path) -> None:
+    """Flush the folder, which holds the new name, to disk, where the system supports it."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -94,7 +92,7 @@ def _keep_names(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _require_replaceable(path: Path, target: Path) -> None:
+def _validate_replaceable(path: Path, target: Path) -> None:
     try:
         mode = target.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -103,13 +101,13 @@ def _require_replaceable(path: Path, target: Path) -> None:
         example = path / "page.html"
         raise RegardError(f"'{path}' is a folder; give the path of a file, such as {example}.")
     if stat.S_ISLNK(mode):  # still one after resolving
-        raise _refusal(path, "its symbolic links lead in a circle")
+        raise _write_error(path, "its symbolic links are circular")
     if not stat.S_ISREG(mode):
-        raise _refusal(path, f"it is {_kind(mode)}, and only a regular file is replaced")
-    # Renaming over a file asks for no permission on the file itself, so it is asked for here; the
-    # bits are read as well, since to root every file seems writable.
+        raise _write_error(path, f"it is {_kind(mode)}, not a regular file")
+    # Renaming over a file needs no permission on the file itself, so it is checked here; the mode
+    # bits too, since root may write every file.
     if not (mode & ANYONE_MAY_WRITE and os.access(target, os.W_OK)):
-        raise _refusal(path, "the file there is read-only, and is kept")
+        raise _write_error(path, "the file is read-only")
 
 
 def _kind(mode: int) -> str:
@@ -121,7 +119,7 @@ def _kind(mode: int) -> str:
 
 
 def _temporary_file(folder: Path) -> Path:
-    """A new, empty file; its name is short, since that of the target may be as long as allowed."""
+    """A new, empty file; its name is short, since the target's may have the maximum length."""
     descriptor, name = tempfile.mkstemp(dir=folder, prefix=TEMPORARY_PREFIX)
     os.close(descriptor)
     return Path(name)
@@ -131,5 +129,5 @@ def _reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def _refusal(path: Path, why: str) -> RegardError:
-    return RegardError(f"'{path}' cannot be written: {why}. Choose another place.")
+def _write_error(path: Path, why: str) -> RegardError:
+    return RegardError(f"'{path}' cannot be written: {why}. Choose another path.")

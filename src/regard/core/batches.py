@@ -1,9 +1,6 @@
-"""A batch of source and target sequences, as token numbers.
+"""Padded batches of token ids: source–target pairs, and texts with masked-token and label targets.
 
-    source   c a t END            target   START K AE T END
-    source   o x END PAD          target   START AA K S END
-
-A model reads the source and, at every place of the target but the last, predicts the next place.
+Padding comes last in every row; lengths count everything but padding.
 """
 
 from __future__ import annotations
@@ -13,9 +10,7 @@ from typing import NamedTuple
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-# The token numbers that mean the same in every vocabulary.
-
-
+# Special tokens, the same ids in every vocabulary.
 PAD = 0
 START = 1
 END = 2
@@ -25,7 +20,11 @@ SPECIAL_TOKENS = ("<pad>", "<start>", "<end>", "<unknown>")
 
 
 class PairBatch(NamedTuple):
-    """Rows of pairs; lengths count everything but padding."""
+    """Source and target sequences, for encoder–decoder models and language models.
+
+    source   c a t END            target   START K AE T END
+    source   o x END PAD          target   START AA K S END
+    """
 
     source: Int[Tensor, "batch source_length"]
     source_lengths: Int[Tensor, " batch"]
@@ -34,69 +33,63 @@ class PairBatch(NamedTuple):
 
     @property
     def num_predictions(self) -> int:
-        """How many tokens are predicted: those after START."""
+        """The number of predicted tokens: all target tokens but START."""
         return int(self.target_lengths.sum()) - self.target_lengths.numel()
 
     @property
     def num_tokens(self) -> int:
-        """Tokens read or predicted, padding not counted."""
+        """Source tokens and predicted tokens, without padding."""
         return int(self.source_lengths.sum()) + self.num_predictions
 
     @property
-    def given(self) -> Int[Tensor, "batch predictions"]:
-        """What the decoder is fed: the target without its last place."""
+    def decoder_input(self) -> Int[Tensor, "batch predictions"]:
+        """The target without its last position (teacher forcing)."""
         return self.target[:, :-1]
 
     @property
-    def wanted(self) -> Int[Tensor, "batch predictions"]:
-        """What the decoder must say at each place of `given`; PAD where there is nothing to say."""
+    def decoder_target(self) -> Int[Tensor, "batch predictions"]:
+        """The next token at each position of `decoder_input`; PAD where there is none."""
         return self.target[:, 1:]
 
     @property
-    def predicted(self) -> Bool[Tensor, "batch predictions"]:
-        """The places of `wanted` that count."""
-        return self.wanted != PAD
-
-
-# A batch of texts to be understood, as token numbers: nothing is written, places and rows are
-# judged.
-#
-# tokens     START a b END c d END          START a b END PAD PAD PAD segments     0   0 0  0  1 1
-# 1             0   0 0  0   0   0   0 wanted       ·   · b  ·  · d  ·             ·   a ·  ·   ·
-# ·   ·
-#
-# A row holds one text, or two that are told apart by their segments.
+    def target_mask(self) -> Bool[Tensor, "batch predictions"]:
+        """Which positions of `decoder_target` are not padding."""
+        return self.decoder_target != PAD
 
 
 class TextBatch(NamedTuple):
-    """Rows of texts; lengths count everything but padding.
+    """Texts for encoders and classifiers: one text per row, or two marked by their segments.
 
-    `wanted` is the token that is to be told at a place, `labels` what is to be told of a row; -1 where
-    nothing is.
+    tokens          START a b END c d END          START a b END PAD PAD PAD
+    segments          0   0 0  0  1 1  1             0   0 0  0   0   0   0
+    token_targets     ·   · b  ·  · d  ·             ·   a ·  ·   ·   ·   ·
+
+    `token_targets` are the masked tokens to predict and `labels` the class of a row; -1 where there is
+    none.
     """
 
     tokens: Int[Tensor, "batch length"]
     lengths: Int[Tensor, " batch"]
     segments: Int[Tensor, "batch length"]
-    wanted: Int[Tensor, "batch length"]
+    token_targets: Int[Tensor, "batch length"]
     labels: Int[Tensor, " batch"]
 
     @property
-    def predicted(self) -> Bool[Tensor, "batch length"]:
-        """The places where a token is to be told."""
-        return self.wanted >= 0
+    def target_mask(self) -> Bool[Tensor, "batch length"]:
+        """Which positions have a token target."""
+        return self.token_targets >= 0
 
     @property
     def labelled(self) -> Bool[Tensor, " batch"]:
-        """The rows of which something is to be told."""
+        """Which rows have a label."""
         return self.labels >= 0
 
     @property
     def num_predictions(self) -> int:
-        """How much is to be told: tokens and rows."""
-        return int(self.predicted.sum()) + int(self.labelled.sum())
+        """The number of token targets and labels."""
+        return int(self.target_mask.sum()) + int(self.labelled.sum())
 
     @property
     def num_tokens(self) -> int:
-        """Tokens read, padding not counted."""
+        """Tokens, without padding."""
         return int(self.lengths.sum())

@@ -1,22 +1,21 @@
-"""What a call takes: the numbers a mechanism or a layer declares for a shape.
+"""The declared cost of a mechanism or a layer: FLOPs, memory, parameters, decoding state, path length.
 
-All figures are plain counts for one forward call without gradients, padding or score bias, whatever
-the number type:
+All counts are for one forward call without gradients, padding or score bias, in any dtype:
 
-    products          2 for every multiply-add of a matrix product
-    functions         evaluations of exp, tanh, 1/x and the like (a softmax is one exp an entry)
-    arithmetic        additions, comparisons, choices and the like, one for every number
-    backward_products products of the backward pass, recomputation included, all inputs wanting gradients
-    step_products     products of one `step` of one token when `key_length` others are in the state
-    memory            numbers that forward holds at its peak beyond its inputs, the output included
-    parameters        trainable numbers
-    state             numbers kept for decoding after `key_length` tokens
-    sequential_steps  how many steps must wait for one another when everything else is parallel
-    longest_path      layers needed until every position can have reached every position it may see;
-                      0 for a part that moves nothing between positions, however many layers
+    matmul_flops           2 per multiply-add of a matrix product
+    transcendental_ops     evaluations of exp, tanh, 1/x …; a softmax has one per entry
+    elementwise_ops        additions, comparisons, selections …, one per number
+    backward_matmul_flops  of the backward pass, recomputation included, when all inputs need gradients
+    step_matmul_flops      of one `step` of one token with `key_length` tokens in the state
+    memory                 peak of newly allocated numbers in forward, the output included
+    parameters             trainable numbers
+    state                  numbers in the decoding state (KV cache) after `key_length` tokens
+    sequential_steps       steps that must run one after the other
+    max_path_length        maximum path length: layers until every position has reached every position
+                           that the mask allows; 0 if nothing moves between positions
 
-A declared cost is checked against `regard.core.counter`, whose text has the conventions: products,
-functions and parameters exactly, all operations together to 2 %.
+A declared cost is checked against `regard.core.counter`, which has the conventions: matmul FLOPs,
+transcendental operations and parameters exactly, total FLOPs within 2 %.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from regard.core.errors import RegardError
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionShape:
-    """The sizes of one attention call. `num_kv_heads` and `query_dim` default to the common case."""
+    """The sizes of one attention call; `num_kv_heads` defaults to `num_heads`, `query_dim` to `key_dim`."""
 
     batch_size: int = 1
     num_heads: int = 1
@@ -48,74 +47,76 @@ class AttentionShape:
                 raise RegardError(f"Shape has {field.name}={value}; it must be {least} or more.")
 
     @property
-    def rows(self) -> int:
-        """Batch times heads: how many independent attention problems there are."""
+    def batch_heads(self) -> int:
+        """Batch times heads."""
         return self.batch_size * self.num_heads
 
     @property
-    def kv_rows(self) -> int:
+    def batch_kv_heads(self) -> int:
         """Batch times key/value heads."""
         return self.batch_size * (self.num_kv_heads or self.num_heads)
 
     @property
     def pairs(self) -> int:
-        """Query–key pairs of one head, masked ones included."""
+        """Query–key pairs per head, masked ones included."""
         return self.query_length * self.key_length
 
     @property
     def value_numbers(self) -> int:
-        """Numbers in all the values, which is also what a cache of them holds."""
-        return self.kv_rows * self.key_length * self.value_dim
+        """Numbers in all values, and in the cache of them."""
+        return self.batch_kv_heads * self.key_length * self.value_dim
 
     @property
     def output_numbers(self) -> int:
         """Numbers in the output."""
-        return self.rows * self.query_length * self.value_dim
+        return self.batch_heads * self.query_length * self.value_dim
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Declared cost of one forward call; `+` adds two parts that run one after the other."""
+    """Declared cost of one forward call; `+` adds the costs of two parts that run in sequence."""
 
-    products: int = 0
-    functions: int = 0
-    arithmetic: int = 0
-    backward_products: int = 0
-    step_products: int = 0
+    matmul_flops: int = 0
+    transcendental_ops: int = 0
+    elementwise_ops: int = 0
+    backward_matmul_flops: int = 0
+    step_matmul_flops: int = 0
     memory: int = 0
     parameters: int = 0
     state: int = 0
     sequential_steps: int = 0
-    longest_path: int = 0
+    max_path_length: int = 0
 
     @property
-    def operations(self) -> int:
-        """Products, functions and arithmetic together, forward."""
-        return self.products + self.functions + self.arithmetic
+    def flops(self) -> int:
+        """Forward `matmul_flops`, `transcendental_ops` and `elementwise_ops` together."""
+        return self.matmul_flops + self.transcendental_ops + self.elementwise_ops
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
-            products=self.products + other.products,
-            functions=self.functions + other.functions,
-            arithmetic=self.arithmetic + other.arithmetic,
-            backward_products=self.backward_products + other.backward_products,
-            step_products=self.step_products + other.step_products,
+            matmul_flops=self.matmul_flops + other.matmul_flops,
+            transcendental_ops=self.transcendental_ops + other.transcendental_ops,
+            elementwise_ops=self.elementwise_ops + other.elementwise_ops,
+            backward_matmul_flops=self.backward_matmul_flops + other.backward_matmul_flops,
+            step_matmul_flops=self.step_matmul_flops + other.step_matmul_flops,
             memory=self.memory + other.memory,
             parameters=self.parameters + other.parameters,
             state=self.state + other.state,
             sequential_steps=self.sequential_steps + other.sequential_steps,
-            # Two parts of one layer: information takes the shorter of the ways there are.
-            longest_path=min(filter(None, (self.longest_path, other.longest_path)), default=0),
+            # Of two parts of one layer, the shorter path counts.
+            max_path_length=min(
+                filter(None, (self.max_path_length, other.max_path_length)), default=0
+            ),
         )
 
 
 def linear_cost(*, rows: int, in_features: int, out_features: int, bias: bool = True) -> Cost:
-    """A dense layer applied to `rows` vectors; the backward pass is one product for each factor."""
-    products = 2 * rows * in_features * out_features
+    """The cost of a linear layer applied to `rows` vectors."""
+    matmul_flops = 2 * rows * in_features * out_features
     return Cost(
-        products=products,
-        arithmetic=rows * out_features if bias else 0,
-        backward_products=2 * products,
+        matmul_flops=matmul_flops,
+        elementwise_ops=rows * out_features if bias else 0,
+        backward_matmul_flops=2 * matmul_flops,
         memory=rows * out_features,
         parameters=in_features * out_features + (out_features if bias else 0),
         sequential_steps=1,

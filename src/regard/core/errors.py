@@ -1,11 +1,11 @@
-"""The one error a user's mistake raises: it names the thing, the value, the rule and the way out."""
+"""Exceptions for user errors. A message names the option, its value, the rule and the way out."""
 
 from __future__ import annotations
 
 
 class RegardError(ValueError):
-    """A mistake in what was asked. The command line prints it without a traceback."""
+    """Invalid input or options. The command line prints it without a traceback."""
 
 
-class LackingError(RegardError):
-    """Nothing is wrong with what was asked, but something it needs is not here, such as a package."""
+class MissingDependencyError(RegardError):
+    """A valid request needs a package or a file that is not installed."""

@@ -43,10 +43,19 @@ def lazy_exports(
         return value
 
     def list_names() -> list[str]:
-        defined = vars(sys.modules[package])
-        return sorted({*exported, *(name for name in defined if name.startswith("__"))})
+        module = sys.modules[package]
+        own = (name for name, value in vars(module).items() if _is_own(package, name, value))
+        return sorted({*exported, *own})
 
     return exported, import_name, list_names
+
+
+def _is_own(package: str, name: str, value: object) -> bool:
+    """Whether `dir` lists a name: dunders, and the functions, classes and tables of the `__init__`."""
+    if name.startswith("_"):
+        return name.startswith("__")
+    is_table = name.isupper() and name != "TYPE_CHECKING"
+    return is_table or getattr(value, "__module__", None) == package
 
 
 def _type_checking_imports(package: str) -> dict[str, str]:

@@ -1,9 +1,8 @@
-"""What becomes of memory that tensors give back: kept for the next, or returned to the system.
+"""glibc malloc settings: keep freed memory for reuse, or return it to the system.
 
-glibc hands large freed blocks back at once, so the next large tensor is made of fresh pages, each of
-which costs a fault and a clearing: on a CPU that can take longer than the arithmetic. A process that
-trains allocates the same sizes over and over, and is better off keeping them. A process that measures
-memory wants the opposite: freed blocks that stay around would count as used.
+glibc returns large freed blocks at once, so the next large tensor needs fresh pages, and page faults
+can take longer than the arithmetic on a CPU. Training allocates the same sizes over and over and is
+faster when freed memory is kept. Memory measurements need the opposite: kept blocks would count as used.
 """
 
 from __future__ import annotations
@@ -19,23 +18,22 @@ OWN_PAGES_FROM = 1 << 16
 
 
 def keep_freed_memory() -> bool:
-    """Let this process keep what it frees, for good; whether the C library could be told so.
+    """Keep freed memory in this process from now on; returns whether the C library supports it.
 
-    It then stays as large as its peak, and settles after the first few rounds of the same work.
-    Nothing is computed differently.
+    The process then stays as large as its peak. Results do not change.
     """
-    return _told((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, LARGEST))
+    return _mallopt((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, LARGEST))
 
 
 def return_freed_memory() -> bool:
-    """Let this process return every freed block of 64 KiB or more at once; whether it could be told so."""
-    return _told((M_MMAP_THRESHOLD, OWN_PAGES_FROM))
+    """Return freed blocks of 64 KiB or more at once; returns whether the C library supports it."""
+    return _mallopt((M_MMAP_THRESHOLD, OWN_PAGES_FROM))
 
 
-def _told(*settings: tuple[int, int]) -> bool:
+def _mallopt(*settings: tuple[int, int]) -> bool:
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
-        # Another C library: nothing to set, and nothing lost.
+        # Another C library: nothing to set.
         return False
     return all(mallopt(name, value) for name, value in settings)

@@ -1,15 +1,15 @@
-"""Who may attend to whom, as values that describe themselves.
+"""Attention masks as values: causal mask, padding mask, local window, boolean mask.
 
-A mask is a conjunction of up to four rules, so that a mechanism can lower it to whatever its kernel
-is fastest with instead of receiving an n × n tensor. The boolean form reads *True = may attend*.
+A mask is a conjunction of up to four rules, so that a mechanism can lower it to the form its kernel is
+fastest with instead of receiving an n × n tensor. In the boolean form *True = may attend*.
 
-    Causal()            a query sees the keys up to its own position
-    Window(r)           a query sees the keys at most r positions away
+    Causal()            a query attends to the keys up to its own position
+    Window(r)           a query attends to the keys at most r positions away
     Padding(lengths)    only the first lengths[b] keys of row b are real
     Allowed(matrix)     anything else, spelled out as a boolean tensor
 
-They combine with `&`: `Causal() & Padding(lengths)`. Positions are aligned at the end: the last of n_q
-queries stands where the last of n_k keys stands, so query i is at position i + n_k - n_q.
+They combine with `&`: `Causal() & Padding(lengths)`. Positions are aligned at the end: the last query
+has the position of the last key, so query i of n_q is at position i + n_k - n_q.
 """
 
 from __future__ import annotations
@@ -112,14 +112,14 @@ def _merge(first: Rule | None, second: Rule | None, both: Callable[..., Rule]) -
 
 
 class Causal(Mask):
-    """A query sees the keys up to its own position."""
+    """A query attends to the keys up to its own position."""
 
     def __init__(self) -> None:
         super().__init__(causal=True)
 
 
 class Window(Mask):
-    """A query sees the keys at most `radius` positions before or after its own."""
+    """A query attends to the keys at most `radius` positions before or after its own."""
 
     def __init__(self, radius: object) -> None:
         if not isinstance(radius, int) or radius < 0:
@@ -133,7 +133,7 @@ class Padding(Mask):
     def __init__(self, lengths: Tensor) -> None:
         if lengths.dim() != 1:
             raise RegardError(
-                f"Padding lengths have shape {tuple(lengths.shape)}; give one length a row, "
+                f"Padding lengths have shape {tuple(lengths.shape)}; give one length per row, "
                 "shape (batch,). For any other pattern use Allowed(boolean tensor)."
             )
         if lengths.is_floating_point() or lengths.dtype == torch.bool:

@@ -1,15 +1,15 @@
-"""The contract every attention mechanism meets.
+"""The attention mechanism interface: forward, attention weights, token-by-token decoding, cost.
 
 Tensors are (batch, heads, length, width). The output is linear in the values, and `weights` is that
-linear map; the conformance suite holds every mechanism to the right-hand column:
+linear map. The conformance suite checks the right-hand column for every mechanism:
 
     forward(query, key, value, mask)    the fast path                = weights(...) @ value
-    weights(query, key, mask)           who read whom                = forward on one-hot values
-    start, extend, read, step           one token at a time          = causal forward, row by row
-    cost(shape)                         operations, memory, state …  = what a counter measures
+    weights(query, key, mask)           attention weights            = forward on one-hot values
+    start, extend, read, step           decoding with a state        = causal forward, row by row
+    cost(shape)                         FLOPs, memory, state …       = what a counter measures
 
-What a mechanism can do is declared in `capabilities`, and what it needs from its surroundings beyond
-query, key and value is declared by name in `extras`.
+A mechanism declares what it supports in `capabilities`, and in `gates` the per-position inputs it needs
+besides query, key and value.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
 from regard.core.masks import MASK_KINDS, NO_MASK, Mask
 
-# What the tensors of an attention call must agree on, and the error when they do not.
-
-
 LAYOUT = ("batch", "heads", "length", "width")
 
 
-def refuse_misshapen(query: Tensor, key: Tensor, value: Tensor | None, mask: object) -> None:
-    """Refuse tensors that are not (batch, heads, length, width) or do not belong together."""
+def validate_attention_inputs(
+    query: Tensor, key: Tensor, value: Tensor | None, mask: object
+) -> None:
+    """Raise an error unless all are (batch, heads, length, width) with compatible sizes."""
     if not isinstance(mask, Mask):
         raise RegardError(
             f"mask is a {type(mask).__name__}; it must be a Mask, such as Causal(), "
@@ -45,7 +44,7 @@ def refuse_misshapen(query: Tensor, key: Tensor, value: Tensor | None, mask: obj
         if tensor.dim() != len(LAYOUT):
             raise RegardError(
                 f"{name} has shape {tuple(tensor.shape)}; it must be ({', '.join(LAYOUT)}). "
-                "A layer such as MultiHead takes (batch, length, width) and makes the heads."
+                "A layer such as MultiHead takes (batch, length, width) and splits it into heads."
             )
         if tensor.shape[0] != query.shape[0]:
             raise RegardError(
@@ -62,23 +61,23 @@ def refuse_misshapen(query: Tensor, key: Tensor, value: Tensor | None, mask: obj
             f"key has {key.shape[1]} heads of length {key.shape[2]} and value {value.shape[1]} of "
             f"length {value.shape[2]}: every key needs one value."
         )
-    refuse_wrong_lengths(mask, batch_size=query.shape[0], key_length=key.shape[2])
+    validate_padding(mask, batch_size=query.shape[0], key_length=key.shape[2])
     if mask.allowed is not None:
-        wanted = (*query.shape[:3], key.shape[2])
-        given = tuple(mask.allowed.shape)
-        if any(size not in (1, whole) for size, whole in zip(given, wanted, strict=True)):
+        expected = (*query.shape[:3], key.shape[2])
+        shape = tuple(mask.allowed.shape)
+        if any(size not in (1, whole) for size, whole in zip(shape, expected, strict=True)):
             raise RegardError(
-                f"Allowed has shape {given}; it must broadcast to (batch, heads, n_q, n_k) = {wanted}."
+                f"Allowed has shape {shape}; it must broadcast to (batch, heads, n_q, n_k) = {expected}."
             )
 
 
-def refuse_wrong_lengths(mask: Mask, *, batch_size: int, key_length: int) -> None:
-    """Refuse a padding that does not give every row a length within the sequence."""
+def validate_padding(mask: Mask, *, batch_size: int, key_length: int) -> None:
+    """Raise an error unless a padding mask has one length per row, within the sequence."""
     if mask.lengths is None:
         return
     if len(mask.lengths) != batch_size:
         raise RegardError(
-            f"Padding has {len(mask.lengths)} lengths for {batch_size} rows: give one a row."
+            f"Padding has {len(mask.lengths)} lengths for {batch_size} rows: give one per row."
         )
     if batch_size and int(mask.lengths.max()) > key_length:
         raise RegardError(
@@ -87,40 +86,33 @@ def refuse_wrong_lengths(mask: Mask, *, batch_size: int, key_length: int) -> Non
         )
 
 
-def refuse_misextended(key: Tensor, value: Tensor, mask: object) -> None:
-    """Refuse what a decoding state cannot take in; of masks it takes padding alone."""
-    refuse_misshapen(key, key, value, mask)
+def validate_extend(key: Tensor, value: Tensor, mask: object) -> None:
+    """Raise an error for inputs that `extend` cannot take; its only mask is padding."""
+    validate_attention_inputs(key, key, value, mask)
     assert isinstance(mask, Mask)
-    foreign = mask.kinds - {"padding"}
-    if foreign:
+    if mask.kinds - {"padding"}:
         raise RegardError(
-            f"extend was given the mask {mask}; a state takes Padding(lengths) alone, and reads "
-            "everything that it has taken in."
+            f"extend was called with the mask {mask}; it takes Padding(lengths) only. A query "
+            "attends to all tokens in the state."
         )
-
-
-# What a mechanism remembers while decoding: a named tuple of batch-first tensors.
-#
-# Every state has a field `position`, the number of tokens each row has taken in, and
-# `select(index)`, which reorders or repeats its rows, as beam search does between steps.
 
 
 @runtime_checkable
 class State(Protocol):
-    """The part of a state that a model may rely on."""
+    """A decoding state, such as a KV cache: a named tuple of batch-first tensors."""
 
     @property
     def position(self) -> Int[Tensor, " batch"]:
-        """How many tokens each row has taken in."""
+        """The number of tokens in each row."""
         ...
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
-        """The state whose row r is this state's row index[r]."""
+        """The state whose row r is row index[r] of this one, for beam search."""
         ...
 
 
 class Step(NamedTuple):
-    """What one decoding step gives back."""
+    """The result of one decoding step."""
 
     output: Tensor
     state: Any
@@ -130,12 +122,12 @@ Rows = TypeVar("Rows", bound=tuple[Any, ...])
 
 
 def select_rows(state: Rows, index: Int[Tensor, " rows"]) -> Rows:
-    """Every tensor of a named tuple, its first dimension indexed by `index`."""
+    """Index the first dimension of every tensor of a named tuple."""
     return type(state)(*(tensor.index_select(0, index) for tensor in state))
 
 
 def state_size(state: tuple[Any, ...]) -> int:
-    """How many floating-point numbers a state holds (positions and flags not counted)."""
+    """The number of floating-point numbers in a state."""
     return sum(tensor.numel() for tensor in state if tensor.is_floating_point())
 
 
@@ -144,7 +136,10 @@ Role = Literal["self", "cross"]
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What a mechanism promises. Every promise is checked by the conformance suite."""
+    """What a mechanism supports, as checked by the conformance suite.
+
+    position_aware: permuting the keys together with the values can change an unmasked output.
+    """
 
     roles: frozenset[Role] = frozenset({"self", "cross"})
     masks: frozenset[str] = frozenset(MASK_KINDS)
@@ -152,44 +147,43 @@ class Capabilities:
     rows_sum_to_one: bool = True
     nonnegative: bool = True
     max_length: int | None = None
-    # Whether permuting the keys together with the values can change the output of an unmasked call.
     position_aware: bool = False
     score_bias: bool = False
 
 
 @dataclass(frozen=True)
-class Extra:
-    """A number, or a vector as wide as a key, that every key position brings along.
+class Gate:
+    """A per-key gate: a scalar or a key_dim vector, such as a decay or a write strength.
 
-    The multi-head layer computes it as `squash(linear(input))` and passes it by name, shaped
-    (batch, kv heads, key length, 1 or key width), to `forward`, `weights` and `extend`.
+    `MultiHead` computes it as `activation(linear(input))` and passes it by name, shaped
+    (batch, kv heads, key length, 1 or key_dim), to `forward`, `weights` and `extend`.
     """
 
     name: str
     width: Literal["one", "key_dim"]
-    squash: Callable[[Tensor], Tensor]
+    activation: Callable[[Tensor], Tensor]
 
 
 @runtime_checkable
 class ScoreBias(Protocol):
-    """Something added to scores that depends on positions only, such as ALiBi."""
+    """A bias on attention scores that depends on positions only, such as ALiBi."""
 
     def values(
         self, query_positions: Int[Tensor, "..."], key_positions: Int[Tensor, "..."]
     ) -> Float[Tensor, "..."]:
-        """The bias of every pair, broadcastable to (batch, heads, n_q, n_k)."""
+        """The bias of every query–key pair, broadcastable to (batch, heads, n_q, n_k)."""
         ...
 
 
 class Mechanism(nn.Module, ABC):
-    """How queries read values through keys. See the module's text for the contract."""
+    """Base class of attention mechanisms; the module docstring defines the methods."""
 
-    extras: ClassVar[tuple[Extra, ...]] = ()
+    gates: ClassVar[tuple[Gate, ...]] = ()
 
     @property
     @abstractmethod
     def capabilities(self) -> Capabilities:
-        """What this mechanism, as configured, can do."""
+        """What this mechanism supports, as configured."""
 
     @abstractmethod
     def forward(
@@ -199,9 +193,9 @@ class Mechanism(nn.Module, ABC):
         value: Float[Tensor, "batch kv_heads key_length value_dim"],
         mask: Mask = NO_MASK,
         *_: Any,
-        **extras: Any,
+        **gates: Any,
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
-        """What each query reads. A query with nothing to attend to gets zeros."""
+        """The attention output; zeros for a query with no key to attend to."""
 
     @abstractmethod
     def weights(
@@ -210,9 +204,9 @@ class Mechanism(nn.Module, ABC):
         key: Float[Tensor, "batch kv_heads key_length key_dim"],
         mask: Mask = NO_MASK,
         *_: Any,
-        **extras: Any,
+        **gates: Any,
     ) -> Float[Tensor, "batch heads query_length key_length"]:
-        """How much of each value goes into each output: `forward` is `weights @ value`."""
+        """The attention weights: `forward` is `weights @ value`."""
 
     @abstractmethod
     def start(
@@ -235,9 +229,9 @@ class Mechanism(nn.Module, ABC):
         value: Float[Tensor, "batch kv_heads new_length value_dim"],
         mask: Mask = NO_MASK,
         *_: Any,
-        **extras: Any,
+        **gates: Any,
     ) -> Any:
-        """The state after taking in further keys and values; `mask` may be `Padding(lengths)`."""
+        """The state with further keys and values; `mask` may be `Padding(lengths)`."""
 
     @abstractmethod
     def read(
@@ -245,13 +239,13 @@ class Mechanism(nn.Module, ABC):
         state: Any,
         query: Float[Tensor, "batch heads query_length query_dim"],
         *_: Any,
-        **words: Any,
+        **kwargs: Any,
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
-        """What each query reads from everything taken in so far, standing at the last position."""
+        """The output of queries at the last position, over all tokens in the state."""
 
     @abstractmethod
     def cost(self, shape: AttentionShape) -> Cost:
-        """What one forward call of this shape takes."""
+        """The cost of one forward call of this shape."""
 
     def step(
         self,
@@ -261,60 +255,79 @@ class Mechanism(nn.Module, ABC):
         value: Float[Tensor, "batch kv_heads new_length value_dim"],
         *,
         bias: ScoreBias | None = None,
-        **extras: Tensor,
+        **gates: Tensor,
     ) -> Step:
         """Extend and read, token by token: the causal `forward`, continued from `state`."""
-        words: dict[str, Any] = {} if bias is None else {"bias": bias}
+        read_kwargs: dict[str, Any] = {} if bias is None else {"bias": bias}
         outputs = []
         for token in range(query.shape[2]):
             now = slice(token, token + 1)
-            brought: dict[str, Any] = {name: extra[:, :, now] for name, extra in extras.items()}
-            state = self.extend(state, key[:, :, now], value[:, :, now], **brought)
-            outputs.append(self.read(state, query[:, :, now], **words))
+            gates_now: dict[str, Any] = {name: gate[:, :, now] for name, gate in gates.items()}
+            state = self.extend(state, key[:, :, now], value[:, :, now], **gates_now)
+            outputs.append(self.read(state, query[:, :, now], **read_kwargs))
         if not outputs:
             return Step(value.new_zeros(*query.shape[:3], value.shape[-1]), state)
         return Step(torch.cat(outputs, dim=2), state)
 
     @property
     def name(self) -> str:
-        """What error messages call it."""
+        """The name used in error messages."""
         return type(self).__name__
 
     @property
     def num_parameters(self) -> int:
-        """How many trainable numbers it has."""
+        """The number of trainable numbers."""
         return sum(parameter.numel() for parameter in self.parameters())
 
-    def admit(self, query: Tensor, key: Tensor, value: Tensor | None, mask: Mask) -> None:
-        """Refuse a call this mechanism has not promised to answer, saying what it does promise."""
-        refuse_misshapen(query, key, value, mask)
-        promised = self.capabilities
-        foreign = mask.kinds - promised.masks
-        if foreign:
+    def validate_call(self, query: Tensor, key: Tensor, value: Tensor | None, mask: Mask) -> None:
+        """Raise an error for a call outside this mechanism's `capabilities`."""
+        validate_attention_inputs(query, key, value, mask)
+        supported = self.capabilities
+        unsupported = mask.kinds - supported.masks
+        if unsupported:
             raise RegardError(
-                f"{self.name} does not take the mask {mask}: {', '.join(sorted(foreign))} is not among "
-                f"the kinds it takes ({', '.join(sorted(promised.masks)) or 'none'})."
+                f"{self.name} does not support the mask {mask}: {', '.join(sorted(unsupported))} is "
+                f"not among its mask kinds ({', '.join(sorted(supported.masks)) or 'none'})."
             )
-        if promised.requires_causal and not mask.causal:
+        if supported.requires_causal and not mask.causal:
             raise RegardError(
-                f"{self.name} reads the past only: pass a mask with Causal(), "
+                f"{self.name} needs causal masking: pass a mask with Causal(), "
                 "or choose a mechanism that also works without one (see `regard list`)."
             )
-        self.refuse_overlong(key.shape[2])
+        self.validate_length(key.shape[2])
 
-    def refuse_overlong(self, key_length: int) -> None:
-        """Refuse more keys than a mechanism of bounded length can weigh."""
+    def validate_length(self, key_length: int) -> None:
+        """Raise an error for more keys than `max_length`."""
         limit = self.capabilities.max_length
         if limit is not None and key_length > limit:
             raise RegardError(
-                f"{self.name} weighs a fixed number of positions (max_length={limit}) but there are "
-                f"{key_length} keys. Raise max_length, or choose a mechanism that scores keys, such "
-                "as scaled_dot."
+                f"{self.name} has weights for a fixed number of positions (max_length={limit}) but "
+                f"there are {key_length} keys. Raise max_length, or choose a mechanism that scores "
+                "keys, such as scaled_dot."
             )
 
 
 def repeat_heads(tensor: Float[Tensor, "batch kv_heads length width"], num_heads: int) -> Tensor:
-    """Each key/value head repeated for the group of query heads that shares it."""
+    """Repeat each key/value head for the query heads that share it (grouped-query attention)."""
     if tensor.shape[1] == num_heads:
         return tensor
     return tensor.repeat_interleave(num_heads // tensor.shape[1], dim=1)
+
+
+def first_order_only(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a hand-written backward pass: double backward (create_graph=True) raises an error.
+
+    Unlike `torch.autograd.function.once_differentiable` it also raises when the incoming gradient is a
+    constant, as that of `output.sum()`; there torch returns a wrong second derivative.
+    """
+
+    def checked(ctx: Any, *gradients: Any) -> Any:
+        # Autograd is enabled in a backward pass only when it is to be differentiated again.
+        if torch.is_grad_enabled():
+            raise RegardError(
+                "Second derivatives (create_graph=True) are not supported by this hand-written "
+                "backward pass. Use weights(query, key, mask) @ value, which has them."
+            )
+        return backward(ctx, *gradients)
+
+    return checked

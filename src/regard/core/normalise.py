@@ -1,7 +1,7 @@
-"""From scores to weights, and from sums to averages: the one normaliser and the one guard.
+"""Masked softmax, and division by a sum of kernel values with a guard against small denominators.
 
-Every mechanism that takes a softmax takes it here, and every mechanism that divides by a sum of kernel
-values guards that sum here, so that all faces of a mechanism agree on the awkward rows.
+All mechanisms normalise here, so that `forward`, `weights` and decoding agree on rows without keys and
+on denominators near zero.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-# A sum is called noise when it is no more than so many roundings of what went into it.
+# A sum of at most this many rounding errors of its terms is noise.
 NOISE = 4
 
 
@@ -26,40 +26,40 @@ def softmax_over_keys(
     if allowed is None:
         return torch.softmax(scores, dim=-1)
     empty = ~allowed.any(dim=-1, keepdim=True)
-    # An empty row is left unmasked and zeroed afterwards: a row of −inf would be NaN, forward and back.
+    # An empty row is left unmasked and zeroed afterwards: a row of −inf would give NaN, also in backward.
     masked = scores.masked_fill(~(allowed | empty), float("-inf"))
     return torch.softmax(masked, dim=-1).masked_fill(empty, 0.0)
 
 
-def least_floor(dtype: torch.dtype) -> float:
-    """The least denominator whose inverse, and the slope of it, do not overflow."""
+def min_floor(dtype: torch.dtype) -> float:
+    """The smallest denominator whose reciprocal and its derivative do not overflow."""
     return float(torch.finfo(dtype).tiny ** 0.5)
 
 
 def noise_floor(bound: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Below what a sum is rounding noise, given the sum of the magnitudes that went into it."""
+    """The magnitude below which a sum is rounding noise; `bound` is the sum of its terms' magnitudes."""
     numbers = torch.finfo(bound.dtype)
-    return (NOISE * numbers.eps * bound).clamp(min=least_floor(bound.dtype))
+    return (NOISE * numbers.eps * bound).clamp(min=min_floor(bound.dtype))
 
 
 def inverse(
     denominator: Float[Tensor, "*shape"], *, floor: Float[Tensor, "*#shape"]
 ) -> Float[Tensor, "*shape"]:
-    """1 / denominator, as if the denominator were pushed away from zero by `floor`, keeping its sign.
+    """1 / denominator, with |denominator| clamped to at least `floor`, keeping its sign.
 
-    Within the guarded zone the result is a constant.
+    Where it is clamped the result is a constant.
     """
     is_small = denominator.abs() < floor
-    # Replaced before the division: the slope at zero would be infinite.
+    # Replaced before the division: the derivative at zero would be infinite.
     return torch.where(is_small, floor.copysign(denominator.detach()), denominator).reciprocal()
 
 
 def inverse_slope(
     inverses: Float[Tensor, "*shape"], *, floor: Float[Tensor, "*#shape"]
 ) -> Float[Tensor, "*shape"]:
-    """The derivative of `inverse` by its denominator, times the denominator, from its result.
+    """The derivative of `inverse` with respect to its denominator, times the denominator.
 
-    It is −1/denominator, and zero in the guarded zone.
+    It is −1/denominator, and zero where `inverse` clamps. The argument is the result of `inverse`.
     """
     return -inverses.masked_fill(inverses.abs() * floor >= 1, 0.0)
 
@@ -70,6 +70,6 @@ def average(
     *,
     floor: Float[Tensor, "..."],
 ) -> Float[Tensor, "*batch length width"]:
-    """`total / denominator`, with the guard."""
-    # One division a row and a product an entry, which is much cheaper than a division an entry.
+    """`total / denominator`, guarded as in `inverse`."""
+    # One division per row and a product per entry is much cheaper than a division per entry.
     return total * inverse(denominator, floor=floor)[..., None]

@@ -1,6 +1,6 @@
-"""What the training loop asks of a task: batches, a loss, and a score.
+"""Protocols between packages: the training loop's task and batch, sequence models, text classifiers.
 
-The task owns its data and its loss, so that the loop has nothing to know about either.
+The task owns data, loss and metric, so that the training loop depends on no concrete task or model.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from regard.core.mechanism import State, Step
 
 
 class Loss(NamedTuple):
-    """A loss summed over `num_predictions`; the mean is what is reported and followed."""
+    """A loss summed over `num_predictions`; reports and gradients use the mean."""
 
     total: Float[Tensor, ""]
     num_predictions: int
 
 
 class Batch(Protocol):
-    """The part of a batch that the loop may rely on."""
+    """What the training loop needs of a batch."""
 
     @property
     def num_predictions(self) -> int:
-        """What the loss of this batch is summed over."""
+        """The number of predictions that the loss is summed over."""
         ...
 
     @property
     def num_tokens(self) -> int:
-        """What a budget of tokens counts."""
+        """The number of tokens, for a token budget."""
         ...
 
 
 @runtime_checkable
-class Task(Protocol):
-    """Data, loss and metric of one problem."""
+class TrainingTask(Protocol):
+    """Batches, loss and evaluation, as the training loop needs them."""
 
     @property
     def metric(self) -> str:
-        """The score that decides which weights are kept: a name in what `evaluate` returns."""
+        """The metric that selects the best checkpoint: a key of what `evaluate` returns."""
         ...
 
     @property
@@ -53,9 +53,9 @@ class Task(Protocol):
         ...
 
     def epoch(self, number: int) -> Sequence[Any]:
-        """The batches of one pass, in order; a function of the task's seed and the number alone.
+        """The batches of one epoch, a function of the task's seed and the epoch number only.
 
-        Its length is known before any batch is made, and batches are made one at a time.
+        The length is known in advance; batches are built one at a time.
         """
         ...
 
@@ -64,39 +64,37 @@ class Task(Protocol):
         ...
 
     def evaluate(self, model: Any) -> dict[str, float]:
-        """Scores on the held-out part; the model is in evaluation mode, without gradients."""
+        """Metrics on the validation split; the model is in evaluation mode, without gradients."""
         ...
-
-
-# What the rest of the system may ask of a sequence-to-sequence model, whatever it is made of.
-#
-# logits(hidden(source, source_lengths, given))     training: every next token at once start(source,
-# source_lengths); step(state, token) decoding: one token at a time, the source read once
-# weights(source, source_lengths, given)            looking: who read whom, recomputed on demand
-#
-# `step`, fed the tokens of `given` one after the other, gives the rows of `logits(hidden(...))`.
 
 
 @runtime_checkable
 class SequenceModel(Protocol):
-    """An `nn.Module` from one token sequence to another."""
+    """An `nn.Module` from one token sequence to another.
+
+    logits(hidden(source, source_lengths, decoder_input))    training: all next tokens at once
+    start(source, source_lengths); step(state, token)        decoding: one token at a time
+    weights(source, source_lengths, decoder_input)           attention weights, recomputed on demand
+
+    `step`, applied to the tokens of `decoder_input` in turn, returns the rows of `logits(hidden(...))`.
+    """
 
     def target_limits(self, source_lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"] | None:
-        """The most tokens each row can be given, START counted; None where there is no limit."""
+        """The maximum number of decoder input tokens per row, START included; None for no limit."""
         ...
 
     def hidden(
         self,
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
-        given: Int[Tensor, "batch target_length"],
+        decoder_input: Int[Tensor, "batch target_length"],
     ) -> Float[Tensor, "batch target_length model_dim"]:
-        """The features from which the token after each place of `given` is predicted."""
+        """The features that predict the token after each position of `decoder_input`."""
         ...
 
     def logits(
-        self, hidden: Float[Tensor, "*places model_dim"]
-    ) -> Float[Tensor, "*places target_vocabulary"]:
+        self, hidden: Float[Tensor, "*positions model_dim"]
+    ) -> Float[Tensor, "*positions target_vocabulary"]:
         """Scores of every token of the target vocabulary."""
         ...
 
@@ -105,7 +103,7 @@ class SequenceModel(Protocol):
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
     ) -> State:
-        """The state before any target token, the source read."""
+        """The decoding state after the source, before any target token."""
         ...
 
     def step(self, state: Any, token: Int[Tensor, " batch"]) -> Step:
@@ -116,13 +114,13 @@ class SequenceModel(Protocol):
         self,
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
-        given: Int[Tensor, "batch target_length"],
-    ) -> dict[str, Float[Tensor, "batch heads reading read"]]:
-        """Every attention of the model by name; those that read the source begin with "cross"."""
+        decoder_input: Int[Tensor, "batch target_length"],
+    ) -> dict[str, Float[Tensor, "batch heads queries keys"]]:
+        """The weights of every attention layer by name; cross-attention names begin with "cross"."""
         ...
 
     def cost(self, *, batch_size: int, source_length: int, target_length: int) -> Cost:
-        """What `logits(hidden(...))` takes, forward."""
+        """The forward cost of `logits(hidden(...))`."""
         ...
 
     def parameters(self) -> Iterable[Tensor]:
@@ -131,7 +129,7 @@ class SequenceModel(Protocol):
 
 
 class Hypothesis(NamedTuple):
-    """One decoded sequence, without START and END; `score` is what beam search ranked it by."""
+    """One decoded sequence, without START and END, and its beam-search score."""
 
     tokens: tuple[int, ...]
     score: float
@@ -139,7 +137,7 @@ class Hypothesis(NamedTuple):
 
 @runtime_checkable
 class Decode(Protocol):
-    """Decoding with everything but the source settled, handed to those who may not know how."""
+    """A decoding function with all options bound."""
 
     def __call__(
         self,
@@ -151,44 +149,35 @@ class Decode(Protocol):
         ...
 
 
-# What the rest of the system may ask of a model that tells texts apart, whatever it is made of.
-#
-# classified(tokens, lengths, segments)    training and predicting: the scores of the classes
-# reading(tokens, lengths, segments)       looking: how much each token and each sentence counted
-#
-# Tokens come padded at the end; `segments` says which sentence of its row a token belongs to,
-# counted from 0, or which of two texts.
-
-
-class Classified(NamedTuple):
-    """The scores of the classes, and what training adds to the loss of each row; zeros where nothing."""
+class ClassifierOutput(NamedTuple):
+    """Class logits, and a penalty per row that training adds to the loss."""
 
     logits: Float[Tensor, "batch classes"]
     penalty: Float[Tensor, " batch"]
 
 
-class TextReading(NamedTuple):
-    """How much each token counted, a row a hop, and how much each sentence, where sentences are read.
+class TextAttention(NamedTuple):
+    """Attention weights over tokens, one row per hop, and over sentences in hierarchical models.
 
-    Without `sentences` the weights of a hop sum to one over the tokens of a text, with them over those of
-    each sentence; those of sentences sum to one over the text. Padding has no weight.
+    Token weights sum to one over the text, or over each sentence where `sentences` is present; sentence
+    weights sum to one over the text. Padding has weight zero.
     """
 
     tokens: Float[Tensor, "batch hops length"]
     sentences: Float[Tensor, "batch sentences"] | None = None
 
     def importance(self, segments: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length"]:
-        """One number a token, which sum to one over a text: the mean of the hops, times its sentence's."""
+        """One weight per token: the mean over hops times the sentence's weight; they sum to one."""
         mean = self.tokens.mean(dim=1)
         if self.sentences is None:
             return mean
         # Padding may carry any segment; its weight is zero.
-        places = segments.clamp(max=self.sentences.shape[1] - 1)
-        return mean * torch.gather(self.sentences, 1, places)
+        sentence = segments.clamp(max=self.sentences.shape[1] - 1)
+        return mean * torch.gather(self.sentences, 1, sentence)
 
 
 def hop_overlap(weights: Float[Tensor, "batch hops length"]) -> Float[Tensor, " batch"]:
-    """The mean over pairs of hops of aᵢ·aⱼ / (‖aᵢ‖ ‖aⱼ‖): 0 where none share a place, 1 where all are one.
+    """Mean cosine similarity between hops: 0 if none share a position, 1 if all are equal.
 
     >>> hop_overlap(torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]]))
     tensor([0.])
@@ -197,31 +186,34 @@ def hop_overlap(weights: Float[Tensor, "batch hops length"]) -> Float[Tensor, " 
     if hops < 2:
         return weights.new_zeros(weights.shape[0])
     unit = F.normalize(weights, dim=-1)
-    products = unit @ unit.transpose(1, 2)
-    own = torch.diagonal(products, dim1=1, dim2=2).sum(-1)
-    return (products.sum(dim=(1, 2)) - own) / (hops * (hops - 1))
+    similarities = unit @ unit.transpose(1, 2)
+    own = torch.diagonal(similarities, dim1=1, dim2=2).sum(-1)
+    return (similarities.sum(dim=(1, 2)) - own) / (hops * (hops - 1))
 
 
 @runtime_checkable
 class TextClassifier(Protocol):
-    """An `nn.Module` from a text to the scores of its classes."""
+    """An `nn.Module` from token ids to class logits.
 
-    def classified(
+    `segments` is the index of each token's sentence in its row, or of its text in a pair of texts.
+    """
+
+    def classify(
         self,
         tokens: Int[Tensor, "batch length"],
         lengths: Int[Tensor, " batch"],
         segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Classified:
-        """The scores of each row."""
+    ) -> ClassifierOutput:
+        """The class logits of each row."""
         ...
 
-    def reading(
+    def text_attention(
         self,
         tokens: Int[Tensor, "batch length"],
         lengths: Int[Tensor, " batch"],
         segments: Int[Tensor, "batch length"] | None = None,
-    ) -> TextReading | None:
-        """What was looked at for `classified` of the same arguments; None in a model without attention."""
+    ) -> TextAttention | None:
+        """The attention weights of `classify`; None for a model without attention."""
         ...
 
     def parameters(self) -> Iterable[Tensor]:

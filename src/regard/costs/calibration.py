@@ -1,8 +1,10 @@
-"""What this machine's operators take: measured once in under half a minute, and kept.
+"""Calibration: operator times of this machine, measured once in about half a minute and cached.
 
-Matrix products, fused attention and recurrent layers are measured on a grid of shapes; everything else
-by the bytes it moves, one table for each kind of operator. What calls take beside their work is
-found on examples (`overhead.py`).
+Matrix products, fused attention, convolutions and recurrent layers are measured on a grid of shapes,
+all other operators by memory traffic; one `LogTable` per operator kind. Two corrections are fitted on
+whole mechanisms. `Overheads` are the microseconds of Python, dispatch and autograd around each call;
+they dominate short sequences and are fitted there. Factors account for cold caches and fresh memory
+inside real workloads: operators run slower there than alone in a loop.
 """
 
 from __future__ import annotations
@@ -24,104 +26,88 @@ import numpy as np
 import torch
 from scipy.optimize import nnls
 
-from regard.core.atomic_write import write_whole
+from regard.core.atomic_write import atomic_write
 from regard.core.cost import AttentionShape
 from regard.core.errors import RegardError
 from regard.costs.interpolation import LogTable, Sizes
-from regard.costs.measure import quickest_seconds
-from regard.costs.operator_benchmarks import GRIDS, SHORT
+from regard.costs.measure import shortest_seconds
+from regard.costs.operator_benchmarks import GRIDS, MIN_SECONDS
 from regard.costs.trace import MODES, Mode, Run, Trace, trace
 from regard.costs.workloads import Example, LayerExample
 from regard.layers.cost import SequenceShape
 from regard.mechanisms import MECHANISMS
-
-# What calling operators takes beside their own work, in the code that really calls them.
-#
-# Microseconds of Python between operators, checks of arguments, and in training the bookkeeping of
-# gradients decide what short work takes. They differ from mechanism to mechanism, and are found for
-# each on sequences so short that nothing else matters.
-
 
 TINY = AttentionShape(
     num_heads=2, query_length=8, key_length=8, key_dim=8, value_dim=8, causal=True
 )
 TINY_EXAMPLES: tuple[Example | LayerExample, ...] = (
     *(Example(name, TINY, mode) for name in MECHANISMS for mode in MODES),
-    # A few calls of Python run many operators here: it tells the two apart.
+    # A few Python calls run many operators here, which separates the two overheads.
     *(LayerExample("gru", SequenceShape(batch_size=2, length=16), mode, 16) for mode in MODES[:2]),
 )
 
 
 class Overheads(NamedTuple):
-    """Seconds of each call of Python, of each operator it runs, and of recording one for gradients.
+    """Seconds per Python call, per operator, and per operator recorded by autograd.
 
-    `runs` are seconds of a run, by name and mode, beside those of its calls.
+    `runs` are additional seconds per run, by workload name and mode.
     """
 
     python: float
     operator: float
-    recorded: float
+    autograd: float
     runs: dict[str, dict[str, float]]
 
     def seconds(self, trace: Trace) -> float:
-        """What calling takes in a run; of what was no example, the calls' part alone."""
+        """Overhead of a run; workloads that are not calibration examples have call overheads only."""
         run = self.runs.get(trace.name, {}).get(trace.mode, 0.0)
         return max(0.0, self.of_calls(trace) + run)
 
     def of_calls(self, trace: Trace) -> float:
-        """The calls' part."""
+        """Overhead of the calls alone."""
         return (
             trace.python_calls * self.python
             + trace.num_calls * self.operator
-            + trace.recorded_calls * self.recorded
+            + trace.autograd_calls * self.autograd
         )
 
 
-NO_OVERHEADS = Overheads(python=0.0, operator=0.0, recorded=0.0, runs={})
+NO_OVERHEADS = Overheads(python=0.0, operator=0.0, autograd=0.0, runs={})
 
 
-def found_overheads(
-    spent: Mapping[Example | LayerExample, float], own_seconds: Callable[[Trace], float]
+def fit_overheads(
+    measured: Mapping[Example | LayerExample, float], operator_seconds: Callable[[Trace], float]
 ) -> Overheads:
-    """From the seconds of the tiny examples; `own_seconds` is what a trace's operators take alone."""
-    traces = [trace(example.workload()) for example in spent]
-    seconds = np.array(list(spent.values()))
-    beside = seconds - np.array([own_seconds(traced) for traced in traces])
+    """Fit overheads to the measured tiny examples; `operator_seconds` sums a trace's operator times."""
+    traces = [trace(example.workload()) for example in measured]
+    seconds = np.array(list(measured.values()))
+    excess = seconds - np.array([operator_seconds(traced) for traced in traces])
     counts = np.array(
-        [[traced.python_calls, traced.num_calls, traced.recorded_calls] for traced in traces]
+        [[traced.python_calls, traced.num_calls, traced.autograd_calls] for traced in traces]
     )
-    # Relative to what each example takes, so that the short ones count as much as the long.
-    (python, operator, recorded), _ = nnls(counts / seconds[:, None], beside / seconds)
+    # Relative errors, so that short and long examples count equally.
+    (python, operator, autograd), _ = nnls(counts / seconds[:, None], excess / seconds)
     calls = Overheads(
-        python=float(python), operator=float(operator), recorded=float(recorded), runs={}
+        python=float(python), operator=float(operator), autograd=float(autograd), runs={}
     )
     runs: dict[str, dict[str, float]] = {}
-    for traced, left in zip(traces, beside, strict=True):
+    for traced, left in zip(traces, excess, strict=True):
         if traced.name in MECHANISMS:
             runs.setdefault(traced.name, {})[traced.mode] = float(left) - calls.of_calls(traced)
     return calls._replace(runs=runs)
 
 
-# How much longer operators take inside real work than alone in a loop.
-#
-# Alone, an operator finds its numbers in the cache and its memory at hand; inside a mechanism
-# others have been there meanwhile, the more so in training, where what is kept for the way back
-# takes fresh memory. Real calls of middling length, traced and run, give factors for products and
-# for what moves numbers: those, near 1, that make the relative errors smallest. Fused operators do
-# all their work in one call, and a decoded token's numbers are few: they have none.
-
-
-GROUPS = ("products", "moving")
-ALONE = (
+GROUPS = ("matmul", "memory")
+UNSCALED_KINDS = (
     *("attention", "attention_backward", "causal_attention", "causal_attention_backward"),
     *("recurrent", "recurrent_backward", "convolution", "convolution_backward", "view"),
 )
-MECHANISMS_SHOWN = (
+FACTOR_MECHANISMS = (
     *("general", "location", "window", "synthesizer_dense"),
     *("elu", "taylor", "random_features", "retention", "delta"),
 )
-PAST_ONLY = ("retention", "delta")
-SHOWN: tuple[Mode, ...] = ("forward", "train")
+CAUSAL_ONLY = ("retention", "delta")
+FACTOR_MODES: tuple[Mode, ...] = ("forward", "train")
 SHAPES = tuple(
     AttentionShape(
         batch_size=batch,
@@ -134,44 +120,44 @@ SHAPES = tuple(
     )
     for batch, heads, length, width, causal in ((1, 2, 150, 16, True), (2, 4, 400, 32, False))
 )
-EXAMPLES = tuple(
+FACTOR_EXAMPLES = tuple(
     Example(name, shape, mode)
-    for name in MECHANISMS_SHOWN
+    for name in FACTOR_MECHANISMS
     for shape in SHAPES
-    for mode in SHOWN
-    if shape.causal or name not in PAST_ONLY
+    for mode in FACTOR_MODES
+    if shape.causal or name not in CAUSAL_ONLY
 )
-# How strongly the factors are held near 1, in units of one example's squared relative error.
-HELD = 0.5
-LEAST = 0.5
+# Regularisation toward 1, in units of one example's squared relative error.
+RIDGE = 0.5
+MIN_FACTOR = 0.5
 
 Factors = dict[str, dict[str, float]]
 """By mode, then by group."""
 
-NO_FACTORS: Factors = {mode: dict.fromkeys(GROUPS, 1.0) for mode in SHOWN}
+NO_FACTORS: Factors = {mode: dict.fromkeys(GROUPS, 1.0) for mode in FACTOR_MODES}
 
 
 def group_of(kind: str) -> str | None:
-    """Which factor a kind of operator has, if any."""
-    if kind in ALONE:
+    """The factor group of an operator kind. Fused operators and views have none."""
+    if kind in UNSCALED_KINDS:
         return None
-    return "products" if kind in ("product", "solve") else "moving"
+    return "matmul" if kind in ("matmul", "triangular_solve") else "memory"
 
 
-def found_factors(
-    spent: Mapping[Example, float], seconds_by_kind: Callable[[Trace], dict[str, float]]
+def fit_factors(
+    measured: Mapping[Example, float], seconds_by_kind: Callable[[Trace], dict[str, float]]
 ) -> Factors:
-    """The factors; `seconds_by_kind` is what a trace takes with all of them 1."""
-    return {mode: _of_mode(mode, spent, seconds_by_kind) for mode in SHOWN}
+    """Fit factors; `seconds_by_kind` is the predicted time of a trace with all factors 1."""
+    return {mode: _fit_mode(mode, measured, seconds_by_kind) for mode in FACTOR_MODES}
 
 
-def _of_mode(
+def _fit_mode(
     mode: Mode,
-    spent: Mapping[Example, float],
+    measured: Mapping[Example, float],
     seconds_by_kind: Callable[[Trace], dict[str, float]],
 ) -> dict[str, float]:
     shares, left_over = [], []
-    for example, seconds in spent.items():
+    for example, seconds in measured.items():
         if example.mode != mode:
             continue
         parts = dict.fromkeys((*GROUPS, None), 0.0)
@@ -179,40 +165,37 @@ def _of_mode(
             parts[group_of(kind)] += taken / seconds
         shares.append([parts[group] for group in GROUPS])
         left_over.append(1.0 - parts[None])
-    held = np.sqrt(HELD) * np.eye(len(GROUPS))
-    left = np.vstack([np.array(shares), held])
-    right = np.concatenate([np.array(left_over), held.sum(axis=1)])
+    ridge = np.sqrt(RIDGE) * np.eye(len(GROUPS))
+    left = np.vstack([np.array(shares), ridge])
+    right = np.concatenate([np.array(left_over), ridge.sum(axis=1)])
     found, *_ = np.linalg.lstsq(left, right, rcond=None)
-    return dict(zip(GROUPS, (float(max(LEAST, factor)) for factor in found), strict=True))
+    return dict(zip(GROUPS, (float(max(MIN_FACTOR, factor)) for factor in found), strict=True))
 
 
-FORMAT = 10
-FEWEST_PASSES = 2
-ENOUGH_SECONDS = 25.0
-TOLD_EVERY = 50
+FORMAT = 11
+MIN_PASSES = 2
+TARGET_SECONDS = 25.0
+LOG_EVERY = 50
 
 
-class Subject(NamedTuple):
-    """One thing that is timed."""
+class Benchmark(NamedTuple):
+    """One benchmark to time."""
 
-    what: str
+    name: str
     key: Hashable
     prepare: Callable[[], Run]
-    at_least: float
+    min_seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """Seconds by kind of work, and of calling operators beside their work.
-
-    `factors` are by how much operators take longer in real work than alone.
-    """
+    """Operator times by kind, call overheads, and slowdown factors inside real workloads."""
 
     machine: dict[str, Any]
     tables: dict[str, LogTable]
     overheads: Overheads
     factors: Factors
-    took_seconds: float
+    elapsed_seconds: float
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -221,23 +204,23 @@ class Calibration:
             "machine": self.machine,
             "overheads": self.overheads._asdict(),
             "factors": self.factors,
-            "took_seconds": self.took_seconds,
+            "elapsed_seconds": self.elapsed_seconds,
             "tables": {kind: table.as_json() for kind, table in self.tables.items()},
         }
 
     @classmethod
-    def from_json(cls, held: dict[str, Any]) -> Self:
+    def from_json(cls, record: dict[str, Any]) -> Self:
         """The inverse of `as_json`."""
         return cls(
-            machine=dict(held["machine"]),
-            tables={kind: LogTable.from_json(table) for kind, table in held["tables"].items()},
-            overheads=Overheads(**held["overheads"]),
-            factors={mode: dict(held["factors"][mode]) for mode in NO_FACTORS},
-            took_seconds=float(held["took_seconds"]),
+            machine=dict(record["machine"]),
+            tables={kind: LogTable.from_json(table) for kind, table in record["tables"].items()},
+            overheads=Overheads(**record["overheads"]),
+            factors={mode: dict(record["factors"][mode]) for mode in NO_FACTORS},
+            elapsed_seconds=float(record["elapsed_seconds"]),
         )
 
     def by_kind(self, trace: Trace) -> dict[str, float]:
-        """Seconds of a run by kind of operator; those of calling them are the kind "view"."""
+        """Seconds of a run by operator kind; call overheads are under "view"."""
         found: defaultdict[str, float] = defaultdict(float)
         for call, times in trace.calls.items():
             if call.kind != "view":
@@ -245,12 +228,13 @@ class Calibration:
         found["view"] += self.overheads.seconds(trace)
         factors = self.factors.get(trace.mode, {})
         return {
-            kind: factors.get(group_of(kind) or "", 1.0) * spent for kind, spent in found.items()
+            kind: factors.get(group_of(kind) or "", 1.0) * seconds
+            for kind, seconds in found.items()
         }
 
 
 def this_machine() -> dict[str, Any]:
-    """What a calibration is valid for."""
+    """The machine, thread count and torch version that a calibration is valid for."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -259,29 +243,33 @@ def this_machine() -> dict[str, Any]:
     }
 
 
-def calibrate(tell: Callable[[str, float], None] = lambda _what, _share: None) -> Calibration:
-    """Measure this machine; `tell` hears what is being measured and the share that is done.
+def calibrate(log: Callable[[str, float], None] = lambda _name, _fraction: None) -> Calibration:
+    """Measure this machine; `log` is called with the benchmark's name and the fraction done.
 
-    Everything is measured in two passes or, as far as time allows, more, and its shortest time counts: a
-    machine has slow spells of seconds, and one that falls on a whole table would make it wrong throughout.
+    Every benchmark is timed in two or more passes and the shortest time counts, so that a slow spell of
+    the machine does not distort a whole table.
     """
-    began = time.monotonic()
-    subjects = list(_subjects())
+    started = time.monotonic()
+    benchmarks = list(_benchmarks())
     shortest: dict[Hashable, float] = {}
-    turn = 0
-    while turn < FEWEST_PASSES or (time.monotonic() - began) * (turn + 1) / turn < ENOUGH_SECONDS:
-        for place, subject in enumerate(subjects):
-            if place % TOLD_EVERY == 0:
-                tell(subject.what, min(1.0, (turn + place / len(subjects)) / FEWEST_PASSES))
-            found = quickest_seconds(subject.prepare(), rounds=1, at_least=subject.at_least)
-            shortest[subject.key] = min(found, shortest.get(subject.key, math.inf))
-        turn += 1
+    passes = 0
+    while (
+        passes < MIN_PASSES or (time.monotonic() - started) * (passes + 1) / passes < TARGET_SECONDS
+    ):
+        for index, benchmark in enumerate(benchmarks):
+            if index % LOG_EVERY == 0:
+                log(benchmark.name, min(1.0, (passes + index / len(benchmarks)) / MIN_PASSES))
+            found = shortest_seconds(
+                benchmark.prepare(), rounds=1, min_seconds=benchmark.min_seconds
+            )
+            shortest[benchmark.key] = min(found, shortest.get(benchmark.key, math.inf))
+        passes += 1
     tables = {
-        kind: LogTable.measured(
+        kind: LogTable.from_measurements(
             grid.axes,
-            partial(_looked_up, shortest, kind),
+            partial(_time_at, shortest, kind),
             work=grid.work,
-            most=grid.most,
+            max_work=grid.max_work,
         )
         for kind, grid in GRIDS.items()
     }
@@ -290,69 +278,73 @@ def calibrate(tell: Callable[[str, float], None] = lambda _what, _share: None) -
         tables=tables,
         overheads=NO_OVERHEADS,
         factors=NO_FACTORS,
-        took_seconds=0.0,
+        elapsed_seconds=0.0,
     )
-    overheads = found_overheads(
+    overheads = fit_overheads(
         {example: shortest[example] for example in TINY_EXAMPLES},
         lambda traced: sum(alone.by_kind(traced).values()),
     )
-    called = replace(alone, overheads=overheads)
-    factors = found_factors({example: shortest[example] for example in EXAMPLES}, called.by_kind)
-    return replace(called, factors=factors, took_seconds=time.monotonic() - began)
+    with_overheads = replace(alone, overheads=overheads)
+    factors = fit_factors(
+        {example: shortest[example] for example in FACTOR_EXAMPLES}, with_overheads.by_kind
+    )
+    return replace(with_overheads, factors=factors, elapsed_seconds=time.monotonic() - started)
 
 
-def _looked_up(shortest: dict[Hashable, float], kind: str, sizes: Sizes) -> float:
+def _time_at(shortest: dict[Hashable, float], kind: str, sizes: Sizes) -> float:
     return shortest[kind, sizes]
 
 
-def _subjects() -> Iterator[Subject]:
+def _benchmarks() -> Iterator[Benchmark]:
     for kind, grid in GRIDS.items():
         for sizes in all_of(*grid.axes):
-            if grid.work(sizes) <= grid.most:
-                yield Subject(
-                    kind, (kind, sizes), partial(grid.prepare, *sizes), at_least=grid.at_least
+            if grid.work(sizes) <= grid.max_work:
+                yield Benchmark(
+                    kind, (kind, sizes), partial(grid.prepare, *sizes), min_seconds=grid.min_seconds
                 )
-    for example in (*TINY_EXAMPLES, *EXAMPLES):
-        yield Subject("examples", example, partial(_prepared, example), at_least=2 * SHORT)
+    for example in (*TINY_EXAMPLES, *FACTOR_EXAMPLES):
+        yield Benchmark(
+            "examples", example, partial(_prepare, example), min_seconds=2 * MIN_SECONDS
+        )
 
 
-def _prepared(example: Example | LayerExample) -> Run:
+def _prepare(example: Example | LayerExample) -> Run:
     return example.workload().prepare()
 
 
 def calibration_path() -> Path:
-    """Where the calibration of this machine is kept: the user's cache, or $REGARD_CACHE."""
+    """The calibration file: in the user's cache, or in $REGARD_CACHE."""
     home = os.environ.get("REGARD_CACHE") or os.environ.get("XDG_CACHE_HOME")
     folder = Path(home) if home else Path.home() / ".cache"
     return folder / "regard" / f"calibration-{torch.get_num_threads()}.json"
 
 
-def kept_calibration() -> Calibration | None:
-    """The one that was kept for this machine, threads and torch; None if there is none."""
+def load_calibration() -> Calibration | None:
+    """The saved calibration for this machine, thread count and torch version, or None."""
     path = calibration_path()
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise RegardError(
-            f"The calibration '{path}' cannot be read: {error}. Measure anew: regard cost --calibrate"
+            f"The calibration '{path}' cannot be read: {error}. Measure again: regard cost --calibrate"
         ) from error
     try:
-        if held["format"] != FORMAT or held["machine"] != this_machine():
+        if record["format"] != FORMAT or record["machine"] != this_machine():
             return None
-        return Calibration.from_json(held)
+        return Calibration.from_json(record)
     except (KeyError, TypeError, ValueError) as error:
         raise RegardError(
-            f"The calibration '{path}' is damaged ({error!r}). Measure anew: regard cost --calibrate"
+            f"The calibration '{path}' is damaged ({error!r}). Measure again: regard cost --calibrate"
         ) from error
 
 
-def keep(calibration: Calibration) -> Path:
-    """Write it where `kept_calibration` looks."""
+def save_calibration(calibration: Calibration) -> Path:
+    """Write the file that `load_calibration` reads."""
     path = calibration_path()
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(calibration.as_json()))
+    atomic_write(path, json.dumps(calibration.as_json()))
     return path
 
 

@@ -1,4 +1,8 @@
-"""Mechanisms and layers side by side on one shape: what each takes, and from where on one is ahead."""
+"""Compare the cost of mechanisms and layers on one shape: FLOPs, memory, time, formulas, crossovers.
+
+A `Candidate` is one mechanism or layer: its estimates at any length, its declared cost with a closed form,
+and a picklable factory of its workload. The width of a layer is that of all heads together.
+"""
 
 from __future__ import annotations
 
@@ -11,48 +15,47 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
-from regard.core.records.cost import CostRow, Crossing, Curve, Formulas, NotPriced
+from regard.core.records.cost import CostRow, Crossover, Curve, Formulas, Unsupported
 from regard.core.registry import known_options
 from regard.costs.calibration import Calibration
 from regard.costs.formula import NO_FORMULA, Polynomial, closed_form
-from regard.costs.predict import LENGTHS, Price, PriceByLength, crossover
+from regard.costs.predict import LENGTHS, Estimate, EstimateByLength, crossover
 from regard.costs.trace import Mode, Workload
 from regard.costs.workloads import (
     LAYERS,
     attention_workload,
-    build_for,
+    build_for_shape,
     build_layer,
     layer_workload,
     self_attention_workload,
 )
 from regard.layers.cost import SequenceShape
 from regard.layers.multi_head import MultiHead
-from regard.mechanisms import MECHANISMS, is_plugged_in, mechanism_class
-
-# What is compared on one shape: mechanisms, and layers as wide as all heads together.
-#
-# A contender can be priced at any length, has a declared cost and a formula for it, and can be run.
-# The making of its work is a plain function with plain arguments, so that another process can do it
-# too.
-
+from regard.mechanisms import MECHANISMS, is_plugin, mechanism_class
 
 SELF_ATTENTION = "self-attention"
 LAYER_NAMES = (*LAYERS, SELF_ATTENTION)
-# The declared figures that make up the products of a mode.
-PRODUCTS_OF: dict[Mode, tuple[str, ...]] = {
-    "forward": ("products",),
-    "train": ("products", "backward_products"),
-    "decode": ("step_products",),
+# The fields of the declared cost that make up the matmul FLOPs of a mode.
+MATMUL_FIELDS: dict[Mode, tuple[str, ...]] = {
+    "forward": ("matmul_flops",),
+    "train": ("matmul_flops", "backward_matmul_flops"),
+    "decode": ("step_matmul_flops",),
 }
-FORMULA_FIGURES = (
-    *("products", "functions", "arithmetic", "backward_products", "step_products"),
+FORMULA_FIELDS = (
+    *(
+        "matmul_flops",
+        "transcendental_ops",
+        "elementwise_ops",
+        "backward_matmul_flops",
+        "step_matmul_flops",
+    ),
     *("memory", "state"),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """The shape at which all are compared, and what is asked of them."""
+    """The shape and mode of a comparison."""
 
     length: int
     num_heads: int
@@ -63,11 +66,11 @@ class Setting:
 
     @property
     def model_dim(self) -> int:
-        """The width of a layer with these heads."""
+        """The width of all heads together."""
         return self.num_heads * self.head_dim
 
     def attention(self, length: int) -> AttentionShape:
-        """The shape of a mechanism's call; whatever decodes reads the past only."""
+        """The shape of a mechanism's call; decoding is causal."""
         return AttentionShape(
             batch_size=self.batch_size,
             num_heads=self.num_heads,
@@ -85,62 +88,62 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contender:
+class Candidate:
     """One mechanism or layer.
 
-    `declared` is its cost as set; `declared_of_one` that of one sequence, and of one head if it is a
-    mechanism, at a length and a width. `recipe` makes its work at a length, in any process.
+    `declared` is its cost in this setting; `declared_single` that of one sequence, and of one head for a
+    mechanism, at a length and a width. `workload_factory` returns a picklable factory for a length.
     """
 
     name: str
     family: str
-    prices: PriceByLength
-    recipe: Callable[[int], Callable[[], Workload]]
+    estimates: EstimateByLength
+    workload_factory: Callable[[int], Callable[[], Workload]]
     declared: Callable[[], Cost]
-    declared_of_one: Callable[[int, int], Cost]
+    declared_single: Callable[[int, int], Cost]
     width: int
     width_name: str
-    multiple_of: int = 1  # what widths of it must be
-    forms: dict[tuple[str, ...], Polynomial | None] = field(default_factory=dict)
+    multiple_of: int = 1  # of which widths must be a multiple
+    closed_forms: dict[tuple[str, ...], Polynomial | None] = field(default_factory=dict)
 
-    def form(self, *figures: str) -> Polynomial | None:
-        """The closed form of figures of the declared cost together, of one head or of the layer."""
-        if figures not in self.forms:
+    def closed_form(self, *fields: str) -> Polynomial | None:
+        """The closed form of the sum of these fields of `declared_single`."""
+        if fields not in self.closed_forms:
 
-            def counted(length: int, width: int) -> int:
-                cost = self.declared_of_one(length, width)
-                return sum(getattr(cost, figure) for figure in figures)
+            def count(length: int, width: int) -> int:
+                cost = self.declared_single(length, width)
+                return sum(getattr(cost, name) for name in fields)
 
-            self.forms[figures] = closed_form(
-                counted,
+            self.closed_forms[fields] = closed_form(
+                count,
                 width=self.width,
                 multiple_of=self.multiple_of,
                 width_name=self.width_name,
             )
-        return self.forms[figures]
+        return self.closed_forms[fields]
 
     def formula(self, mode: Mode) -> str:
-        """The leading terms of the products of a mode."""
-        found = self.form(*PRODUCTS_OF[mode])
-        return NO_FORMULA if found is None else found.leading().written(most_terms=2)
+        """The leading terms of the matmul FLOPs of a mode."""
+        found = self.closed_form(*MATMUL_FIELDS[mode])
+        return NO_FORMULA if found is None else found.leading().as_text(most_terms=2)
 
 
-def mechanism_contender(
+def mechanism_candidate(
     name: str,
     setting: Setting,
     calibration: Calibration | None,
     options: Mapping[str, Any] | None = None,
-) -> Contender:
-    """A mechanism of the table, or one that was plugged in."""
+) -> Candidate:
+    """A built-in mechanism or a plug-in."""
     bounded = "max_length" in known_options(mechanism_class(name))
 
     @cache
     def built(longest: int, width: int) -> Any:
         shape = replace(setting.attention(longest), key_dim=width, value_dim=width)
         with FakeTensorMode():
-            return build_for(name, replace(shape, num_heads=1), options)
+            return build_for_shape(name, replace(shape, num_heads=1), options)
 
-    def declared_of_one(length: int, width: int) -> Cost:
+    def declared_single(length: int, width: int) -> Cost:
         shape = replace(
             setting.attention(length), key_dim=width, value_dim=width, batch_size=1, num_heads=1
         )
@@ -149,26 +152,26 @@ def mechanism_contender(
     def declared() -> Cost:
         shape = setting.attention(setting.length)
         with FakeTensorMode():
-            return build_for(name, shape, options).cost(shape)
+            return build_for_shape(name, shape, options).cost(shape)
 
-    def recipe(length: int) -> Callable[[], Workload]:
+    def workload_factory(length: int) -> Callable[[], Workload]:
         shape = setting.attention(length)
         return partial(attention_workload, name, shape, setting.mode, dict(options or {}))
 
-    return Contender(
+    return Candidate(
         name=name,
-        family="plug-in" if is_plugged_in(name) else MECHANISMS[name].family,
-        prices=PriceByLength(lambda length: recipe(length)(), calibration),
-        recipe=recipe,
+        family="plug-in" if is_plugin(name) else MECHANISMS[name].family,
+        estimates=EstimateByLength(lambda length: workload_factory(length)(), calibration),
+        workload_factory=workload_factory,
         declared=declared,
-        declared_of_one=declared_of_one,
+        declared_single=declared_single,
         width=setting.head_dim,
         width_name="d",
     )
 
 
-def layer_contender(name: str, setting: Setting, calibration: Calibration | None) -> Contender:
-    """A layer of the table, or multi-head self-attention with its projections."""
+def layer_candidate(name: str, setting: Setting, calibration: Calibration | None) -> Candidate:
+    """A layer of `LAYERS`, or multi-head self-attention with its projections."""
 
     def built(width: int) -> Any:
         with FakeTensorMode():
@@ -177,9 +180,9 @@ def layer_contender(name: str, setting: Setting, calibration: Calibration | None
             return build_layer(name, model_dim=width)
 
     if setting.mode == "decode" and not hasattr(built(setting.model_dim), "step"):
-        raise RegardError("it has no step of its own, and would be run over its last positions")
+        raise RegardError("it has no decoding step")
 
-    def recipe(length: int) -> Callable[[], Workload]:
+    def workload_factory(length: int) -> Callable[[], Workload]:
         shape = setting.sequence(length)
         width = setting.model_dim
         if name != SELF_ATTENTION:
@@ -194,16 +197,16 @@ def layer_contender(name: str, setting: Setting, calibration: Calibration | None
             num_heads=heads,
         )
 
-    def declared_of_one(length: int, width: int) -> Cost:
+    def declared_single(length: int, width: int) -> Cost:
         return built(width).cost(replace(setting.sequence(length), batch_size=1))
 
-    return Contender(
+    return Candidate(
         name=name,
         family="layer",
-        prices=PriceByLength(lambda length: recipe(length)(), calibration),
-        recipe=recipe,
+        estimates=EstimateByLength(lambda length: workload_factory(length)(), calibration),
+        workload_factory=workload_factory,
         declared=lambda: built(setting.model_dim).cost(setting.sequence(setting.length)),
-        declared_of_one=cache(declared_of_one),
+        declared_single=cache(declared_single),
         width=setting.model_dim,
         width_name="w",
         multiple_of=setting.num_heads,
@@ -211,158 +214,160 @@ def layer_contender(name: str, setting: Setting, calibration: Calibration | None
 
 
 SOFTMAX = "scaled_dot"
-# Those whose crossing with softmax attention is told unless others are asked for.
-USUAL_RIVALS = ("elu", "taylor", "polynomial")
+# Compared with softmax attention by default.
+DEFAULT_CANDIDATES = ("elu", "taylor", "polynomial")
 
 
 class Comparison:
-    """Prices contenders one by one; `tell` hears the name of each before it is begun."""
+    """Estimates candidates one by one; `log` is called with the name of each first."""
 
     def __init__(
         self,
         setting: Setting,
         calibration: Calibration | None,
-        tell: Callable[[str], None] = lambda _name: None,
+        log: Callable[[str], None] = lambda _name: None,
     ) -> None:
         self.setting = setting
         self.calibration = calibration
-        self.tell = tell
-        self.contenders: dict[str, Contender] = {}
-        self.not_priced: list[NotPriced] = []
+        self.log = log
+        self.candidates: dict[str, Candidate] = {}
+        self.unsupported: list[Unsupported] = []
 
     def mechanisms(
         self, names: Iterable[str], options: Mapping[str, Any] | None = None
     ) -> list[CostRow]:
-        """A row for each that does this shape, the quickest first."""
+        """A row for each mechanism that supports the shape, fastest first."""
         return self._rows(
             names,
-            lambda name: mechanism_contender(name, self.setting, self.calibration, options),
+            lambda name: mechanism_candidate(name, self.setting, self.calibration, options),
         )
 
     def layers(self) -> list[CostRow]:
-        """The same for the layers that attention is compared with."""
+        """A row for each layer, fastest first."""
         return self._rows(
-            LAYER_NAMES, lambda name: layer_contender(name, self.setting, self.calibration)
+            LAYER_NAMES, lambda name: layer_candidate(name, self.setting, self.calibration)
         )
 
-    def price(self, name: str) -> None:
-        """Have a mechanism at hand that is not shown, so that others can be compared with it."""
-        contender = mechanism_contender(name, self.setting, self.calibration)
-        self.contenders[name] = contender
+    def add_baseline(self, name: str) -> None:
+        """Add a mechanism for crossovers, without a row."""
+        candidate = mechanism_candidate(name, self.setting, self.calibration)
+        self.candidates[name] = candidate
 
     def formulas(self, name: str) -> Formulas:
-        """All closed forms of a mechanism that was priced, for one head of one sequence."""
-        contender, length = self.contenders[name], self.setting.length
-        here = contender.declared_of_one(length, contender.width)
-        found = {figure: contender.form(figure) for figure in FORMULA_FIGURES}
-        elsewhere = [
-            figure
-            for figure, form in found.items()
-            if form is not None and form.at(length, contender.width) != getattr(here, figure)
+        """All closed forms of a mechanism of the comparison, for one head of one sequence."""
+        candidate, length = self.candidates[name], self.setting.length
+        here = candidate.declared_single(length, candidate.width)
+        found = {field: candidate.closed_form(field) for field in FORMULA_FIELDS}
+        different = [
+            field
+            for field, form in found.items()
+            if form is not None and form.at(length, candidate.width) != getattr(here, field)
         ]
         return Formulas(
             name=name,
-            by_figure=tuple(
+            by_field=tuple(
                 (
-                    figure,
-                    NO_FORMULA if form is None else form.written(),
-                    int(getattr(here, figure)),
+                    field,
+                    NO_FORMULA if form is None else form.as_text(),
+                    int(getattr(here, field)),
                 )
-                for figure, form in found.items()
+                for field, form in found.items()
             ),
-            at_this_length=_other_form(elsewhere, length),
+            length_note=_length_note(different, length),
         )
 
-    def crossings(self, rivals: Sequence[str]) -> list[Crossing]:
-        """From where on each rival is ahead of softmax attention, and an LSTM of self-attention."""
-        pairs = [(SOFTMAX, rival) for rival in rivals if rival != SOFTMAX]
+    def crossovers(self, names: Sequence[str]) -> list[Crossover]:
+        """Crossovers of the named mechanisms with softmax attention, and of an LSTM with self-attention."""
+        pairs = [(SOFTMAX, name) for name in names if name != SOFTMAX]
         found = []
-        for before, then in [*pairs, (SELF_ATTENTION, "lstm")]:
-            if before in self.contenders and then in self.contenders:
-                self.tell(f"{then} and {before}")
-                found.append(self._crossing(before, then))
+        for baseline, candidate in [*pairs, (SELF_ATTENTION, "lstm")]:
+            if baseline in self.candidates and candidate in self.candidates:
+                self.log(f"{candidate} and {baseline}")
+                found.append(self._crossover(baseline, candidate))
         return found
 
     def curves(self, names: Iterable[str]) -> list[Curve]:
-        """Times by length of those that were priced; operations where no times are known."""
+        """Time by length of candidates of the comparison; FLOPs without a calibration."""
         found = []
         for name in names:
-            if name not in self.contenders:
+            if name not in self.candidates:
                 continue
-            self.tell(name)
-            # Every octave is enough for a line.
-            drawn = dict.fromkeys([*LENGTHS[::2], LENGTHS[-1]])
-            points = tuple((length, self._height(name, length)) for length in drawn)
-            family = self.contenders[name].family
+            self.log(name)
+            # One point per octave is enough for a curve.
+            lengths = dict.fromkeys([*LENGTHS[::2], LENGTHS[-1]])
+            points = tuple((length, self._value(name, length)) for length in lengths)
+            family = self.candidates[name].family
             found.append(Curve(name=name, family=family, points=points))
         return found
 
-    def _rows(self, names: Iterable[str], make: Callable[[str], Contender]) -> list[CostRow]:
+    def _rows(self, names: Iterable[str], make: Callable[[str], Candidate]) -> list[CostRow]:
         rows = []
         for name in names:
-            self.tell(name)
+            self.log(name)
             try:
-                contender = make(name)
-                rows.append(self._row(contender))
+                candidate = make(name)
+                rows.append(self._row(candidate))
             except RegardError as error:
-                self.not_priced.append(NotPriced(name=name, reason=str(error)))
+                self.unsupported.append(Unsupported(name=name, reason=str(error)))
             except Exception as error:
-                # A user's own mechanism may fail in any way; ours would be a mistake of ours.
-                if not is_plugged_in(name):
+                # A plug-in may fail in any way; a built-in mechanism must not.
+                if not is_plugin(name):
                     raise
                 reason = f"it failed: {type(error).__name__}: {error}"
-                self.not_priced.append(NotPriced(name=name, reason=reason))
+                self.unsupported.append(Unsupported(name=name, reason=reason))
             else:
-                self.contenders[name] = contender
-        return sorted(rows, key=lambda row: (row.seconds or 0.0, row.operations))
+                self.candidates[name] = candidate
+        return sorted(rows, key=lambda row: (row.seconds or 0.0, row.flops))
 
-    def _row(self, contender: Contender) -> CostRow:
-        price = contender.prices.at(self.setting.length)
-        cost = contender.declared()
+    def _row(self, candidate: Candidate) -> CostRow:
+        estimate = candidate.estimates.at(self.setting.length)
+        cost = candidate.declared()
         return CostRow(
-            name=contender.name,
-            family=contender.family,
-            formula=contender.formula(self.setting.mode),
-            operations=round(price.operations),
-            peak_bytes=round(price.peak_bytes),
-            moved_bytes=round(price.moved_bytes),
+            name=candidate.name,
+            family=candidate.family,
+            formula=candidate.formula(self.setting.mode),
+            flops=round(estimate.flops),
+            peak_bytes=round(estimate.peak_bytes),
+            traffic_bytes=round(estimate.traffic_bytes),
             state=cost.state,
             parameters=cost.parameters,
             sequential_steps=cost.sequential_steps,
-            longest_path=cost.longest_path,
-            seconds=price.seconds,
-            note=self._note(contender.name, cost),
+            max_path_length=cost.max_path_length,
+            seconds=estimate.seconds,
+            note=self._note(candidate.name, cost),
         )
 
     def _note(self, name: str, cost: Cost) -> str:
         setting = self.setting
         usual = MECHANISMS[name].head_dim if name in MECHANISMS else setting.head_dim
-        remembered = 2 * setting.batch_size * setting.length * setting.model_dim
-        if setting.head_dim <= usual or cost.state <= remembered:
+        kv_cache = 2 * setting.batch_size * setting.length * setting.model_dim
+        if setting.head_dim <= usual or cost.state <= kv_cache:
             return ""
         return (
-            f"made for heads of width {usual}: at {setting.head_dim} its state is "
-            f"{cost.state / remembered:.1f} times the keys and values themselves"
+            f"meant for heads of width {usual}: at {setting.head_dim} its state is "
+            f"{cost.state / kv_cache:.1f} times the keys and values"
         )
 
-    def _height(self, name: str, length: int) -> float:
-        return height(self.contenders[name].prices.at(length))
+    def _value(self, name: str, length: int) -> float:
+        return cost_value(self.candidates[name].estimates.at(length))
 
-    def _crossing(self, before: str, then: str) -> Crossing:
+    def _crossover(self, baseline: str, candidate: str) -> Crossover:
         length = crossover(
-            lambda n: self._height(before, n), lambda n: self._height(then, n), LENGTHS
+            lambda n: self._value(baseline, n), lambda n: self._value(candidate, n), LENGTHS
         )
-        return Crossing(
-            before=before,
-            then=then,
+        return Crossover(
+            baseline=baseline,
+            candidate=candidate,
             length=length,
-            height=None if length is None else self._height(then, length),
-            sentence=self._sentence(before, then, length),
+            value=None if length is None else self._value(candidate, length),
+            sentence=self._sentence(baseline, candidate, length),
         )
 
-    def _sentence(self, before: str, then: str, length: int | None) -> str:
-        beats = "beats" if self.calibration is not None else "takes fewer operations than"
-        if then == "lstm":
+    def _sentence(self, baseline: str, candidate: str, length: int | None) -> str:
+        beats, never_beats = "takes fewer FLOPs than", "never takes fewer FLOPs than"
+        if self.calibration is not None:
+            beats, never_beats = "is faster than", "is never faster than"
+        if candidate == "lstm":
             attention, layer = "self-attention", "an LSTM layer"
             if length is None:
                 return f"{attention} {beats} {layer} at every length up to n = {LENGTHS[-1]}"
@@ -370,21 +375,21 @@ class Comparison:
                 return f"{layer} {beats} {attention} at every length from n = {length}"
             return f"{attention} {beats} {layer} below n = {length}"
         if length is None:
-            return f"{then} never {beats} {before}, up to n = {LENGTHS[-1]}"
+            return f"{candidate} {never_beats} {baseline}, up to n = {LENGTHS[-1]}"
         if length == LENGTHS[0]:
-            return f"{then} {beats} {before} at every length from n = {length}"
-        return f"{then} {beats} {before} from n = {length}"
+            return f"{candidate} {beats} {baseline} at every length from n = {length}"
+        return f"{candidate} {beats} {baseline} from n = {length}"
 
 
-def height(price: Price) -> float:
-    """What is compared: time, or operations where no times are known."""
-    return price.operations if price.seconds is None else price.seconds
+def cost_value(estimate: Estimate) -> float:
+    """Seconds, or FLOPs without a calibration."""
+    return estimate.flops if estimate.seconds is None else estimate.seconds
 
 
-def _other_form(figures: Sequence[str], length: int) -> str:
-    if not figures:
+def _length_note(fields: Sequence[str], length: int) -> str:
+    if not fields:
         return ""
     return (
-        f"At n = {length} another form is taken, or the sequence is cut otherwise: "
-        f"{', '.join(figures)} there {'is' if len(figures) == 1 else 'are'} not the formula's."
+        f"At n = {length} another form or chunking is used: {', '.join(fields)} "
+        f"{'differs' if len(fields) == 1 else 'differ'} from the formula."
     )

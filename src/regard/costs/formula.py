@@ -1,8 +1,8 @@
-"""The closed form of a count: a polynomial in the length n and a width, found exactly and verified.
+"""Closed-form cost formulas: an exact polynomial in the sequence length n and a width.
 
-Counts are whole numbers, so interpolation in fractions finds their polynomial without rounding: of
-degree 2 at most in n and 6 in the width. It is held against further points, and is no formula unless
-all of them agree. Lengths are multiples of 256 far beyond where a mechanism still takes its short form.
+Counts are integers, so polynomial interpolation in fractions is exact: degree 2 at most in n, 6 in
+the width. The polynomial is verified on further points and rejected if one differs. Lengths are
+multiples of 256, beyond the length at which mechanisms switch from their quadratic form.
 """
 
 from __future__ import annotations
@@ -13,46 +13,45 @@ from fractions import Fraction
 
 from regard.core.errors import RegardError
 
-# What is counted, at a length and a width.
-Figure = Callable[[int, int], int]
+# (length, width) → count
+Count = Callable[[int, int], int]
 
-_LONG = (
-    1 << 16
-)  # Series kernels on wide heads keep to their short form for some thousand positions.
+# Series kernels on wide heads use the quadratic form up to a few thousand positions.
+_LONG = 1 << 16
 FITTED_LENGTHS = (_LONG, 2 * _LONG, 3 * _LONG)
-FURTHER_LENGTHS = (_LONG + 256, 5 * _LONG)
+TEST_LENGTHS = (_LONG + 256, 5 * _LONG)
 FITTED_WIDTHS = (8, 16, 24, 32, 40, 48, 56)
-FURTHER_WIDTHS = (72, 128)
+TEST_WIDTHS = (72, 128)
 NO_FORMULA = "no closed form"
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
 class Polynomial:
-    """The coefficients by the powers of n and of the width, none of them zero."""
+    """Nonzero coefficients by (power of n, power of the width)."""
 
     coefficients: dict[tuple[int, int], Fraction]
     width_name: str = "d"
-    # Where there is a formula in n alone: the width it holds at.
+    # For a formula in n alone: the width at which it is valid.
     only_width: int | None = None
 
     def at(self, length: int, width: int) -> Fraction:
-        """Its value."""
+        """Evaluate the polynomial."""
         return sum(
             (factor * length**i * width**j for (i, j), factor in self.coefficients.items()),
             start=Fraction(0),
         )
 
     def leading(self) -> Polynomial:
-        """The terms with the highest power of n, which dominate where sequences are long."""
+        """The terms with the highest power of n, which dominate for long sequences."""
         highest = max((i for i, _ in self.coefficients), default=0)
         chosen = {powers: c for powers, c in self.coefficients.items() if powers[0] == highest}
         return replace(self, coefficients=chosen)
 
-    def written(self, *, most_terms: int | None = None) -> str:
-        """The formula, highest powers first; a power of n with many terms stands before a bracket.
+    def as_text(self, *, most_terms: int | None = None) -> str:
+        """Format the formula, highest powers first; a power of n with many terms is factored out.
 
-        >>> Polynomial({(2, 1): Fraction(4), (2, 0): Fraction(6)}).written()
+        >>> Polynomial({(2, 1): Fraction(4), (2, 0): Fraction(6)}).as_text()
         '4n²d + 6n²'
         """
         powers = sorted({i for i, _ in self.coefficients}, reverse=True)
@@ -75,51 +74,51 @@ class Polynomial:
 
 
 def closed_form(
-    figure: Figure, *, width: int, multiple_of: int = 1, width_name: str = "d"
+    count: Count, *, width: int, multiple_of: int = 1, width_name: str = "d"
 ) -> Polynomial | None:
-    """The verified polynomial of a figure; in n alone, at this width, if there is none in both.
+    """The verified polynomial of a count; in n alone, at this width, if there is none in both.
 
-    None if there is neither, or if the figure cannot be had at the sizes that would tell. Widths that
-    are tried are multiples of `multiple_of`.
+    None if there is neither, or if `count` raises a RegardError. The widths tried are multiples of
+    `multiple_of`.
     """
     widths = [multiple_of * each for each in FITTED_WIDTHS]
-    further = [multiple_of * each for each in FURTHER_WIDTHS]
+    further = [multiple_of * each for each in TEST_WIDTHS]
     try:
-        found = Polynomial(_fitted(figure, widths), width_name)
-        if _agrees(found, figure, [*widths, *further, width]):
+        found = Polynomial(_fit(count, widths), width_name)
+        if _agrees(found, count, [*widths, *further, width]):
             return found
-        found = Polynomial(_fitted(figure, [width]), width_name, only_width=width)
-        return found if _agrees(found, figure, [width]) else None
+        found = Polynomial(_fit(count, [width]), width_name, only_width=width)
+        return found if _agrees(found, count, [width]) else None
     except RegardError:
         return None
 
 
-def _fitted(figure: Figure, widths: Sequence[int]) -> dict[tuple[int, int], Fraction]:
+def _fit(count: Count, widths: Sequence[int]) -> dict[tuple[int, int], Fraction]:
     by_width = [
-        interpolated(FITTED_LENGTHS, [figure(n, width) for n in FITTED_LENGTHS]) for width in widths
+        interpolate(FITTED_LENGTHS, [count(n, width) for n in FITTED_LENGTHS]) for width in widths
     ]
     coefficients = {}
     for i, values in enumerate(zip(*by_width, strict=True)):
-        for j, factor in enumerate(interpolated(widths, values)):
+        for j, factor in enumerate(interpolate(widths, values)):
             if factor:
                 coefficients[i, j] = factor
     return coefficients
 
 
-def _agrees(found: Polynomial, figure: Figure, widths: Sequence[int]) -> bool:
-    return all(found.at(n, width) == figure(n, width) for width in widths for n in FURTHER_LENGTHS)
+def _agrees(found: Polynomial, count: Count, widths: Sequence[int]) -> bool:
+    return all(found.at(n, width) == count(n, width) for width in widths for n in TEST_LENGTHS)
 
 
-def interpolated(places: Sequence[int], values: Sequence[int | Fraction]) -> list[Fraction]:
-    """The coefficients, lowest power first, of the polynomial through these points.
+def interpolate(points: Sequence[int], values: Sequence[int | Fraction]) -> list[Fraction]:
+    """Lagrange interpolation: the coefficients, lowest power first.
 
-    >>> [str(c) for c in interpolated([1, 2, 3], [1, 4, 9])]
+    >>> [str(c) for c in interpolate([1, 2, 3], [1, 4, 9])]
     ['0', '0', '1']
     """
-    total = [Fraction(0)] * len(places)
-    for here, value in zip(places, values, strict=True):
+    total = [Fraction(0)] * len(points)
+    for here, value in zip(points, values, strict=True):
         basis = [Fraction(value)]
-        for other in places:
+        for other in points:
             if other == here:
                 continue
             # times (x − other) / (here − other)

@@ -1,4 +1,8 @@
-"""How long work really takes here, and how much memory."""
+"""Measure time and peak memory of workloads.
+
+Peak memory is measured in a child process that returns freed memory to the system. If memory runs
+out, the child is killed (OOM) and another continues.
+"""
 
 from __future__ import annotations
 
@@ -19,118 +23,111 @@ from regard.costs.trace import Run, Workload
 
 STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
-# What resets the peak in the kernel's book of this process.
+# Written to clear_refs, resets the peak resident set size (VmHWM).
 RESET_PEAK = "5"
 
 
-def measured_seconds(workload: Workload, *, at_least: float = 0.04, rounds: int = 5) -> float:
-    """The shortest time of one run, as a prediction is of an undisturbed machine."""
-    return quickest_seconds(_ready(workload), at_least=at_least, rounds=rounds)
+def measured_seconds(workload: Workload, *, min_seconds: float = 0.04, rounds: int = 5) -> float:
+    """The shortest time of one run."""
+    return shortest_seconds(_prepare(workload), min_seconds=min_seconds, rounds=rounds)
 
 
-def quickest_seconds(run: Run, *, rounds: int = 5, at_least: float = 0.001) -> float:
-    """The shortest time of one call, after one to warm up: what it takes undisturbed.
+def shortest_seconds(run: Run, *, rounds: int = 5, min_seconds: float = 0.001) -> float:
+    """The shortest time of one call, after a warm-up call.
 
-    A round takes `at_least` so many seconds: short work is called many times in it.
+    A round lasts at least `min_seconds`: short calls are repeated.
     """
     run()
-    began = time.perf_counter()
+    start = time.perf_counter()
     run()
-    quickest = time.perf_counter() - began
-    repeats = max(1, round(at_least / max(quickest, 1e-7)))
+    shortest = time.perf_counter() - start
+    repeats = max(1, round(min_seconds / max(shortest, 1e-7)))
     for _ in range(rounds):
-        began = time.perf_counter()
+        start = time.perf_counter()
         for _ in range(repeats):
             run()
-        quickest = min(quickest, (time.perf_counter() - began) / repeats)
-    return quickest
+        shortest = min(shortest, (time.perf_counter() - start) / repeats)
+    return shortest
 
 
 def measured_peak(workload: Workload) -> int | None:
-    """Bytes by which this process grew at the peak of one run; None where the system keeps no such book.
+    """Growth of this process's resident memory at the peak of one run; None without /proc.
 
-    Memory that was freed before is given back first, and must not be kept (`keep_freed_memory`), or it
-    would serve the run unseen.
+    Freed memory is trimmed first. It must not be cached by the allocator (`keep_freed_memory`), or the
+    run would reuse it unseen.
     """
     if not CLEAR.exists():
         return None
-    run = _ready(workload)
-    run()  # what is allocated once for good: threads, kernels
-    _give_back()
+    run = _prepare(workload)
+    run()  # warm-up: threads and kernels are allocated once
+    _trim_heap()
     CLEAR.write_text(RESET_PEAK)
-    before = _book("VmRSS")
+    before = _memory_status("VmRSS")
     run()
-    return max(0, _book("VmHWM") - before)
+    return max(0, _memory_status("VmHWM") - before)
 
 
-def _ready(workload: Workload) -> Run:
+def _prepare(workload: Workload) -> Run:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return workload.prepare()
 
 
-def _give_back() -> None:
+def _trim_heap() -> None:
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError, TypeError):
-        return  # another C library; the figure is then the smaller for it
+        return  # not glibc: the measured peak is then too small
 
 
-def _book(entry: str) -> int:
+def _memory_status(entry: str) -> int:
     line = next(line for line in STATUS.read_text().splitlines() if line.startswith(entry))
     return int(line.split()[1]) * 1024
 
 
-# Peak memory of work, measured in a process of its own.
-#
-# This process keeps what it frees, which hides what a run takes; the child returns it at once.
-# Should the system lack memory, it is the child that is killed: that is told, and another child
-# goes on with the rest.
-
-
 OOM_SCORE = Path("/proc/self/oom_score_adj")
-FIRST_TO_BE_KILLED = "1000"
+MAX_OOM_SCORE = "1000"  # killed first when memory runs out
 
 
 def peaks_in_child(
-    recipes: Iterable[Callable[[], Workload]], *, begin: Callable[[], None] | None = None
+    factories: Iterable[Callable[[], Workload]], *, setup: Callable[[], None] | None = None
 ) -> Iterator[int | str | None]:
-    """Bytes for each recipe, or None where the system keeps no book, or in words why there are none.
+    """Peak bytes of each workload, None without /proc, or a message why it was not measured.
 
-    Recipes and `begin`, which the child calls first, are pickled: functions of modules, or partials.
+    The factories and `setup`, which the child calls first, must be picklable.
     """
     child: _Child | None = None
     try:
-        for recipe in recipes:
-            child = child or _Child(begin)
-            answer = child.ask(recipe)
+        for factory in factories:
+            child = child or _Child(setup)
+            peak = child.measure(factory)
             if not child.process.is_alive():
                 child = None
-            yield answer
+            yield peak
     finally:
         if child is not None:
             child.stop()
 
 
 class _Child:
-    def __init__(self, begin: Callable[[], None] | None) -> None:
+    def __init__(self, setup: Callable[[], None] | None) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
-            target=_serve, args=(theirs, begin, torch.get_num_threads()), daemon=True
+            target=_serve, args=(theirs, setup, torch.get_num_threads()), daemon=True
         )
         self.process.start()
-        theirs.close()  # or the end of the child would not be heard
+        theirs.close()  # so that recv raises EOFError when the child ends
 
-    def ask(self, recipe: Callable[[], Workload]) -> int | str | None:
+    def measure(self, factory: Callable[[], Workload]) -> int | str | None:
         try:
-            self.connection.send(recipe)
+            self.connection.send(factory)
             return self.connection.recv()
         except (EOFError, OSError):
             self.process.join()
             code = self.process.exitcode
             if code == -9:
-                return "killed, most likely for lack of memory"
+                return "killed, probably out of memory"
             return f"its process ended with code {code}"
 
     def stop(self) -> None:
@@ -139,68 +136,65 @@ class _Child:
 
 
 def _serve(
-    connection: Connection[Any, Any], begin: Callable[[], None] | None, threads: int
+    connection: Connection[Any, Any], setup: Callable[[], None] | None, threads: int
 ) -> None:
     if OOM_SCORE.exists():
-        OOM_SCORE.write_text(FIRST_TO_BE_KILLED)
+        OOM_SCORE.write_text(MAX_OOM_SCORE)
     torch.set_num_threads(threads)
     return_freed_memory()
-    if begin is not None:
-        begin()
+    if setup is not None:
+        setup()
     while True:
         try:
-            recipe = connection.recv()
+            factory = connection.recv()
         except EOFError:
             return
         try:
-            answer: int | str | None = measured_peak(recipe())
+            result: int | str | None = measured_peak(factory())
         except (MemoryError, RuntimeError) as error:
-            # Torch's word for a refused allocation is a RuntimeError.
-            answer = f"failed: {str(error).splitlines()[0]}"
-        connection.send(answer)
+            # torch raises RuntimeError when an allocation fails.
+            result = f"failed: {str(error).splitlines()[0]}"
+        connection.send(result)
 
 
-# Rows of a cost report with what real runs took put beside the prediction.
-
-
-LONG_RUN = 1.0  # seconds; such runs are not repeated often
+LONG_RUN = 1.0  # seconds; longer runs are timed once
 
 
 def measured_rows(
     rows: Sequence[CostRow],
     *,
-    recipes: Mapping[str, Callable[[], Workload]],
+    factories: Mapping[str, Callable[[], Workload]],
     free_bytes: int,
-    begin: Callable[[], None],
-    tell: Callable[[str], None],
+    setup: Callable[[], None],
+    log: Callable[[str], None],
 ) -> list[CostRow]:
-    """Each row with its measured time and memory; one that needs more memory than there is says so."""
+    """The rows with measured time and memory. Rows that need more than `free_bytes` are not run."""
     measured = []
     for row in rows:
         if row.peak_bytes > free_bytes:
-            measured.append(_remarked(row, _too_large(row, free_bytes)))
+            measured.append(_with_note(row, _too_large_note(row, free_bytes)))
             continue
-        tell(f"the time of {row.name}")
+        log(f"time of {row.name}")
         rounds = 5 if (row.seconds or 0.0) < LONG_RUN else 1
-        seconds = measured_seconds(recipes[row.name](), rounds=rounds)
+        seconds = measured_seconds(factories[row.name](), rounds=rounds)
         measured.append(replace(row, measured_seconds=seconds))
-    ran = [place for place, row in enumerate(measured) if row.measured_seconds is not None]
-    tell("memory")
-    peaks = peaks_in_child([recipes[measured[place].name] for place in ran], begin=begin)
-    for place, peak in zip(ran, peaks, strict=True):
-        row = measured[place]
+    ran = [index for index, row in enumerate(measured) if row.measured_seconds is not None]
+    log("memory")
+    peaks = peaks_in_child([factories[measured[index].name] for index in ran], setup=setup)
+    for index, peak in zip(ran, peaks, strict=True):
+        row = measured[index]
         if isinstance(peak, str):
-            measured[place] = _remarked(row, f"memory was not measured: {peak}")
+            measured[index] = _with_note(row, f"memory was not measured: {peak}")
         else:
-            measured[place] = replace(row, measured_bytes=peak)
+            measured[index] = replace(row, measured_bytes=peak)
     return measured
 
 
-def _remarked(row: CostRow, remark: str) -> CostRow:
-    return replace(row, note="; ".join(filter(None, [row.note, remark])))
+def _with_note(row: CostRow, note: str) -> CostRow:
+    return replace(row, note="; ".join(filter(None, [row.note, note])))
 
 
-def _too_large(row: CostRow, free: int) -> str:
+def _too_large_note(row: CostRow, free: int) -> str:
     return (
         f"not run: it takes {row.peak_bytes / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free; "
         "choose a smaller --length or --batch"

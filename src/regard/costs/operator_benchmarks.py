@@ -1,4 +1,4 @@
-"""What calibration runs: one operator at a time, in given sizes."""
+"""Operator micro-benchmarks that calibration times: one operator, on a grid of sizes."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from torch.nn import functional as F
 from regard.costs.interpolation import Sizes
 from regard.costs.trace import Run
 
-ROW = 128  # numbers in a row, for operators that work along rows
+ROW_LENGTH = 128  # elements per row, for operators that work along rows
 
 
-# Bytes an operator reads and writes, from one that is all overhead to one far beyond any cache.
+# Bytes read and written, from pure overhead to far beyond any cache.
 BYTES = (1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 25)
-SHORT = 0.0005
+MIN_SECONDS = 0.0005  # shorter operators are timed over many calls
 
 
 class Grid(NamedTuple):
-    """Sizes to measure, what to run for them, and how much of its work is worth measuring.
+    """The sizes to measure, the function to time, and the work beyond which times are extrapolated.
 
-    Runs shorter than `at_least` seconds are timed together.
+    Calls shorter than `min_seconds` are repeated and timed together.
     """
 
     axes: Sequence[Sequence[int]]
     prepare: Callable[..., Run]
     work: Callable[[Sizes], float]
-    most: float
-    at_least: float = 0.0
+    max_work: float
+    min_seconds: float = 0.0
 
 
-def _product(batch: int, rows: int, inner: int, columns: int) -> Run:
-    # Which numbers are multiplied makes no difference, and drawing them would take longer.
+def _matmul(batch: int, rows: int, inner: int, columns: int) -> Run:
+    # The values do not affect the time.
     left, right = torch.full((batch, rows, inner), 0.5), torch.full((batch, inner, columns), 0.5)
     if batch == 1:
         only_left, only_right = left[0], right[0]
@@ -43,7 +43,7 @@ def _product(batch: int, rows: int, inner: int, columns: int) -> Run:
     return lambda: torch.bmm(left, right)
 
 
-def _solve(batch: int, size: int, columns: int) -> Run:
+def _triangular_solve(batch: int, size: int, columns: int) -> Run:
     triangle = torch.eye(size).expand(batch, size, size).contiguous()
     right = torch.full((batch, size, columns), 0.5)
     return lambda: torch.linalg.solve_triangular(triangle, right, upper=False, unitriangular=True)
@@ -86,13 +86,13 @@ def _recurrent(steps: int, batch: int, inputs: int, hidden: int) -> Run:
 def _recurrent_backward(steps: int, batch: int, inputs: int, hidden: int) -> Run:
     layer, x = torch.nn.LSTM(inputs, hidden), torch.randn(steps, batch, inputs, requires_grad=True)
     output, _ = layer(x)
-    wanting = [x, *layer.parameters()]
+    tensors = [x, *layer.parameters()]
     gradient = torch.ones_like(output)
-    return lambda: torch.autograd.grad(output, wanting, gradient, retain_graph=True)
+    return lambda: torch.autograd.grad(output, tensors, gradient, retain_graph=True)
 
 
 def _convolution(positions: int, inner: int, columns: int) -> Run:
-    layer, x = _convolved(positions, inner, columns)
+    layer, x = _convolution_inputs(positions, inner, columns)
 
     def run() -> object:
         with torch.no_grad():
@@ -102,14 +102,14 @@ def _convolution(positions: int, inner: int, columns: int) -> Run:
 
 
 def _convolution_backward(positions: int, inner: int, columns: int) -> Run:
-    layer, x = _convolved(positions, inner, columns)
+    layer, x = _convolution_inputs(positions, inner, columns)
     x.requires_grad_()
     output = layer(x)
-    wanting, gradient = [x, *layer.parameters()], torch.ones_like(output)
-    return lambda: torch.autograd.grad(output, wanting, gradient, retain_graph=True)
+    tensors, gradient = [x, *layer.parameters()], torch.ones_like(output)
+    return lambda: torch.autograd.grad(output, tensors, gradient, retain_graph=True)
 
 
-def _convolved(positions: int, inner: int, columns: int) -> tuple[torch.nn.Module, Tensor]:
+def _convolution_inputs(positions: int, inner: int, columns: int) -> tuple[torch.nn.Module, Tensor]:
     length = min(64, positions)
     layer = torch.nn.Conv1d(inner // 3, columns, kernel_size=3, padding=1)
     return layer, torch.randn(positions // length, inner // 3, length)
@@ -136,13 +136,18 @@ _ROWS, _LENGTHS, _WIDTHS = (
     (16, 64, 128, 256, 512, 1024, 2048, 4096),
     (16, 32, 64, 128),
 )
-# Queries and keys of different lengths are rarer, and measured more coarsely.
+# Different query and key lengths are rarer, and measured on a coarser grid.
 _PAIRS = (_ROWS, (1, 16, 64, 256, 1024), (16, 64, 256, 1024), _WIDTHS)
 _RECURRENT = ((1, 16, 64), (1, 4, 16, 64), (32, 256), (32, 96, 192, 384))
-_CONVOLVED = ((16, 128, 1024), (48, 288, 1152), (16, 96, 384))
-_SHAPED: dict[str, Grid] = {
-    "product": Grid(((1, 2, 8, 64, 256), _SHAPES, _SHAPES, _SHAPES), _product, math.prod, 2.0**26),
-    "solve": Grid(((1, 8, 64), (16, 64, 128), (16, 64, 256)), _solve, _solve_work, 2.0**25),
+_CONVOLUTION = ((16, 128, 1024), (48, 288, 1152), (16, 96, 384))
+_BY_SHAPE: dict[str, Grid] = {
+    "matmul": Grid(((1, 2, 8, 64, 256), _SHAPES, _SHAPES, _SHAPES), _matmul, math.prod, 2.0**26),
+    "triangular_solve": Grid(
+        ((1, 8, 64), (16, 64, 128), (16, 64, 256)),
+        _triangular_solve,
+        _solve_work,
+        2.0**25,
+    ),
     "attention": Grid(_PAIRS, _attention, math.prod, 2.0**27),
     "attention_backward": Grid(_PAIRS, _attention_backward, math.prod, 2.0**26),
     "causal_attention": Grid((_ROWS, _LENGTHS, _WIDTHS), _causal, _causal_work, 2.0**28),
@@ -161,61 +166,61 @@ _SHAPED: dict[str, Grid] = {
         _recurrent_work,
         2.0**26,
     ),
-    "convolution": Grid(_CONVOLVED, _convolution, math.prod, 2.0**27),
-    "convolution_backward": Grid(_CONVOLVED, _convolution_backward, math.prod, 2.0**26),
+    "convolution": Grid(_CONVOLUTION, _convolution, math.prod, 2.0**27),
+    "convolution_backward": Grid(_CONVOLUTION, _convolution_backward, math.prod, 2.0**26),
 }
 
 
-def _rows(numbers: int) -> Tensor:
-    row = min(ROW, max(1, numbers))
-    return torch.randn(max(1, numbers // row), row)
+def _matrix(elements: int) -> Tensor:
+    row = min(ROW_LENGTH, max(1, elements))
+    return torch.randn(max(1, elements // row), row)
 
 
 def _unary(function: Callable[[Tensor], object]) -> Callable[[int], Run]:
-    """An operator that reads as many numbers as it writes."""
+    """An operator that reads as many elements as it writes."""
 
-    def prepare(moved: int) -> Run:
-        x = _rows(moved // 8)
+    def prepare(traffic: int) -> Run:
+        x = _matrix(traffic // 8)
         return lambda: function(x)
 
     return prepare
 
 
-def _plain(moved: int) -> Run:
-    x, y = _rows(moved // 12), _rows(moved // 12)
+def _elementwise(traffic: int) -> Run:
+    x, y = _matrix(traffic // 12), _matrix(traffic // 12)
     return lambda: x + y
 
 
-def _divide(moved: int) -> Run:
-    x, y = _rows(moved // 12), _rows(moved // 12)
+def _divide(traffic: int) -> Run:
+    x, y = _matrix(traffic // 12), _matrix(traffic // 12)
     return lambda: x / y
 
 
-def _compare(moved: int) -> Run:
-    x, y = _rows(moved // 9), _rows(moved // 9)
+def _compare(traffic: int) -> Run:
+    x, y = _matrix(traffic // 9), _matrix(traffic // 9)
     return lambda: x < y
 
 
-def _choose(moved: int) -> Run:
-    x = _rows(moved // 9)
-    mask = torch.ones_like(x, dtype=torch.bool).tril()  # as masks are: long runs, no coin for each
+def _where(traffic: int) -> Run:
+    x = _matrix(traffic // 9)
+    mask = torch.ones_like(x, dtype=torch.bool).tril()  # contiguous runs, as in real masks
     return lambda: x.masked_fill(mask, 0.0)
 
 
-def _softmax_backward(moved: int) -> Run:
-    x = torch.softmax(_rows(moved // 12), -1)
+def _softmax_backward(traffic: int) -> Run:
+    x = torch.softmax(_matrix(traffic // 12), -1)
     gradient = torch.randn_like(x)
     return lambda: torch.ops.aten._softmax_backward_data(gradient, x, -1, x.dtype)
 
 
-def _layer_norm(moved: int) -> Run:
-    x = _rows(moved // 8)
+def _layer_norm(traffic: int) -> Run:
+    x = _matrix(traffic // 8)
     gain = torch.ones(x.shape[1])
     return lambda: torch.native_layer_norm(x, [x.shape[1]], gain, gain, 1e-5)
 
 
-def _layer_norm_backward(moved: int) -> Run:
-    x = _rows(moved // 12)
+def _layer_norm_backward(traffic: int) -> Run:
+    x = _matrix(traffic // 12)
     gain, gradient = torch.ones(x.shape[1]), torch.randn_like(x)
     _, mean, deviation = torch.native_layer_norm(x, [x.shape[1]], gain, gain, 1e-5)
     return lambda: torch.ops.aten.native_layer_norm_backward(
@@ -223,49 +228,49 @@ def _layer_norm_backward(moved: int) -> Run:
     )
 
 
-def _transpose(moved: int) -> Run:
-    x = _rows(moved // 8)
+def _transpose(traffic: int) -> Run:
+    x = _matrix(traffic // 8)
     return x.mT.contiguous
 
 
-def _gather(moved: int) -> Run:
-    x = _rows(moved // 8)
+def _index_select(traffic: int) -> Run:
+    x = _matrix(traffic // 8)
     index = torch.randint(len(x), (len(x),))
     return lambda: x.index_select(0, index)
 
 
-def _pick(moved: int) -> Run:
-    # Numbers one by one, each by an index of its own, as where a row of states is taken for each query.
-    x = _rows(moved // 8)
+def _gather(traffic: int) -> Run:
+    # One index per element, as when a state is selected for each query.
+    x = _matrix(traffic // 8)
     index = torch.randint(len(x), (len(x), 1)).expand_as(x)
     return lambda: x.gather(0, index)
 
 
-def _index(moved: int) -> Run:
-    x = _rows(moved // 8)
+def _index(traffic: int) -> Run:
+    x = _matrix(traffic // 8)
     rows, columns = torch.arange(len(x))[:, None], torch.arange(x.shape[1])
     return lambda: x[rows, columns]
 
 
-def _remainder(moved: int) -> Run:
-    x = torch.arange(max(1, moved // 16))
+def _remainder(traffic: int) -> Run:
+    x = torch.arange(max(1, traffic // 16))
     return lambda: x % 7
 
 
-def _scatter(moved: int) -> Run:
-    x = _rows(moved // 8)
+def _scatter(traffic: int) -> Run:
+    x = _matrix(traffic // 8)
     index = torch.randint(len(x), (len(x),))
     return lambda: torch.ops.aten.embedding_dense_backward(x, index, len(x), -1, False)
 
 
-def _random(moved: int) -> Run:
-    x = _rows(moved // 4)
+def _random(traffic: int) -> Run:
+    x = _matrix(traffic // 4)
     return x.uniform_
 
 
-def _optimise(moved: int) -> Run:
-    # A weight, its gradient and two moments; what is written is written where it was read.
-    weight, gradient, first, second = (torch.rand(max(1, moved // 16)) for _ in range(4))
+def _optimizer(traffic: int) -> Run:
+    # A parameter, its gradient and two moments, updated in place.
+    weight, gradient, first, second = (torch.rand(max(1, traffic // 16)) for _ in range(4))
     step = torch.tensor(1.0)
 
     def run() -> object:
@@ -277,9 +282,9 @@ def _optimise(moved: int) -> Run:
     return run
 
 
-# kind → what moves so many bytes
-_MOVERS: dict[str, Callable[[int], Run]] = {
-    "plain": _plain,
+# kind → a function that runs the operator with a given memory traffic in bytes
+_BY_TRAFFIC: dict[str, Callable[[int], Run]] = {
+    "elementwise": _elementwise,
     "copy": _unary(torch.clone),
     "transpose": _transpose,
     "exp": _unary(torch.exp),
@@ -289,30 +294,31 @@ _MOVERS: dict[str, Callable[[int], Run]] = {
     "sine": _unary(torch.sin),
     "divide": _divide,
     "compare": _compare,
-    "choose": _choose,
+    "where": _where,
     "softmax": _unary(lambda x: torch.softmax(x, -1)),
     "softmax_backward": _softmax_backward,
     "layer_norm": _layer_norm,
     "layer_norm_backward": _layer_norm_backward,
-    "cumulate": _unary(lambda x: x.cumsum(0)),
-    "reduce_last": lambda moved: _reduction(moved, -1),
-    "reduce_first": lambda moved: _reduction(moved, 0),
+    "cumsum": _unary(lambda x: x.cumsum(0)),
+    "reduce_last": lambda traffic: _reduction(traffic, -1),
+    "reduce_first": lambda traffic: _reduction(traffic, 0),
+    "index_select": _index_select,
     "gather": _gather,
-    "pick": _pick,
     "index": _index,
     "remainder": _remainder,
     "scatter": _scatter,
     "random": _random,
-    "optimise": _optimise,
+    "optimizer": _optimizer,
     "sort": _unary(lambda x: x.sort(dim=-1)),
 }
 
 
-def _reduction(moved: int, dim: int) -> Run:
-    x = _rows(moved // 4)
+def _reduction(traffic: int, dim: int) -> Run:
+    x = _matrix(traffic // 4)
     return lambda: x.sum(dim)
 
 
-GRIDS = _SHAPED | {
-    kind: Grid((BYTES,), mover, math.prod, math.inf, SHORT) for kind, mover in _MOVERS.items()
+GRIDS = _BY_SHAPE | {
+    kind: Grid((BYTES,), prepare, math.prod, math.inf, MIN_SECONDS)
+    for kind, prepare in _BY_TRAFFIC.items()
 }

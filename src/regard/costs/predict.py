@@ -1,4 +1,10 @@
-"""Seconds and bytes of a traced run, from what its operators take on a calibrated machine."""
+"""Predict time and memory of a workload from its trace and the machine's calibration.
+
+`EstimateByLength` estimates a workload at any sequence length. Mechanisms that loop over chunks call
+thousands of operators on long sequences, and tracing would take longer than running: their counts are
+extrapolated as quadratic polynomials through three shorter lengths, and time along with the FLOPs.
+`crossover` finds the length from which one workload costs less than another.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,7 @@ CALLS = "calls"
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What a run will take; `by_kind` says where its time goes, most first."""
+    """Predicted time and peak memory of a run; `by_kind` is the time by operator kind, longest first."""
 
     seconds: float
     peak_bytes: int
@@ -22,7 +28,7 @@ class Prediction:
 
 
 def predict(trace: Trace, calibration: Calibration) -> Prediction:
-    """Add up the times of the operators, and what calling them takes."""
+    """Sum the times of the operators and the call overheads."""
     by_kind = calibration.by_kind(trace)
     by_kind[CALLS] = by_kind.pop("view")
     ordered = sorted(by_kind.items(), key=lambda item: -item[1])
@@ -31,47 +37,40 @@ def predict(trace: Trace, calibration: Calibration) -> Prediction:
     )
 
 
-# The price of work at a length: counted, predicted, and for long sequences extended from shorter
-# ones.
-#
-# Mechanisms that go through a sequence block by block call thousands of operators at a few thousand
-# positions; tracing them would take longer than running. Their counts are polynomials of the
-# length, of degree 2 at most, beyond a few blocks: three shorter lengths give all of them. Their
-# time goes on growing with the operations as it did between the last two.
-
-
-# Up to here, everything is traced as it is.
+# Up to this length, every workload is traced.
 TRACED_LENGTH = 1024
-# This many calls at half that length are taken for a loop over blocks.
+# A workload with this many operator calls at half that length is a loop over chunks.
 MANY_CALLS = 400
 
 
 @dataclass(frozen=True, kw_only=True)
-class Price:
-    """What a run takes: counts, bytes, and seconds where the machine is calibrated."""
+class Estimate:
+    """Estimated FLOPs, memory traffic and peak memory of a run; `seconds` is None without a calibration."""
 
-    products: float
-    operations: float
-    moved_bytes: float
+    matmul_flops: float
+    flops: float
+    traffic_bytes: float
     peak_bytes: float
     seconds: float | None
 
 
-class PriceByLength:
-    """Prices of the same work at any length; no length is traced twice."""
+class EstimateByLength:
+    """Estimates of one workload at any sequence length. Traces are cached."""
 
     def __init__(self, make: Callable[[int], Workload], calibration: Calibration | None) -> None:
         self.make = make
         self.calibration = calibration
         self._traces: dict[int, Trace] = {}
-        self._prices: dict[int, Price] = {}
+        self._estimates: dict[int, Estimate] = {}
 
-    def at(self, length: int) -> Price:
-        """What a run at this length takes."""
-        if length not in self._prices:
-            long = length > TRACED_LENGTH and self._is_loop()
-            self._prices[length] = self._extended(length) if long else self._traced(length)
-        return self._prices[length]
+    def at(self, length: int) -> Estimate:
+        """Estimate a run at this length."""
+        if length not in self._estimates:
+            extrapolate = length > TRACED_LENGTH and self._is_loop()
+            self._estimates[length] = (
+                self._extrapolated(length) if extrapolate else self._traced(length)
+            )
+        return self._estimates[length]
 
     def _is_loop(self) -> bool:
         return self._trace(TRACED_LENGTH // 2).num_calls >= MANY_CALLS
@@ -81,90 +80,87 @@ class PriceByLength:
             self._traces[length] = trace(self.make(length))
         return self._traces[length]
 
-    def _traced(self, length: int) -> Price:
-        return price_of(self._trace(length), self.calibration)
+    def _traced(self, length: int) -> Estimate:
+        return estimate_trace(self._trace(length), self.calibration)
 
-    def _extended(self, length: int) -> Price:
+    def _extrapolated(self, length: int) -> Estimate:
         lengths = (TRACED_LENGTH // 4, TRACED_LENGTH // 2, TRACED_LENGTH)
         short = [self._traced(each) for each in lengths]
         counts = {
             name: max(
-                parabola(lengths, tuple(getattr(each, name) for each in short), length),
+                quadratic(lengths, tuple(getattr(each, name) for each in short), length),
                 getattr(short[-1], name),
             )
-            for name in ("products", "operations", "moved_bytes", "peak_bytes")
+            for name in ("matmul_flops", "flops", "traffic_bytes", "peak_bytes")
         }
         seconds = None
         if self.calibration is not None:
-            operations = tuple(each.operations for each in short)
+            flops = tuple(each.flops for each in short)
             times = tuple(each.seconds or 0.0 for each in short)
-            seconds = extended_time(operations, times, counts["operations"])
-        return Price(**counts, seconds=seconds)
+            seconds = extrapolated_time(flops, times, counts["flops"])
+        return Estimate(**counts, seconds=seconds)
 
 
-def price(workload: Workload, calibration: Calibration | None) -> Price:
-    """What one run takes."""
-    return price_of(trace(workload), calibration)
+def estimate(workload: Workload, calibration: Calibration | None) -> Estimate:
+    """Estimate one run."""
+    return estimate_trace(trace(workload), calibration)
 
 
-def price_of(traced: Trace, calibration: Calibration | None) -> Price:
-    """What a traced run takes."""
-    return Price(
-        products=float(traced.products),
-        operations=float(traced.operations),
-        moved_bytes=float(traced.moved_bytes),
+def estimate_trace(traced: Trace, calibration: Calibration | None) -> Estimate:
+    """Estimate a traced run."""
+    return Estimate(
+        matmul_flops=float(traced.matmul_flops),
+        flops=float(traced.flops),
+        traffic_bytes=float(traced.traffic_bytes),
         peak_bytes=float(traced.peak_bytes),
         seconds=None if calibration is None else predict(traced, calibration).seconds,
     )
 
 
-def price_at(
+def estimate_at(
     make: Callable[[int], Workload], length: int, calibration: Calibration | None
-) -> Price:
-    """What a run at this length takes, whatever the length."""
-    return PriceByLength(make, calibration).at(length)
+) -> Estimate:
+    """Estimate a run at any sequence length."""
+    return EstimateByLength(make, calibration).at(length)
 
 
-def parabola(lengths: tuple[int, ...], figures: tuple[float, ...], length: int) -> float:
-    """The parabola through three points, at another."""
+def quadratic(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -> float:
+    """Evaluate the quadratic polynomial through three points."""
     total = 0.0
-    for place, (here, figure) in enumerate(zip(lengths, figures, strict=True)):
-        share = 1.0
-        for other_place, other in enumerate(lengths):
-            if other_place != place:
-                share *= (length - other) / (here - other)
-        total += share * figure
+    for i, (here, value) in enumerate(zip(lengths, values, strict=True)):
+        weight = 1.0
+        for j, other in enumerate(lengths):
+            if j != i:
+                weight *= (length - other) / (here - other)
+        total += weight * value
     return total
 
 
-def extended_time(
-    operations: tuple[float, ...], seconds: tuple[float, ...], more_operations: float
+def extrapolated_time(
+    flops: tuple[float, ...], seconds: tuple[float, ...], more_flops: float
 ) -> float:
-    """The time of more operations, at what the last ones took; it never falls."""
-    rate = (seconds[-1] - seconds[-2]) / (operations[-1] - operations[-2])
-    return seconds[-1] + max(0.0, rate) * (more_operations - operations[-1])
+    """Linear extrapolation by FLOPs from the last two points; never decreasing."""
+    rate = (seconds[-1] - seconds[-2]) / (flops[-1] - flops[-2])
+    return seconds[-1] + max(0.0, rate) * (more_flops - flops[-1])
 
 
-# From which length on one kind of work is quicker than another.
-
-
-# Half an octave apart but for the last: in the logarithms times are nearly straight in between.
+# Half an octave apart except for the last: log time is nearly linear in log length in between.
 LENGTHS = (32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048, 2896, 4096, 8192)
 
 
 def crossover(
-    slower_later: Callable[[int], float],
-    quicker_later: Callable[[int], float],
+    baseline: Callable[[int], float],
+    candidate: Callable[[int], float],
     lengths: Sequence[int] = LENGTHS,
 ) -> int | None:
-    """The length from which the second is quicker for good; None if it is not within these lengths.
+    """The length from which the candidate costs less than the baseline up to the longest; None if none.
 
-    If it is the quicker already at the shortest, that one is the answer.
+    The shortest length if the candidate costs less everywhere.
     """
-    ratios = [slower_later(length) / quicker_later(length) for length in lengths]
+    ratios = [baseline(length) / candidate(length) for length in lengths]
     if ratios[-1] < 1:
         return None
-    last = max((place for place, ratio in enumerate(ratios) if ratio < 1), default=None)
+    last = max((index for index, ratio in enumerate(ratios) if ratio < 1), default=None)
     if last is None:
         return lengths[0]
     low, high = lengths[last], lengths[last + 1]

@@ -1,7 +1,7 @@
-"""What a piece of work does, operator by operator, without doing it.
+"""Trace the operators that a workload calls: kind and sizes of each, FLOPs, memory traffic, peak memory.
 
-It runs on fake tensors, which have shapes and no numbers: a model of any size is traced in the time its
-Python takes. Work that asks for the value of a number cannot run so, and is traced while it really runs.
+A workload runs on fake tensors, which have shapes but no data, so that a model of any size is traced
+quickly. A workload with data-dependent control flow or output shapes is traced on real tensors.
 """
 
 from __future__ import annotations
@@ -23,23 +23,21 @@ from torch._subclasses.fake_tensor import (
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_iter
 
-from regard.core.counter import Counter, bytes_of, moved_by
-
-# One operator as the time model sees it: what kind of work, and how much of it.
-#
-# Kinds and their sizes:
-#
-# product                 (batch, rows, inner, columns) of a matrix product solve
-# (batch, size, columns) of a triangular system attention, …_backward   (rows, queries, keys, width)
-# of fused attention causal_attention, …     (rows, length, width) of the same under a causal mask
-# convolution, …          (positions, inner, columns) of a convolution recurrent, …_backward
-# (steps, batch, inputs, hidden) of a fused recurrent layer view                    nothing is
-# moved; only the call takes time all other kinds         (bytes,) read and written: plain, exp,
-# softmax, gather …
+from regard.core.counter import Counter, bytes_of, memory_traffic
 
 
 class OperatorCall(NamedTuple):
-    """A kind of work and its sizes, as this module's text lists them."""
+    """The kind of an operator and its sizes.
+
+    matmul                     (batch, rows, inner, columns)
+    triangular_solve           (batch, size, columns)
+    attention[_backward]       (batch × heads, queries, keys, width), fused attention
+    causal_attention[_backward]  (batch × heads, length, width), fused causal attention
+    convolution[_backward]     (positions, inner, columns)
+    recurrent[_backward]       (steps, batch, inputs, hidden), fused recurrent layer
+    view                       (): no memory traffic
+    all others                 (bytes read and written,): elementwise, exp, softmax, gather …
+    """
 
     kind: str
     sizes: tuple[int, ...]
@@ -47,7 +45,7 @@ class OperatorCall(NamedTuple):
 
 _aten = torch.ops.aten
 
-# Kinds whose operators have names of their own. What is not listed is "plain".
+# kind → operator names; operators that are not listed are "elementwise"
 KINDS: dict[str, tuple[str, ...]] = {
     "exp": ("exp", "exp2", "expm1", "elu", "celu", "elu_backward"),
     "log": ("log", "log2", "log1p", "log10", "logsumexp"),
@@ -67,14 +65,14 @@ KINDS: dict[str, tuple[str, ...]] = {
         "bitwise_not",
         "bitwise_and",
     ),
-    "choose": ("where", "masked_fill"),
+    "where": ("where", "masked_fill"),
     "softmax": ("softmax", "_softmax", "_safe_softmax", "_log_softmax", "log_softmax"),
     "softmax_backward": ("_softmax_backward_data", "_log_softmax_backward_data"),
     "layer_norm": ("native_layer_norm",),
     "layer_norm_backward": ("native_layer_norm_backward",),
-    "cumulate": ("cumsum", "logcumsumexp", "cummax"),
-    "gather": ("index_select", "embedding"),
-    "pick": ("gather", "take_along_dim"),
+    "cumsum": ("cumsum", "logcumsumexp", "cummax"),
+    "index_select": ("index_select", "embedding"),
+    "gather": ("gather", "take_along_dim"),
     "index": ("index",),
     "remainder": ("remainder", "fmod", "floor_divide"),
     "scatter": (
@@ -91,7 +89,7 @@ KINDS: dict[str, tuple[str, ...]] = {
         "native_dropout",
         "rand_like",
     ),
-    "optimise": ("_fused_adamw", "_fused_adam"),
+    "optimizer": ("_fused_adamw", "_fused_adam"),
     "sort": ("sort", "topk"),
 }
 KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
@@ -103,50 +101,50 @@ COPIES = {
     *("clone", "copy", "_to_copy", "contiguous", "cat", "stack", "flip", "constant_pad_nd"),
     *("tril", "triu"),
 }
-# They allocate and touch nothing, or only answer a question.
-IDLE = {
+# Neither read nor write tensor data.
+NO_TRAFFIC = {
     *("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"),
     *("lift_fresh", "detach", "alias"),
 }
-PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "addbmm"}
+MATMULS = {"mm", "bmm", "addmm", "baddbmm", "addbmm"}
 FUSED_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
 
 
 def describe(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> OperatorCall:
-    """The kind and sizes of an operator that was called."""
+    """The kind and sizes of an operator call."""
     name = func.overloadpacket.__name__
     stem = name[:-1] if name.endswith("_") and not name.startswith("__") else name
-    if func.is_view or stem in IDLE:
+    if func.is_view or stem in NO_TRAFFIC:
         return OperatorCall("view", ())
-    if stem in PRODUCTS:
-        return _product(*args[-2:])
+    if stem in MATMULS:
+        return _matmul(*args[-2:])
     if stem in ("mv", "addmv", "dot"):
         left = args[-2]
-        return OperatorCall("product", (1, math.prod(left.shape[:-1]), left.shape[-1], 1))
+        return OperatorCall("matmul", (1, math.prod(left.shape[:-1]), left.shape[-1], 1))
     if stem == FUSED_ATTENTION:
-        return _attention("", *args[:2], causal=_flag(args, kwargs, 4))
+        return _attention("", *args[:2], causal=_is_causal(args, kwargs, 4))
     if stem == f"{FUSED_ATTENTION}_backward":
-        return _attention("_backward", *args[1:3], causal=_flag(args, kwargs, 7))
+        return _attention("_backward", *args[1:3], causal=_is_causal(args, kwargs, 7))
     if stem in ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"):
         steps, batch, inputs = args[0].shape
         kind = "recurrent_backward" if stem.endswith("backward") else "recurrent"
         return OperatorCall(kind, (steps, batch, inputs, args[2].shape[1]))
     if stem in ("convolution", "convolution_backward"):
-        # Positions that are written, or, going back, whose gradient is read.
+        # Output positions; in the backward pass, those of the output gradient.
         weight, positions = (args[1], output) if stem == "convolution" else (args[2], args[0])
         count = positions.numel() // positions.shape[1]
         return OperatorCall(stem, (count, math.prod(weight.shape[1:]), weight.shape[0]))
     if "solve" in stem:
         triangle, right = args[:2]
         batch, size = math.prod(triangle.shape[:-2]), triangle.shape[-1]
-        return OperatorCall("solve", (batch, size, right.shape[-1]))
-    moved = moved_by(func, args, kwargs, output)
+        return OperatorCall("triangular_solve", (batch, size, right.shape[-1]))
+    traffic = memory_traffic(func, args, kwargs, output)
     if stem != name and isinstance(output, Tensor):
-        moved -= bytes_of(output)  # written where it was read: the memory is at hand
-    return OperatorCall(_moving_kind(stem, args), (moved,))
+        traffic -= bytes_of(output)  # in-place: written where it was read
+    return OperatorCall(_kind_by_name(stem, args), (traffic,))
 
 
-def _moving_kind(stem: str, args: tuple[Any, ...]) -> str:
+def _kind_by_name(stem: str, args: tuple[Any, ...]) -> str:
     if stem in KIND_OF:
         return KIND_OF[stem]
     first = next((part for part in tree_iter(args) if isinstance(part, Tensor)), None)
@@ -155,11 +153,11 @@ def _moving_kind(stem: str, args: tuple[Any, ...]) -> str:
     if stem in COPIES:
         source = next((p for p in reversed(list(tree_iter(args))) if isinstance(p, Tensor)), None)
         return "copy" if source is None or _is_dense(source) else "transpose"
-    return "plain"
+    return "elementwise"
 
 
 def _reduces_last(tensor: Tensor, args: tuple[Any, ...]) -> bool:
-    """Whether the numbers that are added lie side by side."""
+    """Whether the reduction includes the last, contiguous dimension."""
     dims = args[1] if len(args) > 1 else None
     if isinstance(dims, int):
         dims = [dims]
@@ -169,13 +167,13 @@ def _reduces_last(tensor: Tensor, args: tuple[Any, ...]) -> bool:
 
 
 def _is_dense(tensor: Tensor) -> bool:
-    """Whether the numbers of a row lie side by side."""
+    """Whether the last dimension is contiguous."""
     return tensor.ndim == 0 or tensor.shape[-1] == 1 or tensor.stride(-1) == 1
 
 
-def _product(left: Tensor, right: Tensor) -> OperatorCall:
+def _matmul(left: Tensor, right: Tensor) -> OperatorCall:
     batch = left.shape[0] if left.ndim == 3 else 1
-    return OperatorCall("product", (batch, left.shape[-2], left.shape[-1], right.shape[-1]))
+    return OperatorCall("matmul", (batch, left.shape[-2], left.shape[-1], right.shape[-1]))
 
 
 def _attention(which: str, query: Tensor, key: Tensor, *, causal: bool) -> OperatorCall:
@@ -187,32 +185,30 @@ def _attention(which: str, query: Tensor, key: Tensor, *, causal: bool) -> Opera
     )
 
 
-def _flag(args: tuple[Any, ...], kwargs: dict[str, Any], place: int) -> bool:
-    return bool(kwargs.get("is_causal", args[place] if len(args) > place else False))
-
-
-# Work that can be traced, predicted and measured: a name, and how to make it ready to run.
-#
-# `prepare` builds what the work needs and returns the run itself, which may be called many times.
-# Nothing is built before `prepare` is called, so that it can be called among fake tensors.
+def _is_causal(args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> bool:
+    return bool(kwargs.get("is_causal", args[index] if len(args) > index else False))
 
 
 Run = Callable[[], object]
-# forward: without gradients; train: forward and backward; decode: one token more.
+# forward: without gradients; train: forward and backward; decode: one decoding step
 Mode = Literal["forward", "train", "decode"]
 MODES: tuple[Mode, ...] = ("forward", "train", "decode")
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is priced."""
+    """Work that can be traced, predicted and measured.
+
+    `prepare` allocates modules and inputs and returns a function that can be called many times. It
+    allocates nothing before, so that it can be called under a fake tensor mode.
+    """
 
     name: str
     mode: Mode
     prepare: Callable[[], Run]
 
 
-CANNOT_FAKE = (
+NEEDS_REAL_TENSORS = (
     DataDependentOutputException,
     DynamicOutputShapeException,
     UnsupportedFakeTensorException,
@@ -221,52 +217,52 @@ CANNOT_FAKE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """Counts of one run, and its operators with how often each was called in these sizes.
+    """Counts of one run: operator calls by kind and sizes, FLOPs, memory.
 
-    `recorded_calls` of them were recorded for gradients. `python_calls` are the calls of Python that led to
-    them; one may run a thousand operators, as that of a recurrent layer does. `peak_bytes` is beyond
-    what was there before the run: inputs and parameters. `name` and `mode` are the workload's.
+    `autograd_calls` are the operator calls recorded by autograd. `python_calls` are the Python-level
+    torch calls; one of a recurrent layer may run a thousand operators. `peak_bytes` excludes inputs and
+    parameters.
     """
 
     name: str
     mode: Mode
     calls: Tally[OperatorCall]
-    recorded_calls: int
+    autograd_calls: int
     python_calls: int
-    products: int
-    functions: int
-    arithmetic: int
-    moved_bytes: int
+    matmul_flops: int
+    transcendental_ops: int
+    elementwise_ops: int
+    traffic_bytes: int
     peak_bytes: int
 
     @property
-    def operations(self) -> int:
-        """Products, functions and arithmetic together."""
-        return self.products + self.functions + self.arithmetic
+    def flops(self) -> int:
+        """The sum of matmul, transcendental and elementwise operations."""
+        return self.matmul_flops + self.transcendental_ops + self.elementwise_ops
 
     @property
     def num_calls(self) -> int:
-        """How many operators were called, views included."""
+        """Number of operator calls, views included."""
         return self.calls.total()
 
 
 class Recorder(Counter):
-    """A counter that also keeps what kind of work each operator was."""
+    """A counter that also records the kind and sizes of every operator call."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: Tally[OperatorCall] = Tally()
-        self.recorded_calls = 0
+        self.autograd_calls = 0
 
     def count(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         super().count(func, args, kwargs, output)
         self.calls[describe(func, args, kwargs, output)] += 1
-        # Backward, and inside a function with a backward of its own, nothing is recorded.
-        self.recorded_calls += torch.is_grad_enabled()
+        # Autograd records nothing in the backward pass or inside a custom autograd function.
+        self.autograd_calls += torch.is_grad_enabled()
 
 
 class PythonCalls(TorchFunctionMode):
-    """Counts the calls of Python in which a recorder saw an operator; those within others are not."""
+    """Counts outermost Python-level torch calls that ran at least one operator."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
@@ -286,18 +282,18 @@ class PythonCalls(TorchFunctionMode):
         return result
 
 
-def trace(workload: Workload, *, really: bool = False) -> Trace:
-    """Record one run of the workload, on fake tensors if it can be done and unless `really`."""
-    if not really:
+def trace(workload: Workload, *, real: bool = False) -> Trace:
+    """Trace one run of the workload, on fake tensors where possible and unless `real`."""
+    if not real:
         try:
             with FakeTensorMode(allow_non_fake_inputs=True):
-                return _recorded(workload)
-        except CANNOT_FAKE:
+                return _trace(workload)
+        except NEEDS_REAL_TENSORS:
             pass
-    return _recorded(workload)
+    return _trace(workload)
 
 
-def _recorded(workload: Workload) -> Trace:
+def _trace(workload: Workload) -> Trace:
     with torch.random.fork_rng(devices=[]):
         ready = workload.prepare()
     with Recorder() as recorder, PythonCalls(recorder) as python:
@@ -306,11 +302,11 @@ def _recorded(workload: Workload) -> Trace:
         name=workload.name,
         mode=workload.mode,
         calls=recorder.calls,
-        recorded_calls=recorder.recorded_calls if workload.mode == "train" else 0,
+        autograd_calls=recorder.autograd_calls if workload.mode == "train" else 0,
         python_calls=python.count,
-        products=recorder.products,
-        functions=recorder.functions,
-        arithmetic=recorder.arithmetic,
-        moved_bytes=recorder.moved_bytes,
+        matmul_flops=recorder.matmul_flops,
+        transcendental_ops=recorder.transcendental_ops,
+        elementwise_ops=recorder.elementwise_ops,
+        traffic_bytes=recorder.traffic_bytes,
         peak_bytes=recorder.peak_bytes,
     )

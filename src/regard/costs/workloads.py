@@ -1,4 +1,4 @@
-"""One mechanism on tensors of a shape: forward, forward and backward, or decoding one token."""
+"""Workloads to trace and measure: mechanisms, layers, modules; forward, training, or a decoding step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.core.cost import AttentionShape
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Causal
 from regard.core.mechanism import Mechanism
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 from regard.costs.trace import Mode, Run, Trace, Workload, trace
 from regard.layers.convolution import Convolution
 from regard.layers.cost import SequenceShape
@@ -21,11 +21,9 @@ from regard.layers.multi_head import MultiHead
 from regard.layers.recurrent import Recurrent
 from regard.mechanisms import build_mechanism
 
-# Ways of running a call: without gradients, or forward and backward.
 
-
-def without_gradients(call: Callable[[], object]) -> Run:
-    """The call alone."""
+def no_grad_run(call: Callable[[], object]) -> Run:
+    """Call under `torch.no_grad`."""
 
     def run() -> object:
         with torch.no_grad():
@@ -34,9 +32,9 @@ def without_gradients(call: Callable[[], object]) -> Run:
     return run
 
 
-def trained(call: Callable[[], Tensor], *, wanting: Iterable[Tensor]) -> Run:
-    """The call and its backward pass, for the gradients of all that want them."""
-    tensors = list(wanting)
+def train_run(call: Callable[[], Tensor], *, inputs: Iterable[Tensor]) -> Run:
+    """Forward and backward pass, with gradients of all `inputs`."""
+    tensors = list(inputs)
     for tensor in tensors:
         tensor.requires_grad_()
 
@@ -49,10 +47,10 @@ def trained(call: Callable[[], Tensor], *, wanting: Iterable[Tensor]) -> Run:
     return run
 
 
-def build_for(
+def build_for_shape(
     name: str, shape: AttentionShape, options: Mapping[str, Any] | None = None
 ) -> Mechanism:
-    """The mechanism in the sizes of a shape, just long enough where its length is bounded."""
+    """Build the mechanism in the sizes of a shape; `max_length` is as short as possible."""
     return build_mechanism(
         name,
         query_dim=shape.query_dim or shape.key_dim,
@@ -66,41 +64,41 @@ def build_for(
 def attention_workload(
     name: str, shape: AttentionShape, mode: Mode, options: Mapping[str, Any] | None = None
 ) -> Workload:
-    """A call of the mechanism; in decoding, a step after `key_length` tokens."""
+    """A call of the mechanism; mode "decode" is a step after `key_length` tokens."""
 
     def prepare() -> Run:
-        mechanism = build_for(name, shape, options)
+        mechanism = build_for_shape(name, shape, options)
         if mode == "decode":
             return _step(mechanism, shape)
-        tensors = drawn(mechanism, shape, queries=shape.query_length, keys=shape.key_length)
+        tensors = random_inputs(mechanism, shape, queries=shape.query_length, keys=shape.key_length)
         mask = Causal() if shape.causal else NO_MASK
 
         def call() -> Tensor:
             return mechanism(mask=mask, **tensors)
 
         if mode == "forward":
-            return without_gradients(call)
-        return trained(call, wanting=[*tensors.values(), *mechanism.parameters()])
+            return no_grad_run(call)
+        return train_run(call, inputs=[*tensors.values(), *mechanism.parameters()])
 
     return Workload(name, mode, prepare)
 
 
 class Example(NamedTuple):
-    """A call that calibration runs to find what no single operator shows."""
+    """A mechanism that calibration times, for overheads that no single operator shows."""
 
     name: str
     shape: AttentionShape
     mode: Mode
 
     def workload(self) -> Workload:
-        """The call."""
+        """The workload to time."""
         return attention_workload(self.name, self.shape, self.mode)
 
 
-def drawn(
+def random_inputs(
     mechanism: Mechanism, shape: AttentionShape, *, queries: int, keys: int
 ) -> dict[str, Tensor]:
-    """Random tensors for one call, by the names it takes them under."""
+    """Random keyword arguments for one call."""
     kv_heads = shape.num_kv_heads or shape.num_heads
     of_keys = (shape.batch_size, kv_heads, keys)
     tensors = {
@@ -110,15 +108,15 @@ def drawn(
         "key": torch.randn(*of_keys, shape.key_dim),
         "value": torch.randn(*of_keys, shape.value_dim),
     }
-    for extra in mechanism.extras:
-        width = 1 if extra.width == "one" else shape.key_dim
-        tensors[extra.name] = extra.squash(torch.randn(*of_keys, width)).detach()
+    for gate in mechanism.gates:
+        width = 1 if gate.width == "one" else shape.key_dim
+        tensors[gate.name] = gate.activation(torch.randn(*of_keys, width)).detach()
     return tensors
 
 
 def _step(mechanism: Mechanism, shape: AttentionShape) -> Run:
-    past: dict[str, Any] = drawn(mechanism, shape, queries=1, keys=shape.key_length)
-    new: dict[str, Any] = drawn(mechanism, shape, queries=1, keys=1)
+    past: dict[str, Any] = random_inputs(mechanism, shape, queries=1, keys=shape.key_length)
+    new: dict[str, Any] = random_inputs(mechanism, shape, queries=1, keys=1)
     del past["query"]
     with torch.no_grad():
         state = mechanism.start(
@@ -128,13 +126,10 @@ def _step(mechanism: Mechanism, shape: AttentionShape) -> Run:
             value_dim=shape.value_dim,
         )
         state = mechanism.extend(state, **past)
-    return without_gradients(lambda: mechanism.step(state, **new))
+    return no_grad_run(lambda: mechanism.step(state, **new))
 
 
-# Layers that attention is compared with, on sequences of a shape.
-
-
-# name → a layer as wide as `model_dim` inside and out
+# name → a layer of width `model_dim`, for comparison with attention
 LAYERS: dict[str, Callable[[int], nn.Module]] = {
     "lstm": lambda width: Recurrent(model_dim=width, hidden_dim=width, cell="lstm"),
     "gru": lambda width: Recurrent(model_dim=width, hidden_dim=width, cell="gru"),
@@ -143,12 +138,12 @@ LAYERS: dict[str, Callable[[int], nn.Module]] = {
 
 
 def build_layer(name: str, *, model_dim: int) -> nn.Module:
-    """A layer of the table."""
-    return look_up("layer", name, LAYERS)(model_dim)
+    """Build a layer of `LAYERS`."""
+    return lookup("layer", name, LAYERS)(model_dim)
 
 
 def layer_workload(name: str, shape: SequenceShape, mode: Mode, *, model_dim: int) -> Workload:
-    """A call of a layer of the table; in decoding, a step."""
+    """A call of a layer of `LAYERS`; mode "decode" is one step."""
 
     def prepare() -> Run:
         layer = build_layer(name, model_dim=model_dim)
@@ -160,7 +155,7 @@ def layer_workload(name: str, shape: SequenceShape, mode: Mode, *, model_dim: in
 def self_attention_workload(
     mechanism: str, shape: SequenceShape, mode: Mode, *, model_dim: int, num_heads: int
 ) -> Workload:
-    """Multi-head self-attention with its projections, to be compared with a recurrent layer."""
+    """Multi-head self-attention with its projections, for comparison with a recurrent layer."""
 
     def prepare() -> Run:
         layer = MultiHead(
@@ -176,26 +171,26 @@ def self_attention_workload(
 
 def _run(layer: nn.Module, shape: SequenceShape, mode: Mode, *, model_dim: int) -> Run:
     x = torch.randn(shape.batch_size, shape.length, model_dim)
-    words: dict[str, Any] = {}
+    kwargs: dict[str, Any] = {}
     if isinstance(layer, MultiHead):
-        words["mask"] = Causal() if shape.causal else NO_MASK
+        kwargs["mask"] = Causal() if shape.causal else NO_MASK
     if mode == "decode":
-        stepping: Any = layer
+        decoder: Any = layer
         with torch.no_grad():
-            state = stepping.step(stepping.start(shape.batch_size), x).state
-        return without_gradients(lambda: stepping.step(state, x[:, :1]))
+            state = decoder.step(decoder.start(shape.batch_size), x).state
+        return no_grad_run(lambda: decoder.step(state, x[:, :1]))
 
     def call() -> Tensor:
-        output = layer(x, **words)
+        output = layer(x, **kwargs)
         return output if isinstance(output, Tensor) else output[0]
 
     if mode == "forward":
-        return without_gradients(call)
-    return trained(call, wanting=[x, *layer.parameters()])
+        return no_grad_run(call)
+    return train_run(call, inputs=[x, *layer.parameters()])
 
 
 class LayerExample(NamedTuple):
-    """A layer that calibration runs."""
+    """A layer that calibration times."""
 
     name: str
     shape: SequenceShape
@@ -203,23 +198,20 @@ class LayerExample(NamedTuple):
     model_dim: int
 
     def workload(self) -> Workload:
-        """The call."""
+        """The workload to time."""
         return layer_workload(self.name, self.shape, self.mode, model_dim=self.model_dim)
-
-
-# Any module with inputs as work to be priced: forward, or forward and backward.
 
 
 Built = tuple[nn.Module, Sequence[Any]]
 
 
 def module_workload(name: str, mode: Mode, build: Callable[[], Built]) -> Workload:
-    """A call of the module that `build` returns with its inputs; it may be called many times."""
+    """A call of the module that `build` returns with its inputs. `build` may be called many times."""
 
     def prepare() -> Run:
         module, inputs = build()
         if mode == "forward":
-            return without_gradients(lambda: module(*inputs))
+            return no_grad_run(lambda: module(*inputs))
         for each in inputs:
             if isinstance(each, Tensor) and each.is_floating_point():
                 each.requires_grad_()
@@ -228,24 +220,24 @@ def module_workload(name: str, mode: Mode, build: Callable[[], Built]) -> Worklo
     return Workload(name, mode, prepare)
 
 
-def traced_module(name: str, mode: Mode, build: Callable[[], Built]) -> Trace:
-    """Its trace, on fake tensors if it can be done: whatever fails among those is done really."""
+def trace_module(name: str, mode: Mode, build: Callable[[], Built]) -> Trace:
+    """Trace a module, on fake tensors; on real ones if that fails."""
     workload = module_workload(name, mode, build)
     try:
         return trace(workload)
     except RegardError:
         raise
     except Exception:
-        return trace(workload, really=True)
+        return trace(workload, real=True)
 
 
 def _forward_and_backward(module: nn.Module, inputs: Sequence[Any]) -> None:
-    wanting = [
-        part
-        for part in tree_iter(module(*inputs))
-        if isinstance(part, Tensor) and part.requires_grad
+    outputs = [
+        output
+        for output in tree_iter(module(*inputs))
+        if isinstance(output, Tensor) and output.requires_grad
     ]
-    torch.autograd.backward(wanting, [torch.ones_like(part) for part in wanting])
+    torch.autograd.backward(outputs, [torch.ones_like(output) for output in outputs])
     module.zero_grad(set_to_none=True)
     for each in inputs:
         if isinstance(each, Tensor):

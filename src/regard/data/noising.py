@@ -1,11 +1,17 @@
-"""Span corruption: part of a text is cut out, and what is left asks for it (Raffel et al. 2020).
+"""Noising for pre-training: span corruption (T5) and token masking (BERT).
 
-    a b c d e f     one gap:       shown  a b ? f           hidden  c d e
-    a b c d e f     several gaps:  shown  a ? c d ?         hidden  ? b ? e f
+    a b c d e f     one span:       input  a b ? f           target  c d e
+    a b c d e f     several spans:  input  a ? c d ?         target  ? b ? e f
 
-Where something is missing stands UNKNOWN, written ? here, so no vocabulary needs a token of its own
-for it. With one gap, a text may first be cut short, so that texts also end where they did not.
-Raffel et al. number their gaps; here they are told apart by their order.
+Span corruption (Raffel et al. 2020) replaces spans by a sentinel, written ? here, and predicts them. The
+sentinel is UNKNOWN, so no vocabulary needs a token of its own for it; where Raffel et al. number their
+sentinels, here their order identifies them. With one span, the text may be truncated first.
+
+    input   START the [MASK] sat on a     mat END        labels   · · cat · · a   · ·
+    input   START the cat    sat on green mat END        labels   · · ·   · · the · ·
+
+Masking (Devlin et al. 2019, section 3.1) predicts some of the tokens: most of them are replaced by [MASK],
+some by a random token, and some are unchanged.
 """
 
 from __future__ import annotations
@@ -18,268 +24,270 @@ from jaxtyping import Int64
 
 from regard.core.batches import SPECIAL_TOKENS, UNKNOWN
 from regard.core.errors import RegardError
-from regard.data.token_store import TokenStore, flat_places
+from regard.data.token_store import TokenStore, flat_positions
+
+IGNORE_INDEX = -1
+"""The label of a position or row without a target."""
 
 
 class Corrupted(NamedTuple):
-    """What is left of a text, and what was taken out of it."""
+    """The text with spans replaced by sentinels, and the removed spans."""
 
-    shown: list[int]
-    hidden: list[int]
+    input: list[int]
+    target: list[int]
 
 
-class Cuts(NamedTuple):
-    """For every text: how many tokens are kept, where its gap begins, and how many the gap takes."""
+class Spans(NamedTuple):
+    """One span per text: the length the text is truncated to, and the span's start and length."""
 
     kept: Int64[np.ndarray, " texts"]
     start: Int64[np.ndarray, " texts"]
-    taken: Int64[np.ndarray, " texts"]
+    length: Int64[np.ndarray, " texts"]
 
 
-def corrupt(
+class MaskedTokens(NamedTuple):
+    """Masked input tokens, and the original tokens as labels; IGNORE_INDEX elsewhere."""
+
+    tokens: Int64[np.ndarray, "rows width"]
+    labels: Int64[np.ndarray, "rows width"]
+
+
+def corrupt_span(
     tokens: Sequence[int],
     *,
     rng: np.random.Generator,
-    longest_share: float = 0.5,
-    shortest: int = 1,
-    keep_whole: float = 1.0,
-    shortest_kept_share: float = 0.25,
+    max_span_fraction: float = 0.5,
+    min_span: int = 1,
+    full_length_probability: float = 1.0,
+    min_kept_fraction: float = 0.25,
 ) -> Corrupted:
-    """One text with one gap; the options are those of `drawn_cuts`.
+    """Corrupt one span of one text; the options are those of `sample_spans`.
 
-    >>> corrupt([7, 8, 9], rng=np.random.default_rng(0), longest_share=1.0, shortest=3)
-    Corrupted(shown=[3], hidden=[7, 8, 9])
+    >>> corrupt_span([7, 8, 9], rng=np.random.default_rng(0), max_span_fraction=1.0, min_span=3)
+    Corrupted(input=[3], target=[7, 8, 9])
     """
-    kept, start, taken = drawn_cuts(
+    kept, start, length = sample_spans(
         np.array([len(tokens)]),
         rng=rng,
-        longest_share=longest_share,
-        shortest=shortest,
-        keep_whole=keep_whole,
-        shortest_kept_share=shortest_kept_share,
+        max_span_fraction=max_span_fraction,
+        min_span=min_span,
+        full_length_probability=full_length_probability,
+        min_kept_fraction=min_kept_fraction,
     )
-    first, last, text = int(start[0]), int(start[0] + taken[0]), list(tokens[: kept[0]])
+    first, last, text = int(start[0]), int(start[0] + length[0]), list(tokens[: kept[0]])
     return Corrupted([*text[:first], UNKNOWN, *text[last:]], text[first:last])
 
 
-def put_together(shown: Sequence[int], span: Sequence[int]) -> list[int]:
-    """The text that `corrupt` made these two of.
+def fill_span(tokens: Sequence[int], span: Sequence[int]) -> list[int]:
+    """The inverse of `corrupt_span`.
 
-    >>> put_together([4, 3, 6], [5, 5])
+    >>> fill_span([4, 3, 6], [5, 5])
     [4, 5, 5, 6]
     """
-    if (gaps := list(shown).count(UNKNOWN)) != 1:
+    if (sentinels := list(tokens).count(UNKNOWN)) != 1:
         raise RegardError(
-            f"What is shown has {gaps} tokens {SPECIAL_TOKENS[UNKNOWN]}, so it does not say where the "
-            "span belongs. Give a text with one gap, of a vocabulary that knows all of it."
+            f"The input has {sentinels} tokens {SPECIAL_TOKENS[UNKNOWN]}, so the position of the span "
+            "is ambiguous. Give a text with one span and without out-of-vocabulary tokens."
         )
-    gap = list(shown).index(UNKNOWN)
-    return [*shown[:gap], *span, *shown[gap + 1 :]]
+    position = list(tokens).index(UNKNOWN)
+    return [*tokens[:position], *span, *tokens[position + 1 :]]
 
 
-def corrupted_store(
+def corrupt_store(
     store: TokenStore,
     *,
     seed: int,
     epoch: int,
-    longest_share: float = 0.5,
-    shortest: int = 1,
-    keep_whole: float = 1.0,
-    shortest_kept_share: float = 0.25,
+    max_span_fraction: float = 0.5,
+    min_span: int = 1,
+    full_length_probability: float = 1.0,
+    min_kept_fraction: float = 0.25,
 ) -> TokenStore:
-    """Every target of a store with one gap: what is shown is the source, what is hidden the target.
+    """Corrupt one span in every target of a store: the input becomes the source, the span the target.
 
-    A function of the store, (seed, epoch) and the options of `drawn_cuts` alone.
+    A function of the store, (seed, epoch) and the options of `sample_spans`.
     """
-    kept, start, taken = drawn_cuts(
+    kept, start, length = sample_spans(
         store.target_lengths,
         rng=np.random.default_rng([seed, epoch]),
-        longest_share=longest_share,
-        shortest=shortest,
-        keep_whole=keep_whole,
-        shortest_kept_share=shortest_kept_share,
+        max_span_fraction=max_span_fraction,
+        min_span=min_span,
+        full_length_probability=full_length_probability,
+        min_kept_fraction=min_kept_fraction,
     )
-    firsts = store.target_offsets[:-1]
-    row, within, source_offsets = flat_places(kept - taken + 1)
+    offsets = store.target_offsets[:-1]
+    row, within, source_offsets = flat_positions(kept - length + 1)
     after = within > start[row]
-    text_place = firsts[row] + within + np.where(after, taken[row] - 1, 0)
-    gap = within == start[row]
+    text_position = offsets[row] + within + np.where(after, length[row] - 1, 0)
+    sentinel = within == start[row]
     source_tokens = np.full(len(row), UNKNOWN, dtype=np.int32)
-    source_tokens[~gap] = store.target_tokens[text_place[~gap]]
-    row, within, target_offsets = flat_places(taken)
+    source_tokens[~sentinel] = store.target_tokens[text_position[~sentinel]]
+    row, within, target_offsets = flat_positions(length)
     return TokenStore(
         source_tokens=source_tokens,
         source_offsets=source_offsets,
-        target_tokens=store.target_tokens[firsts[row] + start[row] + within],
+        target_tokens=store.target_tokens[offsets[row] + start[row] + within],
         target_offsets=target_offsets,
     )
 
 
-def drawn_cuts(
+def sample_spans(
     lengths: Int64[np.ndarray, " texts"],
     *,
     rng: np.random.Generator,
-    longest_share: float,
-    shortest: int,
-    keep_whole: float,
-    shortest_kept_share: float,
-) -> Cuts:
-    """Where texts of these lengths are cut; all choices are uniform.
+    max_span_fraction: float,
+    min_span: int,
+    full_length_probability: float,
+    min_kept_fraction: float,
+) -> Spans:
+    """Sample one span for each text length, uniformly.
 
-    longest_share         a gap takes at most this share of what is kept, if that is `shortest` or more
-    shortest              a gap takes at least so many tokens, if the text has them
-    keep_whole            the probability that a text is not cut short
-    shortest_kept_share   a text that is cut short keeps at least this share, and at least one token
+    max_span_fraction          maximum span length, as a fraction of the truncated text
+    min_span                   minimum span length in tokens, if the text has so many
+    full_length_probability    probability that a text is not truncated
+    min_kept_fraction          minimum fraction a truncated text keeps, and at least one token
     """
-    _check_share("longest_share", longest_share)
-    _check_share("shortest_kept_share", shortest_kept_share)
-    if not 0 <= keep_whole <= 1:
+    _check_fraction("max_span_fraction", max_span_fraction)
+    _check_fraction("min_kept_fraction", min_kept_fraction)
+    if not 0 <= full_length_probability <= 1:
         raise RegardError(
-            f"keep_whole={keep_whole}: it is a probability. Use a number from 0 to 1."
+            f"full_length_probability={full_length_probability}: it must be from 0 to 1."
         )
-    if shortest < 1:
-        raise RegardError(f"shortest={shortest}: a gap takes at least one token. Use 1 or more.")
-    least = np.maximum(np.ceil(shortest_kept_share * lengths), np.minimum(1, lengths))
-    # Drawn for every text, cut short or not, so that one text's length does not move the next one's.
-    shortened = rng.integers(least.astype(np.int64), lengths, endpoint=True)
-    kept = np.where(rng.random(len(lengths)) < keep_whole, lengths, shortened)
-    low = np.minimum(shortest, kept)
-    high = np.maximum(low, np.floor(longest_share * kept).astype(np.int64))
-    taken = rng.integers(low, high, endpoint=True)
-    return Cuts(kept, rng.integers(0, kept - taken, endpoint=True), taken)
+    if min_span < 1:
+        raise RegardError(f"min_span={min_span}: a span has at least one token. Use 1 or more.")
+    min_kept = np.maximum(np.ceil(min_kept_fraction * lengths), np.minimum(1, lengths))
+    # Sampled for every text, truncated or not, so that samples do not depend on other texts.
+    truncated = rng.integers(min_kept.astype(np.int64), lengths, endpoint=True)
+    kept = np.where(rng.random(len(lengths)) < full_length_probability, lengths, truncated)
+    low = np.minimum(min_span, kept)
+    high = np.maximum(low, np.floor(max_span_fraction * kept).astype(np.int64))
+    length = rng.integers(low, high, endpoint=True)
+    return Spans(kept, rng.integers(0, kept - length, endpoint=True), length)
 
 
 def corrupt_spans(
-    tokens: Sequence[int], *, share: float, mean_length: float, rng: np.random.Generator
+    tokens: Sequence[int],
+    *,
+    noise_density: float,
+    mean_span_length: float,
+    rng: np.random.Generator,
 ) -> Corrupted:
-    """Several gaps that do not touch, which take `share` of the tokens, rounded, and at least one.
+    """Corrupt several non-adjacent spans: `noise_density` of the tokens, rounded, and at least one.
 
-    There are as many gaps as make them `mean_length` tokens long on average, rounded.
+    The number of spans follows from `mean_span_length`, rounded.
     """
-    _check_share("share", share)
-    if not 1 <= mean_length < float("inf"):
+    _check_fraction("noise_density", noise_density)
+    if not 1 <= mean_span_length < float("inf"):
         raise RegardError(
-            f"mean_length={mean_length}: a gap takes one token or more. Use 1 or more."
+            f"mean_span_length={mean_span_length}: a span has at least one token. Use 1 or more."
         )
     if UNKNOWN in tokens:
         raise RegardError(
-            f"The text has {SPECIAL_TOKENS[UNKNOWN]} in it, which would be taken for a gap. Use a "
-            "vocabulary that knows all of it, or leave the text out."
+            f"The text contains {SPECIAL_TOKENS[UNKNOWN]}, which is the sentinel. Use a vocabulary "
+            "that covers the text, or leave the text out."
         )
     if not tokens:
         return Corrupted([], [])
-    taken = max(1, round(share * len(tokens)))
-    left = len(tokens) - taken
-    gaps = min(max(1, round(taken / mean_length)), taken, left + 1)
-    # Something stands between two gaps; before the first and after the last there may be nothing.
-    between = _parts(left + 2, gaps + 1, rng=rng)
-    between[[0, -1]] -= 1
-    shown, hidden, place = list[int](), list[int](), 0
-    for kept, cut in zip(between, [*_parts(taken, gaps, rng=rng), 0], strict=True):
-        shown += tokens[place : place + kept]
-        if cut:
-            shown.append(UNKNOWN)
-            hidden += [UNKNOWN, *tokens[place + kept : place + kept + cut]]
-        place += kept + cut
-    return Corrupted(shown, hidden)
+    noise = max(1, round(noise_density * len(tokens)))
+    rest = len(tokens) - noise
+    spans = min(max(1, round(noise / mean_span_length)), noise, rest + 1)
+    # Segments between two spans are not empty; the first and the last may be.
+    segments = _random_partition(rest + 2, spans + 1, rng=rng)
+    segments[[0, -1]] -= 1
+    lengths = [*_random_partition(noise, spans, rng=rng), 0]
+    inputs, target, position = list[int](), list[int](), 0
+    for kept, length in zip(segments, lengths, strict=True):
+        inputs += tokens[position : position + kept]
+        if length:
+            inputs.append(UNKNOWN)
+            target += [UNKNOWN, *tokens[position + kept : position + kept + length]]
+        position += kept + length
+    return Corrupted(inputs, target)
 
 
-def put_spans_together(shown: Sequence[int], hidden: Sequence[int]) -> list[int]:
-    """The text that `corrupt_spans` made these two of.
+def fill_spans(tokens: Sequence[int], target: Sequence[int]) -> list[int]:
+    """The inverse of `corrupt_spans`.
 
-    >>> put_spans_together([4, 3, 6, 3], [3, 5, 3, 7, 8])
+    >>> fill_spans([4, 3, 6, 3], [3, 5, 3, 7, 8])
     [4, 5, 6, 7, 8]
     """
     spans: list[list[int]] = []
-    for place, token in enumerate(hidden):
+    for position, token in enumerate(target):
         if token == UNKNOWN:
             spans.append([])
-        elif place == 0:
-            raise RegardError(f"What was hidden must begin with {SPECIAL_TOKENS[UNKNOWN]}.")
+        elif position == 0:
+            raise RegardError(f"The target must begin with {SPECIAL_TOKENS[UNKNOWN]}.")
         else:
             spans[-1].append(token)
-    if (gaps := list(shown).count(UNKNOWN)) != len(spans):
+    if (sentinels := list(tokens).count(UNKNOWN)) != len(spans):
         raise RegardError(
-            f"What is shown has {gaps} gaps, but {len(spans)} spans were hidden. Give both as "
-            "`corrupt_spans` made them."
+            f"The input has {sentinels} sentinels, but the target {len(spans)} spans. Give both as "
+            "`corrupt_spans` returned them."
         )
-    following = iter(spans)
+    remaining = iter(spans)
     return [
         token
-        for shown_token in shown
-        for token in (next(following) if shown_token == UNKNOWN else [shown_token])
+        for input_token in tokens
+        for token in (next(remaining) if input_token == UNKNOWN else [input_token])
     ]
 
 
-def _parts(total: int, parts: int, *, rng: np.random.Generator) -> Int64[np.ndarray, " parts"]:
-    """`total` as a sum of numbers that are 1 or more, each such sum as likely as any other."""
+def mask_tokens(
+    tokens: Int64[np.ndarray, "rows width"],
+    *,
+    rng: np.random.Generator,
+    mask_id: int,
+    vocab_size: int,
+    mask_fraction: float = 0.15,
+    mask_replace_prob: float = 0.8,
+    random_replace_prob: float = 0.1,
+) -> MaskedTokens:
+    """Select `mask_fraction` of the ordinary tokens of each row, rounded, and at least one if any.
+
+    Ordinary tokens have ids above `mask_id`: neither it nor the special tokens are selected or inserted.
+    A selected token becomes `mask_id` with `mask_replace_prob`, a random ordinary token with
+    `random_replace_prob`, and is unchanged otherwise.
+    """
+    for name, value in (
+        ("mask_fraction", mask_fraction),
+        ("mask_replace_prob", mask_replace_prob),
+        ("random_replace_prob", random_replace_prob),
+    ):
+        if not 0 <= value <= 1:
+            raise RegardError(f"{name}={value}: it must be from 0 to 1.")
+    if mask_replace_prob + random_replace_prob > 1:
+        raise RegardError(
+            f"mask_replace_prob={mask_replace_prob} and random_replace_prob={random_replace_prob} sum "
+            "to more than 1. Use for example 0.8 and 0.1."
+        )
+    if vocab_size <= mask_id + 1:
+        raise RegardError(
+            f"vocab_size={vocab_size}: there are no ordinary tokens after mask_id={mask_id}."
+        )
+    ordinary = tokens > mask_id
+    counts = ordinary.sum(axis=1, keepdims=True)
+    selected_counts = np.where(counts > 0, np.maximum(1, np.rint(mask_fraction * counts)), 0)
+    # The first of a random permutation of the ordinary positions of each row.
+    keys = np.where(ordinary, rng.random(tokens.shape), np.inf)
+    ranks = keys.argsort(axis=1).argsort(axis=1)
+    selected = ranks < selected_counts
+    uniform = rng.random(tokens.shape)
+    random_ids = rng.integers(mask_id + 1, vocab_size, tokens.shape)
+    replacement = np.where(uniform < mask_replace_prob, mask_id, random_ids)
+    replaced = selected & (uniform < mask_replace_prob + random_replace_prob)
+    return MaskedTokens(
+        np.where(replaced, replacement, tokens), np.where(selected, tokens, IGNORE_INDEX)
+    )
+
+
+def _random_partition(
+    total: int, parts: int, *, rng: np.random.Generator
+) -> Int64[np.ndarray, " parts"]:
+    """`total` as a sum of `parts` positive integers, uniformly among all such sums."""
     cuts = np.sort(rng.choice(total - 1, size=parts - 1, replace=False)) + 1
     return np.diff(cuts, prepend=0, append=total)
 
 
-def _check_share(name: str, share: float) -> None:
-    if not 0 < share <= 1:
-        raise RegardError(f"{name}={share}: a share is above 0 and at most 1. Use such as 0.25.")
-
-
-# Masking: some tokens of every row are to be told from the others (Devlin et al. 2019, section
-# 3.1).
-#
-# reads    START the [MASK] sat on a     mat END        wants   · · cat · · a   · · reads    START
-# the cat    sat on green mat END        wants   · · ·   · · the · ·
-#
-# Of the places that are to be told, most are hidden behind MASK, some hold a random token and some
-# are left as they are: a model that never sees MASK afterwards must make something of every token,
-# masked or not.
-
-
-NOTHING = -1
-"""What is wanted where nothing is to be told."""
-
-
-class MaskedRows(NamedTuple):
-    """What is read, and what is to be told; NOTHING where nothing is."""
-
-    tokens: Int64[np.ndarray, "rows width"]
-    wanted: Int64[np.ndarray, "rows width"]
-
-
-def masked_rows(
-    tokens: Int64[np.ndarray, "rows width"],
-    *,
-    rng: np.random.Generator,
-    mask: int,
-    vocabulary: int,
-    share: float = 0.15,
-    hidden: float = 0.8,
-    random: float = 0.1,
-) -> MaskedRows:
-    """Choose `share` of the ordinary tokens of each row, rounded, and at least one if there are any.
-
-    Ordinary are the tokens after `mask`: neither it nor the special ones before it are ever chosen or
-    put in. Of the chosen, about `hidden` become `mask`, `random` any ordinary token, the rest stay.
-    """
-    for name, value in (("share", share), ("hidden", hidden), ("random", random)):
-        if not 0 <= value <= 1:
-            raise RegardError(f"{name}={value}: it is a share. Use a number from 0 to 1.")
-    if hidden + random > 1:
-        raise RegardError(
-            f"hidden={hidden} and random={random} are together more than all. Use such as 0.8 and 0.1."
-        )
-    if vocabulary <= mask + 1:
-        raise RegardError(
-            f"vocabulary={vocabulary} has no tokens after mask={mask}: there is nothing to be told."
-        )
-    ordinary = tokens > mask
-    counts = ordinary.sum(axis=1, keepdims=True)
-    chosen_counts = np.where(counts > 0, np.maximum(1, np.rint(share * counts)), 0)
-    # A random order of the ordinary places of each row; the first so many of it are chosen.
-    keys = np.where(ordinary, rng.random(tokens.shape), np.inf)
-    ranks = keys.argsort(axis=1).argsort(axis=1)
-    chosen = ranks < chosen_counts
-    fate = rng.random(tokens.shape)
-    replaced = np.where(fate < hidden, mask, rng.integers(mask + 1, vocabulary, tokens.shape))
-    return MaskedRows(
-        np.where(chosen & (fate < hidden + random), replaced, tokens),
-        np.where(chosen, tokens, NOTHING),
-    )
+def _check_fraction(name: str, fraction: float) -> None:
+    if not 0 < fraction <= 1:
+        raise RegardError(f"{name}={fraction}: it must be above 0 and at most 1, such as 0.25.")

@@ -1,7 +1,11 @@
-"""Which part of the data a pair belongs to: train, validation or test.
+"""Train, validation and test splits, and the leakage between them.
 
-The part follows from a hash of the source text alone. So all pairs with the same source are in
-the same part, and a pair keeps its part when the file grows, is sorted, or is read elsewhere.
+An example's split follows from a hash of its input text. So all examples with the same input are in one
+split, which keeps duplicates from crossing the train–test boundary, and an example stays in its split
+when the file grows, is sorted, or is read elsewhere.
+
+Splits from separate files can overlap. `Leakage` counts that contamination: evaluation inputs that also
+occur in training.
 """
 
 from __future__ import annotations
@@ -13,92 +17,93 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, Self, TypeVar
 
 from regard.core.errors import RegardError
-from regard.data.tokenizers.vocabulary import normal_text
+from regard.data.tokenizers.vocabulary import normalize_text
 
-Part = Literal["train", "validation", "test"]
+Split = Literal["train", "validation", "test"]
+Row = TypeVar("Row")
 
 
-def part_of(
+def split_of(
     source: str, *, salt: str = "regard", validation: float = 0.05, test: float = 0.05
-) -> Part:
-    """The part of a source; about `validation` and `test` of all sources are held out.
+) -> Split:
+    """The split of an input text; `validation` and `test` are expected fractions of distinct inputs.
 
-    Another `salt` gives another split. A larger `validation` moves sources from train to validation only, since test
-    is taken from the other end.
+    Another `salt` gives another random split. A larger `validation` moves inputs from train to
+    validation only: the test split is cut from the other end of the hash range.
     """
     if not (min(validation, test) >= 0 and validation + test < 1):
         raise RegardError(
-            f"validation={validation}, test={test}: fractions are at least 0, and together leave some for train. "
-            "Use such as validation=0.05, test=0.05."
+            f"validation={validation}, test={test}: fractions must be at least 0 and sum to less "
+            "than 1. Use for example validation=0.05, test=0.05."
         )
     digest = hashlib.blake2b(f"{salt}\0{source}".encode(), digest_size=8).digest()
-    place = int.from_bytes(digest, "big") / 2**64
-    if place < validation:
+    uniform = int.from_bytes(digest, "big") / 2**64
+    if uniform < validation:
         return "validation"
-    return "test" if place >= 1 - test else "train"
+    return "test" if uniform >= 1 - test else "train"
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeldOut:
-    """Texts to be scored; `answers[i]` are the right outputs for `sources[i]`, one or several."""
+def holdout_fractions(options: Any) -> tuple[float, float]:
+    """The fractions of the training file that are held out for validation and for test.
 
-    sources: tuple[str, ...]
-    answers: tuple[tuple[str, ...], ...]
-
-    @classmethod
-    def of(cls, rows: Iterable[tuple[str, str]], *, group: bool, lowercase: str = "no") -> Self:
-        """Rows of (source, answer); with `group`, rows of one source are one item.
-
-        With `lowercase` "source" or "both", sources that differ in capitals only are one source, spelled
-        as the first; with "both", answers are in lower case, as is all that the model can write.
-        """
-        if lowercase == "both":
-            rows = ((source, normal_text(answer, lowercase=True)) for source, answer in rows)
-        items: list[tuple[str, tuple[str, ...]]]
-        if not group:
-            items = [(source, (answer,)) for source, answer in rows]
-        else:
-            grouped: dict[str, tuple[str, dict[str, None]]] = {}
-            for source, answer in rows:
-                key = as_read(source, lowercase=lowercase != "no")
-                grouped.setdefault(key, (source, {}))[1][answer] = None
-            items = [(source, tuple(answers)) for source, answers in grouped.values()]
-        return cls(
-            sources=tuple(source for source, _ in items),
-            answers=tuple(answers for _, answers in items),
-        )
-
-    def __len__(self) -> int:
-        return len(self.sources)
-
-    def fingerprint(self) -> str:
-        """A hash of all texts in their order."""
-        text = json.dumps([self.sources, self.answers])
-        return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
-
-
-def as_read(source: str, *, lowercase: bool) -> str:
-    """The source as a model reads it: what is one to it must not stand on both sides.
-
-    >>> as_read("A  cat ", lowercase=True)
-    'a cat'
+    A split with a file of its own takes nothing from the training file. With a validation file and no
+    test file there is no test split.
     """
-    return " ".join(normal_text(source, lowercase=lowercase).split())
-
-
-def held_out_shares(options: Any) -> tuple[float, float]:
-    """The shares of the main file that are developed on and tested on, of options with both and with files.
-
-    A part that has its own file takes nothing from the main one. Whoever holds out rows to develop on
-    has made the split, so that a test part is not cut from the rest then.
-    """
-    validation = 0.0 if options.validation else options.validation_share
-    test = 0.0 if options.test or options.validation else options.test_share
+    validation = 0.0 if options.validation_file else options.validation_fraction
+    test = 0.0 if options.test_file or options.validation_file else options.test_fraction
     return validation, test
 
 
-def held_out_facts(validation: HeldOut, test: HeldOut) -> dict[str, Any]:
-    """How many items each part has, and fingerprints that show any later change."""
+def dedup_key(text: str, *, lowercase: bool) -> str:
+    """The text in NFC with single spaces: texts with equal keys are duplicates to a model.
+
+    >>> dedup_key("A  cat ", lowercase=True)
+    'a cat'
+    """
+    return " ".join(normalize_text(text, lowercase=lowercase).split())
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalSplit:
+    """A validation or test split; `references[i]` are the correct outputs for `inputs[i]`."""
+
+    inputs: tuple[str, ...]
+    references: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[str, str]], *, group: bool, lowercase: str = "no") -> Self:
+        """From (input, reference) rows; with `group`, rows with the same input become one item.
+
+        With `lowercase` "source" or "both", inputs that differ in case only are the same input, spelled
+        as the first one; with "both", references are lower-cased, like everything the model outputs.
+        """
+        if lowercase == "both":
+            rows = ((text, normalize_text(reference, lowercase=True)) for text, reference in rows)
+        items: list[tuple[str, tuple[str, ...]]]
+        if not group:
+            items = [(text, (reference,)) for text, reference in rows]
+        else:
+            grouped: dict[str, tuple[str, dict[str, None]]] = {}
+            for text, reference in rows:
+                key = dedup_key(text, lowercase=lowercase != "no")
+                grouped.setdefault(key, (text, {}))[1][reference] = None
+            items = [(text, tuple(references)) for text, references in grouped.values()]
+        return cls(
+            inputs=tuple(text for text, _ in items),
+            references=tuple(references for _, references in items),
+        )
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def fingerprint(self) -> str:
+        """A hash of all inputs and references, in order."""
+        text = json.dumps([self.inputs, self.references])
+        return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
+
+
+def split_facts(validation: EvalSplit, test: EvalSplit) -> dict[str, Any]:
+    """Number of items and fingerprint of each evaluation split, for a run's record."""
     return {
         "validation_items": len(validation),
         "validation_fingerprint": validation.fingerprint(),
@@ -107,48 +112,46 @@ def held_out_facts(validation: HeldOut, test: HeldOut) -> dict[str, Any]:
     }
 
 
-# Which held-out texts are learned from too: scores on those say less.
-
-
-Row = TypeVar("Row")
-
-
-class LearnedToo(Generic[Row]):
-    """Watches the rows of the training part; `text_of` says what of a row is held against the others."""
+class Leakage(Generic[Row]):
+    """Counts evaluation inputs that also occur in training; `text_of` extracts the input of a row."""
 
     def __init__(
-        self, held_out: Mapping[str, HeldOut], *, lowercase: bool, text_of: Callable[[Row], str]
+        self,
+        eval_splits: Mapping[str, EvalSplit],
+        *,
+        lowercase: bool,
+        text_of: Callable[[Row], str],
     ) -> None:
         self.lowercase = lowercase
         self.text_of = text_of
-        self.texts = {
-            part: {as_read(text, lowercase=lowercase) for text in texts.sources}
-            for part, texts in held_out.items()
+        self.inputs = {
+            name: {dedup_key(text, lowercase=lowercase) for text in split.inputs}
+            for name, split in eval_splits.items()
         }
-        self.found: dict[str, set[str]] = {part: set() for part in held_out}
+        self.found: dict[str, set[str]] = {name: set() for name in eval_splits}
 
     def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The rows, unchanged."""
+        """Pass the training rows through unchanged, and record those that are in an evaluation split."""
         for row in rows:
-            text = as_read(self.text_of(row), lowercase=self.lowercase)
-            for part, texts in self.texts.items():
-                if text in texts:
-                    self.found[part].add(text)
+            text = dedup_key(self.text_of(row), lowercase=self.lowercase)
+            for name, inputs in self.inputs.items():
+                if text in inputs:
+                    self.found[name].add(text)
             yield row
 
     def counts(self) -> dict[str, int]:
-        """How many different texts of each part were met."""
-        return {part: len(texts) for part, texts in self.found.items()}
+        """Number of distinct leaked inputs in each evaluation split."""
+        return {name: len(texts) for name, texts in self.found.items()}
 
 
-def learned_too_words(counts: Mapping[str, int], what: str) -> str:
-    """The end of a sentence about a corpus; nothing where nothing was met.
+def leakage_summary(counts: Mapping[str, int], what: str) -> str:
+    """Leakage as the end of a sentence about a corpus; empty without leakage.
 
-    >>> learned_too_words({"validation": 2, "test": 0}, "sources")
-    '; 2 validation sources stand in the training part too'
+    >>> leakage_summary({"validation": 2, "test": 0}, "sources")
+    '; 2 validation sources also occur in training'
     """
     return "".join(
-        f"; {count:,} {part} {what} stand in the training part too"
-        for part, count in counts.items()
+        f"; {count:,} {name} {what} also occur in training"
+        for name, count in counts.items()
         if count
     )

@@ -1,10 +1,10 @@
-"""All pairs of a corpus as token numbers, in four flat arrays.
+"""A tokenised corpus of pairs in four flat arrays (ragged arrays with offsets).
 
     source_tokens   c a t o x            source_offsets   0 3 5
     target_tokens   K AE T AA K S        target_offsets   0 3 6
 
-Pair i has the tokens between offsets i and i + 1. A token takes four bytes and a pair sixteen more,
-where a Python list of integers would take about eight times as much.
+Pair i has the tokens between offsets i and i + 1. A token takes four bytes and a pair sixteen more, about
+an eighth of lists of Python integers.
 """
 
 from __future__ import annotations
@@ -21,31 +21,29 @@ from jaxtyping import Int32, Int64
 from regard.core.batches import SPECIAL_TOKENS, UNKNOWN
 from regard.core.errors import RegardError
 
-# Rows of different lengths laid end to end in one flat array: where each place lies.
 
+class FlatPositions(NamedTuple):
+    """Row and position within the row for every element of a flat array; row i begins at `offsets[i]`."""
 
-class FlatPlaces(NamedTuple):
-    """Every place's row and how far into its row it is; `offsets[i]` is where row i begins."""
-
-    row: Int64[np.ndarray, " places"]
-    within: Int64[np.ndarray, " places"]
+    row: Int64[np.ndarray, " positions"]
+    within: Int64[np.ndarray, " positions"]
     offsets: Int64[np.ndarray, " rows_and_one"]
 
 
-def flat_places(lengths: Int64[np.ndarray, " rows"]) -> FlatPlaces:
-    """The places of rows of these lengths.
+def flat_positions(lengths: Int64[np.ndarray, " rows"]) -> FlatPositions:
+    """The positions of rows of these lengths, concatenated.
 
-    >>> flat_places(np.array([2, 0, 1])).within.tolist()
+    >>> flat_positions(np.array([2, 0, 1])).within.tolist()
     [0, 1, 0]
     """
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     row = np.repeat(np.arange(len(lengths)), lengths)
-    return FlatPlaces(row, np.arange(offsets[-1]) - offsets[row], offsets)
+    return FlatPositions(row, np.arange(offsets[-1]) - offsets[row], offsets)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TokenStore:
-    """Pairs without START, END and padding; batches add those. The arrays are not to be written to."""
+    """Pairs without START, END and padding, which batches add. The arrays are read-only."""
 
     source_tokens: Int32[np.ndarray, " source_total"]
     source_offsets: Int64[np.ndarray, " pairs_and_one"]
@@ -54,7 +52,7 @@ class TokenStore:
 
     @classmethod
     def build(cls, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Self:
-        """The store of these pairs, which are read once and not kept."""
+        """Build the store in one pass over the pairs."""
         source, source_ends = array("i"), array("q", [0])
         target, target_ends = array("i"), array("q", [0])
         for source_ids, target_ids in pairs:
@@ -63,19 +61,19 @@ class TokenStore:
             source_ends.append(len(source))
             target_ends.append(len(target))
         return cls(
-            source_tokens=_frozen(source, kind=np.int32),
-            source_offsets=_frozen(source_ends, kind=np.int64),
-            target_tokens=_frozen(target, kind=np.int32),
-            target_offsets=_frozen(target_ends, kind=np.int64),
+            source_tokens=_read_only(source, kind=np.int32),
+            source_offsets=_read_only(source_ends, kind=np.int64),
+            target_tokens=_read_only(target, kind=np.int32),
+            target_offsets=_read_only(target_ends, kind=np.int64),
         )
 
     def __post_init__(self) -> None:
         for tokens in (self.source_tokens, self.target_tokens):
             if tokens.size and int(tokens.min()) < UNKNOWN:
-                number = int(tokens.min())
-                name = SPECIAL_TOKENS[number] if number >= 0 else "no token"
+                token = int(tokens.min())
+                name = SPECIAL_TOKENS[token] if token >= 0 else "no token"
                 raise RegardError(
-                    f"A pair holds the number {number} ({name}): pairs are stored without special "
+                    f"A pair contains the token id {token} ({name}): pairs are stored without special "
                     "tokens other than <unknown>. Give them as a vocabulary's encode returns them."
                 )
 
@@ -97,18 +95,18 @@ class TokenStore:
 
     @property
     def source_lengths(self) -> Int64[np.ndarray, " pairs"]:
-        """How many source tokens each pair has."""
+        """Number of source tokens of each pair."""
         return np.diff(self.source_offsets)
 
     @property
     def target_lengths(self) -> Int64[np.ndarray, " pairs"]:
-        """How many target tokens each pair has."""
+        """Number of target tokens of each pair."""
         return np.diff(self.target_offsets)
 
     def select(self, rows: Int64[np.ndarray, " rows"]) -> Self:
-        """The store whose pair i is this store's pair rows[i]."""
-        source_tokens, source_offsets = _selected(self.source_tokens, self.source_offsets, rows)
-        target_tokens, target_offsets = _selected(self.target_tokens, self.target_offsets, rows)
+        """A store of the pairs `rows`, in that order."""
+        source_tokens, source_offsets = _select(self.source_tokens, self.source_offsets, rows)
+        target_tokens, target_offsets = _select(self.target_tokens, self.target_offsets, rows)
         return type(self)(
             source_tokens=source_tokens,
             source_offsets=source_offsets,
@@ -117,17 +115,17 @@ class TokenStore:
         )
 
     @classmethod
-    def joined(cls, stores: Sequence[Self]) -> Self:
-        """The pairs of all stores, one store after the other."""
+    def concatenate(cls, stores: Sequence[Self]) -> Self:
+        """The pairs of all stores, in order."""
         return cls(
             source_tokens=np.concatenate([store.source_tokens for store in stores]),
-            source_offsets=_joined_offsets([store.source_offsets for store in stores]),
+            source_offsets=_concatenate_offsets([store.source_offsets for store in stores]),
             target_tokens=np.concatenate([store.target_tokens for store in stores]),
-            target_offsets=_joined_offsets([store.target_offsets for store in stores]),
+            target_offsets=_concatenate_offsets([store.target_offsets for store in stores]),
         )
 
     def fingerprint(self) -> str:
-        """A hash of all pairs in their order: equal for equal stores, on any machine."""
+        """A hash of all pairs in order, the same on every machine."""
         digest = hashlib.blake2b(digest_size=16)
         for numbers, kind in (
             (self.source_offsets, "<i8"),
@@ -139,22 +137,22 @@ class TokenStore:
         return digest.hexdigest()
 
 
-def _frozen(numbers: array[int], *, kind: type[np.int32] | type[np.int64]) -> np.ndarray:
-    """The same memory as a numpy array that refuses to be written to."""
+def _read_only(numbers: array[int], *, kind: type[np.int32] | type[np.int64]) -> np.ndarray:
+    """A read-only numpy view of the same memory."""
     view = np.frombuffer(numbers, dtype=kind)
     view.flags.writeable = False
     return view
 
 
-def _selected(
+def _select(
     tokens: Int32[np.ndarray, " total"],
     offsets: Int64[np.ndarray, " pairs_and_one"],
     rows: Int64[np.ndarray, " rows"],
 ) -> tuple[Int32[np.ndarray, " selected"], Int64[np.ndarray, " rows_and_one"]]:
-    row, within, selected = flat_places(np.diff(offsets)[rows])
+    row, within, selected = flat_positions(np.diff(offsets)[rows])
     return tokens[offsets[rows][row] + within], selected
 
 
-def _joined_offsets(parts: Sequence[Int64[np.ndarray, " _"]]) -> Int64[np.ndarray, " _"]:
+def _concatenate_offsets(parts: Sequence[Int64[np.ndarray, " _"]]) -> Int64[np.ndarray, " _"]:
     counts = np.concatenate([np.diff(part) for part in parts])
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])

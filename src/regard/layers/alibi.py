@@ -1,9 +1,9 @@
-"""ALiBi: every head takes a penalty off its scores that grows with the distance.
+"""ALiBi (attention with linear biases; Press et al. 2022): scores are lowered linearly with the distance.
 
-    bias(i, j) = −slope · |i − j|,  with slopes 2^(−8/h), 2^(−16/h), …, one a head
+    bias(i, j) = −slope · |i − j|,  with slopes 2^(−8/h), 2^(−16/h), …, one per head
 
-(Press et al. 2022; the slopes of its code where the heads are no power of two). Added to scores, so
-only mechanisms that have scores take it. The paper is causal; the distance here counts both ways.
+For a number of heads that is no power of two, the slopes are those of the paper's code. It needs a
+mechanism with scores. The paper is causal; here the distance is symmetric.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.layers.cost import SequenceShape, require_shape
-from regard.layers.validation import require_positive
+from regard.layers.cost import SequenceShape, validate_sequence_shape
+from regard.layers.validation import validate_positive
 
 
 class Alibi(nn.Module):
-    """A `ScoreBias`: what the scores of a mechanism have added for each pair of positions."""
+    """A `ScoreBias`: a bias on the score of each query–key pair."""
 
     slopes: Float[Tensor, " heads"]
 
     def __init__(self, *, num_heads: int) -> None:
         super().__init__()
-        require_positive("Alibi", num_heads=num_heads)
-        # Follows the layer to its device and number type, and is no part of what is saved.
+        validate_positive("Alibi", num_heads=num_heads)
+        # A buffer, so that it follows the layer's device and dtype; not in the state_dict.
         self.register_buffer("slopes", torch.tensor(head_slopes(num_heads)), persistent=False)
 
     def values(
@@ -33,22 +33,22 @@ class Alibi(nn.Module):
         query_positions: Int[Tensor, "*rows query_length"],
         key_positions: Int[Tensor, "*rows key_length"],
     ) -> Float[Tensor, "_rows heads query_length key_length"]:
-        """The bias of every pair; positions are one row for all examples, or a row each."""
+        """The bias of every pair; positions are one row for all examples, or one per example."""
         distance = (query_positions[..., :, None] - key_positions[..., None, :]).abs()
         if distance.dim() == 2:
             distance = distance[None]
         return distance[:, None] * -self.slopes[:, None, None]
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """The table of distances, once for all examples."""
-        require_shape("Alibi", shape)
+        """The cost of `values`, once for all examples."""
+        validate_sequence_shape("Alibi", shape)
         heads, pairs = len(self.slopes), shape.length**2
-        # A difference and its size a pair; then a product a head.
-        return Cost(arithmetic=(2 + heads) * pairs + heads, memory=heads * pairs)
+        # A difference and its absolute value per pair; then a product per head.
+        return Cost(elementwise_ops=(2 + heads) * pairs + heads, memory=heads * pairs)
 
 
 def head_slopes(num_heads: int) -> list[float]:
-    """One slope a head: a geometric series, and past a power of two, slopes from between.
+    """One slope per head: a geometric series; beyond a power of two, intermediate slopes.
 
     >>> head_slopes(2)
     [0.0625, 0.00390625]

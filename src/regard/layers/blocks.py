@@ -1,6 +1,8 @@
-"""Encoder block: self-attention, then feed-forward, each with a way round it (Vaswani et al. 2017).
+"""Transformer blocks (Vaswani et al. 2017): encoder block, decoder block, residual connections.
 
-Under `Causal()` it is the block of a decoder-only language model, and decodes token by token.
+EncoderBlock   self-attention, feed-forward; with `Causal()` the block of a decoder-only model
+DecoderBlock   causal self-attention, cross-attention, feed-forward
+BeamContext    lets the hypotheses of one source share its keys and values in beam search
 """
 
 from __future__ import annotations
@@ -17,53 +19,52 @@ from regard.core.cost import Cost
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Causal, Mask, Padding
 from regard.core.mechanism import State, Step
-from regard.layers.cost import SequenceShape, norm_cost, per_position, require_shape
+from regard.layers.cost import SequenceShape, norm_cost, per_position, validate_sequence_shape
 from regard.layers.feed_forward import FeedForward
 from regard.layers.multi_head import MultiHead
-from regard.layers.validation import require_sequence
-
-# The way round a sublayer, with its layer norm before the sublayer or after the sum.
-#
-# before (pre-norm)    x + sublayer(norm(x))        steadier to train (Xiong et al. 2020) after
-# (post-norm)    norm(x + sublayer(x))        the original (Vaswani et al. 2017)
+from regard.layers.validation import validate_sequence
 
 
 class Residual(nn.Module):
-    """Used as `x = residual.join(x, sublayer(residual.enter(x)))`."""
+    """A residual connection with layer norm: `x = residual.add(x, sublayer(residual.pre_norm(x)))`.
+
+    pre-norm     x + sublayer(norm(x))        more stable to train (Xiong et al. 2020)
+    post-norm    norm(x + sublayer(x))        the original (Vaswani et al. 2017)
+    """
 
     def __init__(self, *, model_dim: int, norm_first: bool, norm_epsilon: float = 1e-5) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(model_dim, eps=norm_epsilon)
         self.norm_first = norm_first
 
-    def enter(
+    def pre_norm(
         self, x: Float[Tensor, "batch length model_dim"]
     ) -> Float[Tensor, "batch length model_dim"]:
-        """What the sublayer is given."""
-        entered: Tensor = self.norm(x) if self.norm_first else x
-        return entered
+        """The input of the sublayer."""
+        normed: Tensor = self.norm(x) if self.norm_first else x
+        return normed
 
-    def join(
+    def add(
         self,
         x: Float[Tensor, "batch length model_dim"],
-        change: Float[Tensor, "batch length model_dim"],
+        output: Float[Tensor, "batch length model_dim"],
     ) -> Float[Tensor, "batch length model_dim"]:
-        """What becomes of x once the sublayer has said its part."""
-        joined: Tensor = x + change if self.norm_first else self.norm(x + change)
-        return joined
+        """The sum of x and the sublayer's output, normalised in post-norm."""
+        added: Tensor = x + output if self.norm_first else self.norm(x + output)
+        return added
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """The norm and the sum."""
+        """The cost of the norm and the sum."""
         (model_dim,) = self.norm.normalized_shape
-        norm, numbers = norm_cost(rows=shape.rows, model_dim=model_dim), shape.rows * model_dim
-        return norm + Cost(arithmetic=numbers, memory=numbers)
+        norm, numbers = (
+            norm_cost(rows=shape.positions, model_dim=model_dim),
+            shape.positions * model_dim,
+        )
+        return norm + Cost(elementwise_ops=numbers, memory=numbers)
 
 
-# Whether the parts a block is given belong together.
-
-
-def require_attention(block: str, part: str, attention: object, *, role: str) -> None:
-    """Refuse an attention that is no `MultiHead`, or one of another role."""
+def validate_attention(block: str, part: str, attention: object, *, role: str) -> None:
+    """Raise an error unless `attention` is a `MultiHead` of this role."""
     if not isinstance(attention, MultiHead):
         raise RegardError(
             f"{block} was given a {type(attention).__name__} as {part}; it must be a MultiHead. "
@@ -76,8 +77,8 @@ def require_attention(block: str, part: str, attention: object, *, role: str) ->
         )
 
 
-def require_feed_forward(block: str, feed_forward: object) -> None:
-    """Refuse a feed-forward that is none."""
+def validate_feed_forward(block: str, feed_forward: object) -> None:
+    """Raise an error unless `feed_forward` is a `FeedForward`."""
     if not isinstance(feed_forward, FeedForward):
         raise RegardError(
             f"{block} was given a {type(feed_forward).__name__} as feed_forward; it must be a "
@@ -85,18 +86,18 @@ def require_feed_forward(block: str, feed_forward: object) -> None:
         )
 
 
-def require_one_width(block: str, **model_dims: int) -> None:
-    """Refuse parts of different widths: each adds to what the one before it gave."""
+def validate_equal_widths(block: str, **model_dims: int) -> None:
+    """Raise an error unless all sublayers have the same `model_dim`."""
     if len(set(model_dims.values())) > 1:
         listed = ", ".join(f"{part} {model_dim}" for part, model_dim in model_dims.items())
         raise RegardError(
-            f"{block} was given parts of different model_dim ({listed}): they must be equal. "
+            f"{block} was given sublayers of different model_dim ({listed}): they must be equal. "
             "Build all of them with the same model_dim."
         )
 
 
 class EncoderBlock(nn.Module):
-    """Given its attention and its feed-forward; dropout is theirs."""
+    """Self-attention and feed-forward, with residual connections; dropout is part of the sublayers."""
 
     def __init__(
         self,
@@ -107,10 +108,10 @@ class EncoderBlock(nn.Module):
         norm_epsilon: float = 1e-5,
     ) -> None:
         super().__init__()
-        require_attention("EncoderBlock", "attention", attention, role="self")
-        require_feed_forward("EncoderBlock", feed_forward)
+        validate_attention("EncoderBlock", "attention", attention, role="self")
+        validate_feed_forward("EncoderBlock", feed_forward)
         model_dim = attention.sizes.model_dim
-        require_one_width(
+        validate_equal_widths(
             "EncoderBlock", attention=model_dim, feed_forward=feed_forward.widen.in_features
         )
         self.attention = attention
@@ -125,49 +126,49 @@ class EncoderBlock(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
     ) -> Float[Tensor, "batch length model_dim"]:
-        self._require(x)
-        attended = self.attention(self.around_attention.enter(x), mask=mask)
-        return self._fed_forward(self.around_attention.join(x, attended))
+        self._validate(x)
+        attended = self.attention(self.around_attention.pre_norm(x), mask=mask)
+        return self._feed_forward(self.around_attention.add(x, attended))
 
     def weights(
         self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
     ) -> Float[Tensor, "batch heads length length"]:
-        """Who read whom in `forward` of the same arguments."""
-        self._require(x)
-        return self.attention.weights(self.around_attention.enter(x), mask=mask)
+        """The attention weights of `forward` with the same arguments."""
+        self._validate(x)
+        return self.attention.weights(self.around_attention.pre_norm(x), mask=mask)
 
     def start(self, batch_size: int) -> State:
-        """The state before any token."""
+        """An empty decoding state."""
         return self.attention.start(batch_size)
 
     def prefill(
         self, x: Float[Tensor, "batch length model_dim"], lengths: Int[Tensor, " batch"]
     ) -> Step:
-        """The output of `forward` under `Causal()`, and the state after each row's first `lengths`."""
-        self._require(x)
-        entered = self.around_attention.enter(x)
-        attended = self.attention(entered, mask=Causal())
-        state = self.attention.extend(self.start(len(x)), entered, Padding(lengths))
-        return Step(self._fed_forward(self.around_attention.join(x, attended)), state)
+        """The output of `forward` with `Causal()`, and the state after each row's first `lengths`."""
+        self._validate(x)
+        normed = self.around_attention.pre_norm(x)
+        attended = self.attention(normed, mask=Causal())
+        state = self.attention.extend(self.start(len(x)), normed, Padding(lengths))
+        return Step(self._feed_forward(self.around_attention.add(x, attended)), state)
 
     def step(self, state: State, x: Float[Tensor, "batch new_length model_dim"]) -> Step:
-        """The rows that `forward` under `Causal()` would give the new tokens."""
-        self._require(x)
-        attended = self.attention.step(state, self.around_attention.enter(x))
-        output = self._fed_forward(self.around_attention.join(x, attended.output))
+        """The output of `forward` with `Causal()` for new tokens, continued from `state`."""
+        self._validate(x)
+        attended = self.attention.step(state, self.around_attention.pre_norm(x))
+        output = self._feed_forward(self.around_attention.add(x, attended.output))
         return Step(output, attended.state)
 
-    def _require(self, x: Tensor) -> None:
-        # Here too, because the norm comes before the parts that would say it.
-        require_sequence("EncoderBlock", x, width=self.attention.sizes.model_dim)
+    def _validate(self, x: Tensor) -> None:
+        # Checked here, because the norm runs before the sublayers' own checks.
+        validate_sequence("EncoderBlock", x, width=self.attention.sizes.model_dim)
 
-    def _fed_forward(self, x: Tensor) -> Tensor:
+    def _feed_forward(self, x: Tensor) -> Tensor:
         around = self.around_feed_forward
-        return around.join(x, self.feed_forward(around.enter(x)))
+        return around.add(x, self.feed_forward(around.pre_norm(x)))
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """What `forward` takes."""
-        require_shape("EncoderBlock", shape)
+        """The cost of `forward`."""
+        validate_sequence_shape("EncoderBlock", shape)
         return (
             self.attention.cost(shape)
             + self.around_attention.cost(shape)
@@ -176,114 +177,111 @@ class EncoderBlock(nn.Module):
         )
 
 
-# Which row of a context each row reads, where several may read the same.
-#
-# While beam search follows several beginnings of one sentence, all of them read the same source.
-# Its keys and values are then kept once, and the queries of a sentence stand side by side:
-#
-# rows      A0 A1 A2 B0 C0 C1                reader  0 0 0 1 2 2 gathered  A0 A1 A2 | B0 –  –  | C0
-# C1 –    one line a context row, `width` wide
-
-
-# A context is made smaller, which takes a copy, once a part as large as this has no reader.
-UNREAD_SHARE = 0.25
+# A context is copied to a smaller one once at least this share of its rows is unused.
+MAX_UNUSED = 0.25
 
 
 class Narrowed(NamedTuple):
-    """What becomes of the readers, and which rows of the context stay (None: all)."""
+    """The beam context after `select`, and which context rows remain (None: all)."""
 
-    reading: Reading
+    beam_context: BeamContext
     kept: Int[Tensor, " kept"] | None
 
 
-class Reading(NamedTuple):
-    """`place` is where each row stands among the gathered; None where all stand in order."""
+class BeamContext(NamedTuple):
+    """Which context row each batch row attends to, where several may share one.
 
-    reader: Int[Tensor, " batch"]
+    In beam search all hypotheses of one source attend to the same source. Its keys and values are kept
+    once, and the queries of one source are gathered into one row:
+
+        rows      A0 A1 A2 B0 C0 C1                context_row  0 0 0 1 2 2
+        gathered  A0 A1 A2 | B0 –  –  | C0 C1 –    one row per context row, `width` wide
+
+    `slot` is each row's index in the flattened gathered rows; None if they are in the same order.
+    """
+
+    context_row: Int[Tensor, " batch"]
     num_contexts: int
     width: int
-    place: Int[Tensor, " batch"] | None
+    slot: Int[Tensor, " batch"] | None
 
     @classmethod
-    def one_each(cls, batch_size: int, *, device: torch.device) -> Self:
-        """Every row reads its own row of the context."""
+    def identity(cls, batch_size: int, *, device: torch.device) -> Self:
+        """Every row attends to the context row of the same index."""
         return cls(torch.arange(batch_size, device=device), batch_size, 1, None)
 
     @classmethod
-    def of(cls, reader: Int[Tensor, " batch"], num_contexts: int) -> Self:
-        """Row r reads row reader[r] of a context."""
-        counts = torch.bincount(reader, minlength=num_contexts)
+    def of(cls, context_row: Int[Tensor, " batch"], num_contexts: int) -> Self:
+        """Row r attends to context row context_row[r]."""
+        counts = torch.bincount(context_row, minlength=num_contexts)
         width = int(counts.max())
-        order = reader.argsort(stable=True)
-        in_order = torch.arange(len(reader), device=reader.device)
+        order = context_row.argsort(stable=True)
+        in_order = torch.arange(len(context_row), device=context_row.device)
         first = counts.cumsum(0) - counts
-        place = torch.empty_like(reader)
-        place[order] = (
+        slot = torch.empty_like(context_row)
+        slot[order] = (
             in_order
-            + (torch.arange(num_contexts, device=reader.device) * width - first)[reader[order]]
+            + (torch.arange(num_contexts, device=context_row.device) * width - first)[
+                context_row[order]
+            ]
         )
-        whole = len(reader) == num_contexts * width and torch.equal(place, in_order)
-        return cls(reader, num_contexts, width, None if whole else place)
+        full = len(context_row) == num_contexts * width and torch.equal(slot, in_order)
+        return cls(context_row, num_contexts, width, None if full else slot)
 
     def select(self, index: Int[Tensor, " rows"]) -> Narrowed:
-        """The readers of the rows index[r], and the context they need."""
-        reader = self.reader[index]
-        read = torch.zeros(self.num_contexts, dtype=torch.bool, device=index.device)
-        read[reader] = True
-        kept = read.nonzero()[:, 0]
-        if len(kept) > (1 - UNREAD_SHARE) * self.num_contexts:
-            return Narrowed(Reading.of(reader, self.num_contexts), None)
-        return Narrowed(Reading.of((read.cumsum(0) - 1)[reader], len(kept)), kept)
+        """The beam context of the rows index[r], and the context rows they need."""
+        context_row = self.context_row[index]
+        used = torch.zeros(self.num_contexts, dtype=torch.bool, device=index.device)
+        used[context_row] = True
+        kept = used.nonzero()[:, 0]
+        if len(kept) > (1 - MAX_UNUSED) * self.num_contexts:
+            return Narrowed(BeamContext.of(context_row, self.num_contexts), None)
+        return Narrowed(BeamContext.of((used.cumsum(0) - 1)[context_row], len(kept)), kept)
 
     def gather(self, x: Float[Tensor, "batch 1 dim"]) -> Float[Tensor, "contexts width dim"]:
-        """The rows, one line a row of the context; zeros where a line is shorter."""
+        """The rows gathered by context row, padded with zeros."""
         flat = x[:, 0]
-        if self.place is not None:
+        if self.slot is not None:
             empty = x.new_zeros(self.num_contexts * self.width, x.shape[2])
-            flat = empty.index_copy(0, self.place, flat)
+            flat = empty.index_copy(0, self.slot, flat)
         return flat.view(self.num_contexts, self.width, x.shape[2])
 
     def scatter(
         self, gathered: Float[Tensor, "contexts width dim"]
     ) -> Float[Tensor, "batch 1 dim"]:
-        """The rows back in their own order."""
+        """Gathered rows back in batch order."""
         flat = gathered.flatten(0, 1)
-        return (flat if self.place is None else flat.index_select(0, self.place))[:, None]
-
-
-# Decoder block: causal self-attention, cross-attention, feed-forward (Vaswani et al. 2017).
-#
-# While decoding, the context's keys are projected once, at the start, and then only read.
+        return (flat if self.slot is None else flat.index_select(0, self.slot))[:, None]
 
 
 CAUSAL = Causal()
 
 
 class DecoderState(NamedTuple):
-    """What the block remembers: of its own tokens, and of the context."""
+    """The states of self-attention and of cross-attention, whose keys are projected once, in `start`."""
 
     own: State
     context: State
 
     @property
     def position(self) -> Int[Tensor, " batch"]:
-        """How many tokens of its own each row has taken in."""
+        """The number of decoder tokens in each row."""
         return self.own.position
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
-        """The state whose row r is this state's row index[r]."""
+        """The state whose row r is row index[r] of this one."""
         return self._replace(own=self.own.select(index), context=self.context.select(index))
 
 
 class DecoderWeights(NamedTuple):
-    """Who read whom."""
+    """Attention weights of self-attention and cross-attention."""
 
     own: Float[Tensor, "batch heads length length"]
     context: Float[Tensor, "batch heads length context_length"]
 
 
 class DecoderBlock(nn.Module):
-    """Given its two attentions, of roles "self" and "cross", and its feed-forward."""
+    """Causal self-attention, cross-attention and feed-forward, with residual connections."""
 
     def __init__(
         self,
@@ -295,10 +293,10 @@ class DecoderBlock(nn.Module):
         norm_epsilon: float = 1e-5,
     ) -> None:
         super().__init__()
-        require_attention("DecoderBlock", "self_attention", self_attention, role="self")
-        require_attention("DecoderBlock", "cross_attention", cross_attention, role="cross")
-        require_feed_forward("DecoderBlock", feed_forward)
-        require_one_width(
+        validate_attention("DecoderBlock", "self_attention", self_attention, role="self")
+        validate_attention("DecoderBlock", "cross_attention", cross_attention, role="cross")
+        validate_feed_forward("DecoderBlock", feed_forward)
+        validate_equal_widths(
             "DecoderBlock",
             self_attention=self_attention.sizes.model_dim,
             cross_attention=cross_attention.sizes.model_dim,
@@ -324,11 +322,11 @@ class DecoderBlock(nn.Module):
         mask: Mask = CAUSAL,
         context_mask: Mask = NO_MASK,
     ) -> Float[Tensor, "batch length model_dim"]:
-        self._require(x)
+        self._validate(x)
         x = self._self_attended(x, mask)
         around = self.around_cross_attention
-        x = around.join(x, self.cross_attention(around.enter(x), context, context_mask))
-        return self._fed_forward(x)
+        x = around.add(x, self.cross_attention(around.pre_norm(x), context, context_mask))
+        return self._feed_forward(x)
 
     def weights(
         self,
@@ -337,10 +335,10 @@ class DecoderBlock(nn.Module):
         mask: Mask = CAUSAL,
         context_mask: Mask = NO_MASK,
     ) -> DecoderWeights:
-        """Who read whom in `forward` of the same arguments."""
-        self._require(x)
-        own = self.self_attention.weights(self.around_self_attention.enter(x), mask=mask)
-        query = self.around_cross_attention.enter(self._self_attended(x, mask))
+        """The attention weights of `forward` with the same arguments."""
+        self._validate(x)
+        own = self.self_attention.weights(self.around_self_attention.pre_norm(x), mask=mask)
+        query = self.around_cross_attention.pre_norm(self._self_attended(x, mask))
         return DecoderWeights(own, self.cross_attention.weights(query, context, context_mask))
 
     def start(
@@ -348,9 +346,9 @@ class DecoderBlock(nn.Module):
         context: Float[Tensor, "batch context_length context_dim"],
         context_mask: Mask = NO_MASK,
     ) -> DecoderState:
-        """The state before any token, the context taken in."""
+        """The state after the context, before any token."""
         context_dim = self.cross_attention.sizes.context_dim
-        require_sequence(
+        validate_sequence(
             "DecoderBlock", context, width=context_dim, name="context", width_name="context_dim"
         )
         batch_size = context.shape[0]
@@ -364,41 +362,41 @@ class DecoderBlock(nn.Module):
         self,
         state: DecoderState,
         x: Float[Tensor, "batch new_length model_dim"],
-        reading: Reading | None = None,
+        beam_context: BeamContext | None = None,
     ) -> Step:
-        """The rows that `forward` would give the new tokens.
+        """The output of `forward` for new tokens, continued from `state`.
 
-        With `reading`, one new token a row, and row r reads row reading.reader[r] of the context.
+        With `beam_context`, one token per row, and row r attends to row beam_context.context_row[r].
         """
-        self._require(x)
-        require_decoder_state(state)
-        attended = self.self_attention.step(state.own, self.around_self_attention.enter(x))
-        x = self.around_self_attention.join(x, attended.output)
+        self._validate(x)
+        validate_decoder_state(state)
+        attended = self.self_attention.step(state.own, self.around_self_attention.pre_norm(x))
+        x = self.around_self_attention.add(x, attended.output)
         around = self.around_cross_attention
-        query = around.enter(x)
-        if reading is None:
-            change = self.cross_attention.read(state.context, query)
+        query = around.pre_norm(x)
+        if beam_context is None:
+            output = self.cross_attention.read(state.context, query)
         else:
-            gathered = self.cross_attention.read(state.context, reading.gather(query))
-            change = reading.scatter(gathered)
-        x = around.join(x, change)
-        return Step(self._fed_forward(x), state._replace(own=attended.state))
+            gathered = self.cross_attention.read(state.context, beam_context.gather(query))
+            output = beam_context.scatter(gathered)
+        x = around.add(x, output)
+        return Step(self._feed_forward(x), state._replace(own=attended.state))
 
-    def _require(self, x: Tensor) -> None:
-        # Here too, because the norm comes before the parts that would say it.
-        require_sequence("DecoderBlock", x, width=self.self_attention.sizes.model_dim)
+    def _validate(self, x: Tensor) -> None:
+        # Checked here, because the norm runs before the sublayers' own checks.
+        validate_sequence("DecoderBlock", x, width=self.self_attention.sizes.model_dim)
 
     def _self_attended(self, x: Tensor, mask: Mask) -> Tensor:
         around = self.around_self_attention
-        return around.join(x, self.self_attention(around.enter(x), mask=mask))
+        return around.add(x, self.self_attention(around.pre_norm(x), mask=mask))
 
-    def _fed_forward(self, x: Tensor) -> Tensor:
+    def _feed_forward(self, x: Tensor) -> Tensor:
         around = self.around_feed_forward
-        return around.join(x, self.feed_forward(around.enter(x)))
+        return around.add(x, self.feed_forward(around.pre_norm(x)))
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """What `forward` takes; the path is that between two of its own positions."""
-        require_shape("DecoderBlock", shape)
+        """The cost of `forward`; `max_path_length` is between two decoder positions."""
+        validate_sequence_shape("DecoderBlock", shape)
         own = self.self_attention.cost(shape)
         total = (
             own
@@ -408,13 +406,13 @@ class DecoderBlock(nn.Module):
             + per_position(self.feed_forward.cost(shape), length=shape.length)
             + self.around_feed_forward.cost(shape)
         )
-        return replace(total, longest_path=own.longest_path)
+        return replace(total, max_path_length=own.max_path_length)
 
 
-def require_decoder_state(state: object) -> None:
-    """Refuse a state that does not hold the context; its rows are checked by the attentions."""
+def validate_decoder_state(state: object) -> None:
+    """Raise an error unless `state` is a `DecoderState`."""
     if not isinstance(state, DecoderState):
         raise RegardError(
             f"DecoderBlock was given a state of type {type(state).__name__}; it must be a "
-            "DecoderState. Begin with start(context), and go on with the `state` of each step."
+            "DecoderState. Begin with start(context), and continue with the `state` of each step."
         )

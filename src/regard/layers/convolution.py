@@ -1,7 +1,7 @@
-"""Convolution over positions: each output sees `width` neighbouring positions (Kim 2014).
+"""1-D convolution over positions: each output depends on `width` neighbouring positions (Kim 2014).
 
-Centred, a position sees (width − 1)/2 to either side; causal, width − 1 back. Unlike attention the
-weights are the same everywhere, and far positions meet only after many layers.
+Centred, that is (width − 1)/2 to either side; causal, width − 1 back. Unlike attention, the weights are
+the same at all positions, and the maximum path length grows with the sequence.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from torch import Tensor, nn
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
-from regard.layers.cost import SequenceShape, require_shape
-from regard.layers.validation import refuse_all_but_padding, require_positive, require_sequence
+from regard.layers.cost import SequenceShape, validate_sequence_shape
+from regard.layers.validation import validate_padding_only, validate_positive, validate_sequence
 
 
 class Convolution(nn.Module):
-    """From `model_dim` to `output_dim` features (as many unless given), at every `stride`-th place.
+    """From `model_dim` to `output_dim` (default `model_dim`) features, at every `stride`-th position.
 
-    Padded positions count as zeros, like those beyond the ends; there are ⌈length/stride⌉ outputs,
-    of which the first `output_lengths(lengths)` are real.
+    Padding counts as zeros, like positions beyond the ends. There are ⌈length/stride⌉ outputs, of which
+    the first `output_lengths(lengths)` are not padding.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Convolution(nn.Module):
     ) -> None:
         super().__init__()
         output_dim = model_dim if output_dim is None else output_dim
-        require_positive(
+        validate_positive(
             "Convolution", model_dim=model_dim, output_dim=output_dim, width=width, stride=stride
         )
         if width < 2 or not (causal or width % 2):
@@ -53,31 +53,31 @@ class Convolution(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
     ) -> Float[Tensor, "batch output_length output_dim"]:
-        require_sequence("Convolution", x, width=self.linear.in_channels)
-        refuse_all_but_padding("Convolution", mask)
+        validate_sequence("Convolution", x, width=self.linear.in_channels)
+        validate_padding_only("Convolution", mask)
         if mask.lengths is not None:
-            # Filled, not multiplied: a padded place may hold numbers of any size.
+            # Filled, not multiplied by zero: padding may hold any numbers, even inf.
             x = x.masked_fill(~mask.keep(x.shape[1])[:, :, None], 0.0)
         output: Tensor = self.linear(F.pad(x.transpose(1, 2), (self.reach, self.ahead)))
         return output.transpose(1, 2)
 
     def output_lengths(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-        """How many outputs of each row stand on real positions."""
+        """The number of outputs of each row that are not padding."""
         stride = self.linear.stride[0]
         return (lengths + stride - 1) // stride
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """width · n · model_dim · output_dim multiply-adds; the path is for stride 1."""
-        require_shape("Convolution", shape)
+        """The cost of `forward`; `max_path_length` is for stride 1."""
+        validate_sequence_shape("Convolution", shape)
         weight = self.linear.weight
         outputs = shape.batch_size * math.ceil(shape.length / self.linear.stride[0])
-        products = 2 * outputs * weight.numel()
+        matmul_flops = 2 * outputs * weight.numel()
         return Cost(
-            products=products,
-            arithmetic=outputs * weight.shape[0] if self.linear.bias is not None else 0,
-            backward_products=2 * products,
-            memory=shape.rows * weight.shape[1] + outputs * weight.shape[0],
+            matmul_flops=matmul_flops,
+            elementwise_ops=outputs * weight.shape[0] if self.linear.bias is not None else 0,
+            backward_matmul_flops=2 * matmul_flops,
+            memory=shape.positions * weight.shape[1] + outputs * weight.shape[0],
             parameters=sum(parameter.numel() for parameter in self.parameters()),
             sequential_steps=1,
-            longest_path=max(1, math.ceil((shape.length - 1) / self.reach)),
+            max_path_length=max(1, math.ceil((shape.length - 1) / self.reach)),
         )

@@ -1,4 +1,4 @@
-"""Feed-forward: two linear layers with an activation between, at every position alone.
+"""Position-wise feed-forward layer (MLP), and activations by name.
 
 W₂ activation(W₁ x + b₁) + b₂     (Vaswani et al. 2017, eq. 2)
 """
@@ -15,26 +15,24 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.core.registry import look_up
-from regard.layers.cost import SequenceShape, cost_of, require_shape
+from regard.core.registry import lookup
+from regard.layers.cost import SequenceShape, cost_of, validate_sequence_shape
 from regard.layers.dropout import Dropout
-from regard.layers.validation import require_dropout, require_positive, require_sequence
-
-# Activations by name, with what they cost: function evaluations and arithmetic an entry.
+from regard.layers.validation import validate_dropout, validate_positive, validate_sequence
 
 
 class Activation(NamedTuple):
-    """A function of every entry, how many transcendental functions it evaluates, and what else."""
+    """An activation function and its cost per entry."""
 
     function: Callable[[Tensor], Tensor]
-    evaluations: int
-    arithmetic: int = 0
+    transcendental_ops: int
+    elementwise_ops: int = 0
 
 
 ACTIVATIONS: dict[str, Activation] = {
-    "relu": Activation(F.relu, 0, arithmetic=1),
+    "relu": Activation(F.relu, 0, elementwise_ops=1),
     "gelu": Activation(F.gelu, 1),
-    # With tanh in place of the error function, as GPT-2 was trained.
+    # The tanh approximation, as in GPT-2.
     "gelu_tanh": Activation(partial(F.gelu, approximate="tanh"), 1),
     "silu": Activation(F.silu, 1),
     "tanh": Activation(torch.tanh, 1),
@@ -43,9 +41,9 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 class FeedForward(nn.Module):
-    """From `model_dim` through `hidden_dim` (four times as wide unless given) and back.
+    """From `model_dim` to `hidden_dim` (default 4 × model_dim) and back.
 
-    `dropout` is on the output, and on the hidden features unless these have a `hidden_dropout`.
+    `dropout` is on the output, and on the hidden features unless `hidden_dropout` is set.
     """
 
     def __init__(
@@ -59,35 +57,37 @@ class FeedForward(nn.Module):
         hidden_dropout: float | None = None,
     ) -> None:
         super().__init__()
-        self.activation = look_up("activation", activation, ACTIVATIONS)
-        require_positive("FeedForward", model_dim=model_dim)
+        self.activation = lookup("activation", activation, ACTIVATIONS)
+        validate_positive("FeedForward", model_dim=model_dim)
         hidden_dim = 4 * model_dim if hidden_dim is None else hidden_dim
-        require_positive("FeedForward", hidden_dim=hidden_dim)
-        require_dropout("FeedForward", dropout)
+        validate_positive("FeedForward", hidden_dim=hidden_dim)
+        validate_dropout("FeedForward", dropout)
         self.widen = nn.Linear(model_dim, hidden_dim, bias=bias)
         self.narrow = nn.Linear(hidden_dim, model_dim, bias=bias)
         self.dropout = Dropout(dropout)
         hidden_dropout = dropout if hidden_dropout is None else hidden_dropout
-        require_dropout("FeedForward", hidden_dropout)
+        validate_dropout("FeedForward", hidden_dropout)
         self.hidden_dropout = Dropout(hidden_dropout)
 
     def forward(
         self, x: Float[Tensor, "batch length model_dim"]
     ) -> Float[Tensor, "batch length model_dim"]:
-        require_sequence("FeedForward", x, width=self.widen.in_features)
+        validate_sequence("FeedForward", x, width=self.widen.in_features)
         hidden = self.hidden_dropout(self.activation.function(self.widen(x)))
         output: Tensor = self.dropout(self.narrow(hidden))
         return output
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """What `forward` takes. It mixes no positions, and so shortens no path."""
-        require_shape("FeedForward", shape)
-        entries = shape.rows * self.widen.out_features
+        """The cost of `forward`. It mixes no positions, so `max_path_length` is 0."""
+        validate_sequence_shape("FeedForward", shape)
+        entries = shape.positions * self.widen.out_features
         activated = Cost(
-            functions=entries * self.activation.evaluations,
-            arithmetic=entries * self.activation.arithmetic,
+            transcendental_ops=entries * self.activation.transcendental_ops,
+            elementwise_ops=entries * self.activation.elementwise_ops,
             memory=entries,
         )
         return (
-            cost_of(self.widen, rows=shape.rows) + activated + cost_of(self.narrow, rows=shape.rows)
+            cost_of(self.widen, rows=shape.positions)
+            + activated
+            + cost_of(self.narrow, rows=shape.positions)
         )

@@ -1,10 +1,10 @@
-"""Multi-head attention: any mechanism, several times over, between linear projections.
+"""Multi-head attention with any mechanism: self-attention, cross-attention, grouped-query attention.
 
     output = W_o · concat(mechanism(W_q x, W_k c, W_v c) for each head)     (Vaswani et al. 2017)
 
-In self-attention the context c is x itself; in cross-attention it is another sequence. Key/value
-heads may be fewer than query heads (grouped queries; Shazeer 2019, Ainslie et al. 2023). Whatever
-the mechanism declares as `extras` is computed here from the context.
+In self-attention the context c is x; in cross-attention it is another sequence. Key/value heads may be
+fewer than query heads (GQA, MQA; Shazeer 2019, Ainslie et al. 2023). The gates that a mechanism declares
+are computed here from the context.
 """
 
 from __future__ import annotations
@@ -20,41 +20,45 @@ from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import Mechanism, Role, ScoreBias, State, Step
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 from regard.layers.alibi import Alibi
-from regard.layers.cost import SequenceShape, cost_of, per_position, read_products, require_shape
+from regard.layers.cost import (
+    SequenceShape,
+    cost_of,
+    per_position,
+    read_matmul_flops,
+    validate_sequence_shape,
+)
 from regard.layers.dropout import Dropout
 from regard.layers.positions import POSITIONS, build_position, token_positions
 from regard.layers.projections import (
-    ExtraProjections,
+    GateProjections,
     Heads,
     HeadSizes,
     build_projection,
-    given_role,
-    reset,
+    init_projection,
+    resolve_role,
 )
 from regard.layers.rotary import Rotary
 from regard.layers.validation import (
-    require_dropout,
-    require_mask,
-    require_positive,
-    require_sequence,
-    require_state,
+    validate_dropout,
+    validate_mask,
+    validate_positive,
+    validate_sequence,
+    validate_state,
 )
 from regard.mechanisms import build_mechanism
-from regard.mechanisms.compatibility import require_call_fit, require_fit
-
-# The mechanism of a layer: already built, or named and then built for the layer's heads.
+from regard.mechanisms.compatibility import validate_mechanism, validate_mechanism_call
 
 
-def given_mechanism(
+def resolve_mechanism(
     mechanism: object,
     *,
     options: dict[str, Any],
     sizes: HeadSizes,
     max_length: int | None,
 ) -> Mechanism:
-    """The mechanism itself, or the one of this name with these options."""
+    """The mechanism itself, or one built by name with these options."""
     if isinstance(mechanism, str):
         return build_mechanism(
             mechanism,
@@ -65,49 +69,45 @@ def given_mechanism(
             **options,
         )
     if not isinstance(mechanism, Mechanism):
-        raise RegardError(_no_mechanism(mechanism))
+        raise RegardError(_not_a_mechanism(mechanism))
     if options:
         raise RegardError(
             f"MultiHead has mechanism_options={options} for a {mechanism.name} that is already "
-            "built. Give the options to the mechanism, or give it by name."
+            "built. Pass the options to the mechanism, or pass its name."
         )
-    # Parameters for one head are shared by all.
+    # Parameters for one head are shared by all heads.
     built_for = getattr(mechanism, "num_heads", None)
     if isinstance(built_for, int) and built_for not in (1, sizes.num_heads):
         raise RegardError(
             f"MultiHead has num_heads={sizes.num_heads} and a {mechanism.name} built for "
             f"num_heads={built_for}: they must be equal, or the mechanism's 1. "
-            f"Build it with num_heads={sizes.num_heads}, or give it by name."
+            f"Build it with num_heads={sizes.num_heads}, or pass its name."
         )
     return mechanism
 
 
-def _no_mechanism(given: object) -> str:
-    rule = "give a name of `regard list` or a built Mechanism"
-    if isinstance(given, type):
-        way_out = f": build it, e.g. {given.__name__}(…)" if issubclass(given, Mechanism) else ""
-        return f"mechanism is a class; {rule}; you gave the class {given.__name__}{way_out}."
-    return f"mechanism is {given!r}, of type {type(given).__name__}; {rule}."
+def _not_a_mechanism(value: object) -> str:
+    rule = "it must be a name from `regard list` or a Mechanism instance"
+    if isinstance(value, type):
+        way_out = f" Build it, e.g. {value.__name__}(…)." if issubclass(value, Mechanism) else ""
+        return f"mechanism is the class {value.__name__}; {rule}.{way_out}"
+    return f"mechanism is {value!r}, of type {type(value).__name__}; {rule}."
 
 
-# The positions of an attention layer: already built, or named and then built for its heads.
+# Types whose `values` is not that of a `ScoreBias`.
+NOT_SCORE_BIAS = (type, Mapping, Tensor)
 
 
-NONE = "none"
-# Classes, and these kinds of object, have a method `values` that has nothing to do with scores.
-NO_SCORE_BIAS = (type, Mapping, Tensor)
-
-
-def given_position(position: object, *, sizes: HeadSizes) -> Rotary | ScoreBias | None:
-    """The positions themselves, or those of this name; "none" is None."""
+def resolve_position(position: object, *, sizes: HeadSizes) -> Rotary | ScoreBias | None:
+    """The position encoding itself, or one built by name; None for "none"."""
     name = position if isinstance(position, str) else _name_of(position)
-    if position is None or name == NONE:
+    if position is None or name == "none":
         return None
-    if name is not None and look_up("position", name, POSITIONS).acts_on == "tokens":
+    if name is not None and lookup("position", name, POSITIONS).acts_on == "tokens":
         raise RegardError(
-            f"MultiHead has position '{name}', which is added to the tokens: it is given to the "
-            "model, before its first block. A MultiHead takes those that act on heads or scores: "
-            f"{', '.join(_inside_attention())}."
+            f"MultiHead has position '{name}', which is added to the token embeddings: pass it to the "
+            "model. A MultiHead takes positions that act on heads or scores: "
+            f"{', '.join(_attention_positions())}."
         )
     if isinstance(position, str):
         position = build_position(
@@ -118,7 +118,7 @@ def given_position(position: object, *, sizes: HeadSizes) -> Rotary | ScoreBias 
         )
     if isinstance(position, Rotary):
         return position
-    if isinstance(position, ScoreBias) and not isinstance(position, NO_SCORE_BIAS):
+    if isinstance(position, ScoreBias) and not isinstance(position, NOT_SCORE_BIAS):
         return position
     what = (
         f"the class {position.__name__} as position: build it, e.g. {position.__name__}(…)"
@@ -127,32 +127,29 @@ def given_position(position: object, *, sizes: HeadSizes) -> Rotary | ScoreBias 
     )
     raise RegardError(
         f"MultiHead has {what}; it must be one of the names "
-        f"{', '.join(_inside_attention())}, a built Rotary or a score bias such as Alibi, or None."
+        f"{', '.join(_attention_positions())}, a Rotary or score bias instance such as Alibi, or None."
     )
 
 
 def _name_of(position: object) -> str | None:
-    """The name in the table of positions already built; None if they are not of the table."""
+    """The name in `POSITIONS` of a built position encoding; None if it has none."""
     kind = type(position).__name__
     return next((name for name, entry in POSITIONS.items() if entry.class_name == kind), None)
 
 
-def _inside_attention() -> list[str]:
+def _attention_positions() -> list[str]:
     return [name for name, entry in POSITIONS.items() if entry.acts_on != "tokens"]
 
 
-# Whether positions that act inside the attention fit the attention they are given to.
-
-
-def require_position_fit(
+def validate_position(
     position: Rotary | ScoreBias, *, role: Role, num_heads: int, head_dim: int
 ) -> None:
-    """Refuse positions across two sequences, and positions of other sizes than the heads'."""
+    """Raise an error for a position encoding in cross-attention, or of other sizes than the heads."""
     if role == "cross":
         raise RegardError(
             f"MultiHead has role 'cross' and a position ({type(position).__name__}): positions of "
-            "two different sequences have no distance. Leave position out, or add sinusoidal or "
-            "learned positions to the tokens of both."
+            "two different sequences have no distance. Omit position, or add sinusoidal or learned "
+            "positions to the token embeddings of both."
         )
     if isinstance(position, Rotary) and position.head_dim != head_dim:
         raise RegardError(
@@ -168,16 +165,17 @@ def require_position_fit(
 
 
 class MultiHead(nn.Module):
-    """A mechanism with `num_heads` heads, as a layer from `model_dim` to `model_dim`.
+    """Multi-head attention from `model_dim` to `model_dim`.
 
-    mechanism        a name of the table (its options in `mechanism_options`), or one already built
-    num_kv_heads     key/value heads, a divisor of `num_heads`; as many unless given
-    head_dim         width of a query and a key; `model_dim / num_heads` unless given
-    value_dim        width of a value; `head_dim` unless given
-    context_dim      width of the other sequence, with role "cross"; `model_dim` unless given
-    position         "rotary" or "alibi", or a built `Rotary` or score bias; for role "self"
-    max_length       for mechanisms, given by name, whose number of positions is bounded
-    dropout          on the output; never on weights, or `weights` would not be what was used
+    mechanism        a name (with options in `mechanism_options`) or a `Mechanism` instance
+    role             "self" or "cross"
+    num_kv_heads     number of key/value heads, a divisor of `num_heads`; default `num_heads`
+    head_dim         width of a query and a key; default `model_dim / num_heads`
+    value_dim        width of a value; default `head_dim`
+    context_dim      width of the other sequence in cross-attention; default `model_dim`
+    position         "rotary", "alibi", a `Rotary` or a score bias; in self-attention only
+    max_length       for mechanisms with a fixed number of positions, built by name
+    dropout          on the output, not on attention weights, so that `weights` are those used
     """
 
     def __init__(
@@ -198,10 +196,10 @@ class MultiHead(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.role: Role = given_role(role)
-        require_dropout("MultiHead", dropout)
+        self.role: Role = resolve_role(role)
+        validate_dropout("MultiHead", dropout)
         if max_length is not None:
-            require_positive("MultiHead", max_length=max_length)
+            validate_positive("MultiHead", max_length=max_length)
         self.sizes = HeadSizes.of(
             role=self.role,
             model_dim=model_dim,
@@ -211,27 +209,27 @@ class MultiHead(nn.Module):
             head_dim=head_dim,
             value_dim=value_dim,
         )
-        position = given_position(position, sizes=self.sizes)
+        position = resolve_position(position, sizes=self.sizes)
         if position is not None:
-            require_position_fit(
+            validate_position(
                 position, role=self.role, num_heads=num_heads, head_dim=self.sizes.head_dim
             )
-        mechanism = given_mechanism(
+        mechanism = resolve_mechanism(
             mechanism, options=mechanism_options or {}, sizes=self.sizes, max_length=max_length
         )
         self.rotary = position if isinstance(position, Rotary) else None
         self.score_bias = None if isinstance(position, Rotary) else position
-        require_fit(mechanism, role=self.role, score_bias=self.score_bias is not None)
+        validate_mechanism(mechanism, role=self.role, score_bias=self.score_bias is not None)
         self.mechanism = mechanism
         self.projection = build_projection(role=self.role, sizes=self.sizes, bias=bias)
-        self.extras = ExtraProjections(
-            extras=mechanism.extras,
+        self.extras = GateProjections(
+            gates=mechanism.gates,
             context_dim=self.sizes.context_dim,
             num_kv_heads=self.sizes.num_kv_heads,
             key_dim=self.sizes.head_dim,
         )
         self.output = nn.Linear(num_heads * self.sizes.value_dim, model_dim, bias=bias)
-        reset(self.output, (model_dim,))
+        init_projection(self.output, (model_dim,))
         self.dropout = Dropout(dropout)
 
     def forward(
@@ -240,9 +238,9 @@ class MultiHead(nn.Module):
         context: Float[Tensor, "batch key_length context_dim"] | None = None,
         mask: Mask = NO_MASK,
     ) -> Float[Tensor, "batch query_length model_dim"]:
-        read = self._context(x, context)
-        heads = self._heads(x, read, mask)
-        return self._merge(self.mechanism(*heads, mask, **self._words(read)))
+        source = self._context(x, context)
+        heads = self._heads(x, source, mask)
+        return self._merge(self.mechanism(*heads, mask, **self._mechanism_kwargs(source)))
 
     def weights(
         self,
@@ -250,13 +248,13 @@ class MultiHead(nn.Module):
         context: Float[Tensor, "batch key_length context_dim"] | None = None,
         mask: Mask = NO_MASK,
     ) -> Float[Tensor, "batch heads query_length key_length"]:
-        """Who read whom in `forward` of the same arguments."""
-        read = self._context(x, context)
-        query, key, _ = self._heads(x, read, mask)
-        return self.mechanism.weights(query, key, mask, **self._words(read))
+        """The attention weights of `forward` with the same arguments."""
+        source = self._context(x, context)
+        query, key, _ = self._heads(x, source, mask)
+        return self.mechanism.weights(query, key, mask, **self._mechanism_kwargs(source))
 
     def start(self, batch_size: int) -> State:
-        """The state before any token."""
+        """An empty decoding state."""
         weight = self.output.weight
         state: State = self.mechanism.start(
             batch_size=batch_size,
@@ -274,10 +272,10 @@ class MultiHead(nn.Module):
         context: Float[Tensor, "batch new_length context_dim"],
         mask: Mask = NO_MASK,
     ) -> State:
-        """The state after taking the context in; its rows may be padded: `Padding(lengths)`."""
-        self._require_context(context)
-        require_mask(mask)
-        require_state("MultiHead", state, batch_size=context.shape[0])
+        """The state with the tokens of the context, which may have a mask `Padding(lengths)`."""
+        self._validate_context(context)
+        validate_mask(mask)
+        validate_state("MultiHead", state, batch_size=context.shape[0])
         key, value = self.projection.key_value(context)
         if self.rotary is not None:
             key = self.rotary(key, _continued(state, context))
@@ -287,39 +285,41 @@ class MultiHead(nn.Module):
     def read(
         self, state: State, x: Float[Tensor, "batch query_length model_dim"]
     ) -> Float[Tensor, "batch query_length model_dim"]:
-        """What x reads from everything taken in, standing at the last position taken in."""
-        require_sequence("MultiHead", x, width=self.sizes.model_dim)
-        require_state("MultiHead", state, batch_size=x.shape[0])
+        """The output for queries x at the last position, over all tokens in the state."""
+        validate_sequence("MultiHead", x, width=self.sizes.model_dim)
+        validate_state("MultiHead", state, batch_size=x.shape[0])
         query = self.projection.query(x)
         if self.rotary is not None:
             query = self.rotary(query, (state.position - 1)[:, None].expand(-1, x.shape[1]))
         return self._merge(self.mechanism.read(state, query, **self._bias()))
 
     def step(self, state: State, x: Float[Tensor, "batch new_length model_dim"]) -> Step:
-        """The rows that the causal `forward` would give the new tokens, in self-attention."""
+        """The output of the causal `forward` for new tokens, continued from `state`; in self-attention."""
         if self.role == "cross":
             raise RegardError(
                 "MultiHead with role 'cross' has no step: its context is not the new token. "
                 "Extend once with the context, then read with each token."
             )
-        require_sequence("MultiHead", x, width=self.sizes.model_dim)
-        require_state("MultiHead", state, batch_size=x.shape[0])
+        validate_sequence("MultiHead", x, width=self.sizes.model_dim)
+        validate_state("MultiHead", state, batch_size=x.shape[0])
         query, key, value = self.projection(x, x)
         if self.rotary is not None:
             rotation = self.rotary.rotation(_continued(state, x), query.dtype)
-            query, key = self.rotary.turn(query, rotation), self.rotary.turn(key, rotation)
-        step = self.mechanism.step(state, query, key, value, **self._words(x))
+            query, key = self.rotary.rotate(query, rotation), self.rotary.rotate(key, rotation)
+        step = self.mechanism.step(state, query, key, value, **self._mechanism_kwargs(x))
         return Step(self._merge(step.output), step.state)
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """What `forward` takes: the projections, the positions and the mechanism.
+        """The cost of `forward`: projections, positions and mechanism.
 
-        `step_products` are those of a `step`; with role "cross", of reading the context once more.
+        `step_matmul_flops` is that of a `step`; in cross-attention, of one `read` of the context.
         """
-        require_shape("MultiHead", shape)
+        validate_sequence_shape("MultiHead", shape)
         key_length = shape.length if self.role == "self" else shape.context_length
         if key_length is None:
-            raise RegardError("The cost of role 'cross' needs a SequenceShape with context_length.")
+            raise RegardError(
+                "MultiHead.cost with role 'cross' needs a SequenceShape with context_length."
+            )
         attention = AttentionShape(
             batch_size=shape.batch_size,
             num_heads=self.sizes.num_heads,
@@ -331,72 +331,77 @@ class MultiHead(nn.Module):
             causal=shape.causal,
         )
         attended = self.mechanism.cost(attention)
-        extras = self.extras.cost(rows=shape.batch_size * key_length)
+        gates = self.extras.cost(rows=shape.batch_size * key_length)
         if self.role == "self":
-            extras = per_position(extras, length=shape.length)
+            gates = per_position(gates, length=shape.length)
         else:
-            attended = replace(attended, step_products=read_products(self.mechanism, attention))
+            attended = replace(
+                attended, step_matmul_flops=read_matmul_flops(self.mechanism, attention)
+            )
         return (
             self.projection.cost(
                 batch_size=shape.batch_size, query_length=shape.length, key_length=key_length
             )
-            + extras
+            + gates
             + self._position_cost(shape)
             + attended
-            + per_position(cost_of(self.output, rows=shape.rows), length=shape.length)
+            + per_position(cost_of(self.output, rows=shape.positions), length=shape.length)
         )
 
     def _position_cost(self, shape: SequenceShape) -> Cost:
         if self.rotary is None:
             return Cost()
-        turned = shape.rows * (self.sizes.query_width + self.sizes.key_width)
-        return self.rotary.cost(shape) + self.rotary.turn_cost(numbers=turned)
+        turned = shape.positions * (self.sizes.query_width + self.sizes.key_width)
+        return self.rotary.cost(shape) + self.rotary.rotate_cost(numbers=turned)
 
     def _context(self, x: Tensor, context: Tensor | None) -> Tensor:
         if (context is None) != (self.role == "self"):
             way_out = (
                 "pass x alone, and a mask as mask=…"
                 if self.role == "self"
-                else "pass the sequence to be read"
+                else "pass the sequence to attend to"
             )
             raise RegardError(
                 f"MultiHead has role '{self.role}' and was called "
                 f"{'without' if context is None else 'with'} a context: {way_out}."
             )
-        require_sequence("MultiHead", x, width=self.sizes.model_dim)
+        validate_sequence("MultiHead", x, width=self.sizes.model_dim)
         if context is None:
             return x
-        self._require_context(context)
+        self._validate_context(context)
         return context
 
-    def _require_context(self, context: Tensor) -> None:
+    def _validate_context(self, context: Tensor) -> None:
         width = self.sizes.context_dim
-        require_sequence(
+        validate_sequence(
             "MultiHead", context, width=width, name="context", width_name="context_dim"
         )
 
     def _heads(self, x: Tensor, context: Tensor, mask: Mask) -> Heads:
-        """The one way to queries, keys and values, for `forward` and `weights` alike."""
-        require_mask(mask)
-        require_call_fit(self.mechanism, role=self.role, mask=mask, key_length=context.shape[1])
+        """Queries, keys and values, for both `forward` and `weights`."""
+        validate_mask(mask)
+        validate_mechanism_call(
+            self.mechanism, role=self.role, mask=mask, key_length=context.shape[1]
+        )
         heads: Heads = self.projection(x, context)
         if self.rotary is None:
             return heads
         positions = token_positions(start=0, length=x.shape[1], device=x.device)
         rotation = self.rotary.rotation(positions, heads.query.dtype)
         return heads._replace(
-            query=self.rotary.turn(heads.query, rotation), key=self.rotary.turn(heads.key, rotation)
+            query=self.rotary.rotate(heads.query, rotation),
+            key=self.rotary.rotate(heads.key, rotation),
         )
 
     def _bias(self) -> dict[str, Any]:
-        # Mechanisms without scores have no such argument.
+        # Mechanisms without scores do not have this argument.
         return {} if self.score_bias is None else {"bias": self.score_bias}
 
-    def _words(self, context: Tensor) -> dict[str, Any]:
-        """What the mechanism is told by name."""
-        # Most mechanisms want no extras, and a step of decoding is too short to call for nothing.
-        extras = self.extras(context) if self.mechanism.extras else {}
-        return {**extras, **self._bias()}
+    def _mechanism_kwargs(self, context: Tensor) -> dict[str, Any]:
+        """Gates and score bias."""
+        # Most mechanisms have no gates, and call overhead counts in a decoding step.
+        gates = self.extras(context) if self.mechanism.gates else {}
+        return {**gates, **self._bias()}
 
     def _merge(self, heads: Tensor) -> Tensor:
         merged: Tensor = self.dropout(self.output(heads.transpose(1, 2).flatten(2)))

@@ -1,7 +1,7 @@
-"""From token vectors to heads: the linear maps before a mechanism, fused where they share an input.
+"""Query, key and value projections of multi-head attention, and the projections of gates.
 
-Self-attention makes queries, keys and values with one matrix product; cross-attention makes queries
-of x with one, and keys and values of the context with another.
+Self-attention has one fused matrix for queries, keys and values; cross-attention has one for the queries
+of x and one for the keys and values of the context.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from torch import Tensor, nn
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
-from regard.core.mechanism import Extra, Role
+from regard.core.mechanism import Gate, Role
 from regard.layers.cost import cost_of, per_position
-from regard.layers.validation import require_positive
-
-# The widths of multi-head attention, what is left out filled in.
+from regard.layers.validation import validate_positive
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadSizes:
-    """How a layer's features are dealt out to heads."""
+    """The sizes of multi-head attention."""
 
     model_dim: int
     context_dim: int
@@ -46,30 +44,30 @@ class HeadSizes:
         head_dim: int | None,
         value_dim: int | None,
     ) -> Self:
-        """Sizes that fit one another; None stands for the common choice."""
-        require_positive("MultiHead", model_dim=model_dim, num_heads=num_heads)
+        """Validated sizes; None is replaced by the default."""
+        validate_positive("MultiHead", model_dim=model_dim, num_heads=num_heads)
         if head_dim is None and model_dim % num_heads:
             raise RegardError(
                 f"MultiHead has model_dim={model_dim} and num_heads={num_heads}: the heads must "
-                "divide the width. Choose a divisor, or give head_dim."
+                "divide the width. Choose a divisor, or set head_dim."
             )
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        require_positive("MultiHead", num_kv_heads=num_kv_heads)
+        validate_positive("MultiHead", num_kv_heads=num_kv_heads)
         if num_heads % num_kv_heads:
             raise RegardError(
                 f"MultiHead has num_heads={num_heads} and num_kv_heads={num_kv_heads}: key/value "
                 "heads must divide query heads. Choose a divisor."
             )
         context_dim = model_dim if context_dim is None else context_dim
-        require_positive("MultiHead", context_dim=context_dim)
+        validate_positive("MultiHead", context_dim=context_dim)
         if role == "self" and context_dim != model_dim:
             raise RegardError(
                 f"MultiHead has context_dim={context_dim} and role 'self', where the context is x "
-                f"itself (model_dim={model_dim}). Leave context_dim out, or choose role 'cross'."
+                f"itself (model_dim={model_dim}). Omit context_dim, or choose role 'cross'."
             )
         head_dim = model_dim // num_heads if head_dim is None else head_dim
         value_dim = head_dim if value_dim is None else value_dim
-        require_positive("MultiHead", head_dim=head_dim, value_dim=value_dim)
+        validate_positive("MultiHead", head_dim=head_dim, value_dim=value_dim)
         return cls(
             model_dim=model_dim,
             context_dim=context_dim,
@@ -81,40 +79,40 @@ class HeadSizes:
 
     @property
     def query_width(self) -> int:
-        """The queries of all heads."""
+        """The width of the queries of all heads."""
         return self.num_heads * self.head_dim
 
     @property
     def key_width(self) -> int:
-        """The keys of all key/value heads."""
+        """The width of the keys of all key/value heads."""
         return self.num_kv_heads * self.head_dim
 
     @property
     def value_width(self) -> int:
-        """The values of all key/value heads."""
+        """The width of the values of all key/value heads."""
         return self.num_kv_heads * self.value_dim
 
 
-def given_role(role: str) -> Role:
-    """The role of this name."""
+def resolve_role(role: str) -> Role:
+    """Validate a role name."""
     for known in get_args(Role):
         if role == known:
             return cast(Role, known)
     raise RegardError(
-        f"MultiHead has role={role!r}; it must be 'self', where x reads itself, or 'cross', where "
-        "x reads another sequence."
+        f"MultiHead has role={role!r}; it must be 'self', where x attends to itself, or 'cross', "
+        "where x attends to another sequence."
     )
 
 
 class KeyValue(NamedTuple):
-    """What a context offers to be read."""
+    """Keys and values of a context, split into heads."""
 
     key: Float[Tensor, "batch kv_heads key_length head_dim"]
     value: Float[Tensor, "batch kv_heads key_length value_dim"]
 
 
 class Heads(NamedTuple):
-    """What a mechanism is given."""
+    """Queries, keys and values, split into heads."""
 
     query: Float[Tensor, "batch heads query_length head_dim"]
     key: Float[Tensor, "batch kv_heads key_length head_dim"]
@@ -122,7 +120,7 @@ class Heads(NamedTuple):
 
 
 class Projection(nn.Module, ABC):
-    """The maps to queries, to keys and to values."""
+    """The query, key and value projections."""
 
     def __init__(self, *, sizes: HeadSizes) -> None:
         super().__init__()
@@ -134,23 +132,23 @@ class Projection(nn.Module, ABC):
         x: Float[Tensor, "batch query_length model_dim"],
         context: Float[Tensor, "batch key_length context_dim"],
     ) -> Heads:
-        """Everything at once, for whole sequences."""
+        """Queries, keys and values of whole sequences."""
 
     @abstractmethod
     def query(
         self, x: Float[Tensor, "batch query_length model_dim"]
     ) -> Float[Tensor, "batch heads query_length head_dim"]:
-        """Queries alone, for reading."""
+        """Queries only, for `read`."""
 
     @abstractmethod
     def key_value(self, context: Float[Tensor, "batch key_length context_dim"]) -> KeyValue:
-        """Keys and values alone, for extending."""
+        """Keys and values only, for `extend`."""
 
     @abstractmethod
     def cost(self, *, batch_size: int, query_length: int, key_length: int) -> Cost:
-        """What `forward` takes; a step projects one position of x, of a context already projected."""
+        """The cost of `forward`; in a step of cross-attention the context is already projected."""
 
-    def _dealt(self, key_value: Float[Tensor, "batch key_length width"]) -> KeyValue:
+    def _split_key_value(self, key_value: Float[Tensor, "batch key_length width"]) -> KeyValue:
         sizes = self.sizes
         key, value = key_value.split_with_sizes((sizes.key_width, sizes.value_width), dim=-1)
         return KeyValue(split_heads(key, sizes.head_dim), split_heads(value, sizes.value_dim))
@@ -163,7 +161,7 @@ class SelfProjection(Projection):
         super().__init__(sizes=sizes)
         widths = (sizes.query_width, sizes.key_width, sizes.value_width)
         self.linear = nn.Linear(sizes.model_dim, sum(widths), bias=bias)
-        reset(self.linear, widths)
+        init_projection(self.linear, widths)
 
     def forward(
         self,
@@ -186,7 +184,7 @@ class SelfProjection(Projection):
         return split_heads(query, self.sizes.head_dim)
 
     def key_value(self, context: Float[Tensor, "batch key_length context_dim"]) -> KeyValue:
-        return self._dealt(self._rows(context, slice(self.sizes.query_width, None)))
+        return self._split_key_value(self._rows(context, slice(self.sizes.query_width, None)))
 
     def _rows(self, x: Tensor, rows: slice) -> Tensor:
         bias: Tensor | None = self.linear.bias
@@ -205,8 +203,8 @@ class CrossProjection(Projection):
         widths = (sizes.key_width, sizes.value_width)
         self.query_linear = nn.Linear(sizes.model_dim, sizes.query_width, bias=bias)
         self.key_value_linear = nn.Linear(sizes.context_dim, sum(widths), bias=bias)
-        reset(self.query_linear, (sizes.query_width,))
-        reset(self.key_value_linear, widths)
+        init_projection(self.query_linear, (sizes.query_width,))
+        init_projection(self.key_value_linear, widths)
 
     def forward(
         self,
@@ -221,19 +219,19 @@ class CrossProjection(Projection):
         return split_heads(self.query_linear(x), self.sizes.head_dim)
 
     def key_value(self, context: Float[Tensor, "batch key_length context_dim"]) -> KeyValue:
-        return self._dealt(self.key_value_linear(context))
+        return self._split_key_value(self.key_value_linear(context))
 
     def cost(self, *, batch_size: int, query_length: int, key_length: int) -> Cost:
         keys = cost_of(self.key_value_linear, rows=batch_size * key_length)
         queries = cost_of(self.query_linear, rows=batch_size * query_length)
-        # The two do not wait for one another.
+        # The two are independent.
         return replace(keys + per_position(queries, length=query_length), sequential_steps=1)
 
 
 def build_projection(
     *, role: Role, sizes: HeadSizes, bias: bool
 ) -> SelfProjection | CrossProjection:
-    """The projection of a role."""
+    """The projection for a role."""
     kind = SelfProjection if role == "self" else CrossProjection
     return kind(sizes=sizes, bias=bias)
 
@@ -241,37 +239,31 @@ def build_projection(
 def split_heads(
     x: Float[Tensor, "batch length width"], head_dim: int
 ) -> Float[Tensor, "batch heads length {head_dim}"]:
-    """The features dealt out to heads, as a view."""
+    """Split features into heads, as a view."""
     return x.view(*x.shape[:2], -1, head_dim).transpose(1, 2)
 
 
-def reset(linear: nn.Linear, widths: tuple[int, ...]) -> None:
-    """Glorot's start for each of the maps that share a matrix, as if apart; biases are zero."""
+def init_projection(linear: nn.Linear, widths: tuple[int, ...]) -> None:
+    """Xavier (Glorot) initialisation of each map in a fused matrix separately; biases are zero."""
     for part in linear.weight.split_with_sizes(widths):
         nn.init.xavier_uniform_(part)
     if linear.bias is not None:
         nn.init.zeros_(linear.bias)
 
 
-# What a mechanism wants to know of each key beyond key and value: a decay, a write strength.
-#
-# Each declared `Extra` is squash(linear(context)), one number or one vector as wide as a key, for
-# every key/value head.
-
-
-class ExtraProjections(nn.Module):
-    """A linear layer for each declared extra; its output goes to the mechanism under its name."""
+class GateProjections(nn.Module):
+    """Computes each declared `Gate` as activation(linear(context)), per key/value head."""
 
     def __init__(
-        self, *, extras: tuple[Extra, ...], context_dim: int, num_kv_heads: int, key_dim: int
+        self, *, gates: tuple[Gate, ...], context_dim: int, num_kv_heads: int, key_dim: int
     ) -> None:
         super().__init__()
-        self.extras = extras
-        self.widths = {extra.name: key_dim if extra.width == "key_dim" else 1 for extra in extras}
+        self.gates = gates
+        self.widths = {gate.name: key_dim if gate.width == "key_dim" else 1 for gate in gates}
         self.linears = nn.ModuleDict(
             {
-                extra.name: nn.Linear(context_dim, num_kv_heads * self.widths[extra.name])
-                for extra in extras
+                gate.name: nn.Linear(context_dim, num_kv_heads * self.widths[gate.name])
+                for gate in gates
             }
         )
 
@@ -279,14 +271,14 @@ class ExtraProjections(nn.Module):
         self, context: Float[Tensor, "batch key_length context_dim"]
     ) -> dict[str, Float[Tensor, "batch kv_heads key_length _"]]:
         return {
-            extra.name: extra.squash(
-                split_heads(self.linears[extra.name](context), self.widths[extra.name])
+            gate.name: gate.activation(
+                split_heads(self.linears[gate.name](context), self.widths[gate.name])
             )
-            for extra in self.extras
+            for gate in self.gates
         }
 
     def cost(self, *, rows: int) -> Cost:
-        """What they take, beside the other projections; a squash is one function an entry."""
+        """The cost beside the other projections; an activation is one transcendental op per entry."""
         parts = (
             cost_of(linear, rows=rows)
             for linear in self.linears.values()
@@ -294,4 +286,4 @@ class ExtraProjections(nn.Module):
         )
         linears = sum(parts, start=Cost())
         entries = linears.memory
-        return replace(linears, functions=entries, memory=2 * entries, sequential_steps=0)
+        return replace(linears, transcendental_ops=entries, memory=2 * entries, sequential_steps=0)

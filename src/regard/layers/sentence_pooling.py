@@ -1,4 +1,4 @@
-"""Learned-context pooling of many sentences at once, which may be told what the document says elsewhere.
+"""Attention pooling of the words of many sentences at once, optionally with document context.
 
     none     u = tanh(W h + b)                                      (Yang et al. 2016)
     added    u = tanh(W h + V c + b)                                (Remy et al. 2019)
@@ -6,8 +6,8 @@
 
     α = softmax over the words of a sentence of u · u_context,  output = Σ α h
 
-h is a word's vector, c what is known of the other sentences. Unlike `ContextPooling` the words of all
-sentences come in one row without padding.
+h is a word's vector, c the context vector of its sentence (such as a summary of the other sentences).
+Unlike `ContextPooling`, the words of all sentences are concatenated without padding.
 """
 
 from __future__ import annotations
@@ -20,26 +20,19 @@ from torch import Tensor, nn
 
 from regard.core.cost import Cost, linear_cost
 from regard.core.errors import RegardError
-from regard.layers.cost import SequenceShape, cost_of, require_shape
-from regard.layers.validation import require_positive
-
-# Softmax and weighted sums within segments of one long row, without padding.
-#
-# scores    1 1 | 0 0 0        weights   ½ ½ | ⅓ ⅓ ⅓        sums of values   one vector a segment
-#
-# As `pooling.pool` of every segment, for segments of very different lengths that follow one
-# another.
+from regard.layers.cost import SequenceShape, cost_of, validate_sequence_shape
+from regard.layers.validation import validate_positive
 
 
-def softmax_within(
+def segment_softmax(
     scores: Float[Tensor, " items"], segment: Int[Tensor, " items"], *, count: int
 ) -> Float[Tensor, " items"]:
-    """Weights that sum to one over the items of each of `count` segments.
+    """Softmax over the items of each of `count` segments.
 
-    >>> softmax_within(torch.zeros(5), torch.tensor([0, 0, 1, 1, 1]), count=2)
+    >>> segment_softmax(torch.zeros(5), torch.tensor([0, 0, 1, 1, 1]), count=2)
     tensor([0.5000, 0.5000, 0.3333, 0.3333, 0.3333])
     """
-    with torch.no_grad():  # a shift of all scores of a segment changes no weight
+    with torch.no_grad():  # a shift of all scores of a segment does not change its weights
         least = torch.full((count,), -torch.inf, dtype=scores.dtype, device=scores.device)
         largest = least.scatter_reduce(0, segment, scores, reduce="amax")
     raised = (scores - largest[segment]).exp()
@@ -47,27 +40,27 @@ def softmax_within(
     return raised / totals[segment]
 
 
-def sums_within(
+def segment_sum(
     weights: Float[Tensor, " items"],
     values: Float[Tensor, "items width"],
     segment: Int[Tensor, " items"],
     *,
     count: int,
 ) -> Float[Tensor, "count width"]:
-    """The weighted sum of each segment's values; zeros for a segment without items."""
+    """The weighted sum of the values of each segment; zeros for an empty segment."""
     sums = values.new_zeros(count, values.shape[1])
     return sums.index_add(0, segment, weights[:, None] * values)
 
 
 class PooledSentences(NamedTuple):
-    """A vector a sentence, and how much each word counted in it."""
+    """One vector per sentence, and the attention weight of each word."""
 
     context: Float[Tensor, "sentences model_dim"]
     weights: Float[Tensor, " words"]
 
 
 class SentencePooling(nn.Module):
-    """From the words of sentences to one vector each; with `context_dim`, told a vector beside them."""
+    """From the words of sentences to one vector per sentence; `context_dim` adds a context vector."""
 
     def __init__(
         self,
@@ -79,11 +72,11 @@ class SentencePooling(nn.Module):
     ) -> None:
         super().__init__()
         hidden_dim = model_dim if hidden_dim is None else hidden_dim
-        require_positive("SentencePooling", model_dim=model_dim, hidden_dim=hidden_dim)
+        validate_positive("SentencePooling", model_dim=model_dim, hidden_dim=hidden_dim)
         if gated and context_dim is None:
             raise RegardError(
-                "SentencePooling has gated=True and no context_dim: a gate weighs a word against what is "
-                "known of other sentences. Give context_dim, or gated=False."
+                "SentencePooling has gated=True and no context_dim: the gate weighs a word against the "
+                "context vector. Set context_dim, or gated=False."
             )
         self.hidden = nn.Linear(model_dim, hidden_dim)
         self.score = nn.Parameter(torch.empty(hidden_dim))
@@ -95,8 +88,8 @@ class SentencePooling(nn.Module):
                 self.gate = nn.Linear(model_dim, hidden_dim)
                 self.gate_elsewhere = nn.Linear(context_dim, hidden_dim, bias=False)
 
-    def projected(self, words: Float[Tensor, "words model_dim"]) -> Projected:
-        """What of the scores depends on the words alone, so that it is computed once for all sentences."""
+    def project(self, words: Float[Tensor, "words model_dim"]) -> Projected:
+        """The part of the scores that depends on the words only, computed once for all sentences."""
         return Projected(
             keys=nn.functional.linear(words, self.hidden.weight),
             gates=None if self.gate is None else self.gate(words),
@@ -111,23 +104,23 @@ class SentencePooling(nn.Module):
         projected: Projected | None = None,
         context: Float[Tensor, "sentences context_dim"] | None = None,
     ) -> PooledSentences:
-        """The vectors of `count` sentences; `context` is what each is told."""
-        keys, gates = self.projected(words) if projected is None else projected
+        """The vectors of `count` sentences; `context` has one vector per sentence."""
+        keys, gates = self.project(words) if projected is None else projected
         if self.elsewhere is not None and context is not None:
-            told = self.elsewhere(context)[sentence]
+            added = self.elsewhere(context)[sentence]
             if gates is None or self.gate_elsewhere is None:
-                keys = keys + told
+                keys = keys + added
             else:
                 share = torch.sigmoid(gates + self.gate_elsewhere(context)[sentence])
-                keys = share * keys + (1 - share) * told
+                keys = share * keys + (1 - share) * added
         scores = torch.tanh(keys + self.hidden.bias) @ self.score
-        weights = softmax_within(scores, sentence, count=count)
-        return PooledSentences(sums_within(weights, words, sentence, count=count), weights)
+        weights = segment_softmax(scores, sentence, count=count)
+        return PooledSentences(segment_sum(weights, words, sentence, count=count), weights)
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """What `forward` takes for so many sentences of one length, told a context where it takes one."""
-        require_shape("SentencePooling", shape)
-        words, sentences = shape.rows, shape.batch_size
+        """The cost of `forward` for sentences of equal length."""
+        validate_sequence_shape("SentencePooling", shape)
+        words, sentences = shape.positions, shape.batch_size
         model_dim, hidden_dim = self.hidden.in_features, self.hidden.out_features
         total = linear_cost(rows=words, in_features=model_dim, out_features=hidden_dim)
         for layer in (self.elsewhere, self.gate_elsewhere):
@@ -135,28 +128,28 @@ class SentencePooling(nn.Module):
         if self.gate is not None:
             gates = words * hidden_dim
             total += cost_of(self.gate, rows=words)
-            total += Cost(functions=gates, arithmetic=5 * gates, memory=3 * gates)
+            total += Cost(transcendental_ops=gates, elementwise_ops=5 * gates, memory=3 * gates)
         elif self.elsewhere is not None:
-            total += Cost(arithmetic=words * hidden_dim, memory=words * hidden_dim)
+            total += Cost(elementwise_ops=words * hidden_dim, memory=words * hidden_dim)
         return total + Cost(
-            products=2 * words * hidden_dim,
-            # Of scores: a shift and a sum; and the weighted sum, which is no matrix product here.
-            arithmetic=2 * words + 2 * words * model_dim,
-            backward_products=2 * words * hidden_dim,
-            functions=words * (hidden_dim + 2),
+            matmul_flops=2 * words * hidden_dim,
+            # A shift and a sum of the scores; and the weighted sum, which is elementwise here.
+            elementwise_ops=2 * words + 2 * words * model_dim,
+            backward_matmul_flops=2 * words * hidden_dim,
+            transcendental_ops=words * (hidden_dim + 2),
             memory=words * (hidden_dim + model_dim + 3) + sentences * model_dim,
             parameters=hidden_dim,
             sequential_steps=2,
-            longest_path=1,
+            max_path_length=1,
         )
 
 
 class Projected(NamedTuple):
-    """A word's part of its score, and of its gate where there is one."""
+    """The words' part of the scores, and of the gates if there are any."""
 
     keys: Float[Tensor, "words hidden_dim"]
     gates: Float[Tensor, "words hidden_dim"] | None
 
     def of(self, chosen: slice) -> Projected:
-        """Those of some words."""
+        """The part of some words."""
         return Projected(self.keys[chosen], None if self.gates is None else self.gates[chosen])

@@ -1,6 +1,8 @@
-"""Every attention mechanism, one a file, and the table that names them.
+"""Attention mechanisms: softmax scores, kernels (linear attention), linear recurrences.
 
-The table holds strings, so listing the mechanisms imports neither them nor torch.
+    from regard.mechanisms import MECHANISMS, build_mechanism
+
+The table holds strings, so that listing the mechanisms imports neither them nor torch.
 """
 
 from __future__ import annotations
@@ -10,18 +12,61 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regard.core.errors import RegardError
-from regard.core.registry import construct, unknown_name
+from regard.core.exports import lazy_exports
+from regard.core.registry import build_from_signature, unknown_name
 
 if TYPE_CHECKING:
-    from regard.core.mechanism import Mechanism
+    from regard.core.mechanism import (
+        Capabilities as Capabilities,
+        Gate as Gate,
+        Mechanism as Mechanism,
+        Step as Step,
+    )
+    from regard.mechanisms.kernels.elu import EluAttention as EluAttention
+    from regard.mechanisms.kernels.linear_attention import (
+        FeatureKernel as FeatureKernel,
+        KernelMechanism as KernelMechanism,
+    )
+    from regard.mechanisms.kernels.power_series import (
+        PolynomialAttention as PolynomialAttention,
+        TaylorAttention as TaylorAttention,
+    )
+    from regard.mechanisms.kernels.random_features import (
+        RandomFeatureAttention as RandomFeatureAttention,
+    )
+    from regard.mechanisms.kernels.taylor_window import (
+        TaylorWindowAttention as TaylorWindowAttention,
+    )
+    from regard.mechanisms.recurrences.decay import (
+        GatedAttention as GatedAttention,
+        RetentionAttention as RetentionAttention,
+    )
+    from regard.mechanisms.recurrences.delta import DeltaAttention as DeltaAttention
+    from regard.mechanisms.recurrences.recurrence import RecurrentMechanism as RecurrentMechanism
+    from regard.mechanisms.scores.additive import AdditiveAttention as AdditiveAttention
+    from regard.mechanisms.scores.dot_product import (
+        DotAttention as DotAttention,
+        GeneralAttention as GeneralAttention,
+        ScaledDotAttention as ScaledDotAttention,
+        WindowAttention as WindowAttention,
+    )
+    from regard.mechanisms.scores.kv_cache import KVCache as KVCache
+    from regard.mechanisms.scores.softmax import ScoredMechanism as ScoredMechanism
+    from regard.mechanisms.scores.synthesizer import (
+        DenseSynthesizer as DenseSynthesizer,
+        FactorisedSynthesizer as FactorisedSynthesizer,
+        LocationAttention as LocationAttention,
+        RandomSynthesizer as RandomSynthesizer,
+    )
+
+__all__, __getattr__, __dir__ = lazy_exports(__name__)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a mechanism lives and what it is, in one line each.
+    """Module, class and one-line description of a mechanism.
 
-    `head_dim` is a width of head it is used with: those whose features multiply with the width are
-    used on narrow heads.
+    `head_dim` is a typical head width; mechanisms whose features grow quickly with it use narrow heads.
     """
 
     module: str
@@ -61,14 +106,14 @@ MECHANISMS: dict[str, Entry] = {
         "scores.synthesizer",
         "LocationAttention",
         "score",
-        "softmax of Wq, keys unseen",
+        "softmax of Wq, independent of the keys",
         "Luong et al. 2015",
     ),
     "window": Entry(
         "scores.dot_product",
         "WindowAttention",
         "score",
-        "scaled dot over keys at most r away, linear cost",
+        "scaled dot over keys at most r positions away, linear cost",
         "Beltagy et al. 2020",
     ),
     "synthesizer_dense": Entry(
@@ -89,7 +134,7 @@ MECHANISMS: dict[str, Entry] = {
         "scores.synthesizer",
         "FactorisedSynthesizer",
         "synthesizer",
-        "position weights as a product of two thin matrices",
+        "position weights as a product of two low-rank matrices",
         "Tay et al. 2021",
     ),
     "elu": Entry(
@@ -122,61 +167,61 @@ MECHANISMS: dict[str, Entry] = {
         "recurrences.decay",
         "RetentionAttention",
         "recurrence",
-        "linear attention with a fixed decay a head",
+        "linear attention with a fixed decay per head",
         "Sun et al. 2023",
     ),
     "gated": Entry(
         "recurrences.decay",
         "GatedAttention",
         "recurrence",
-        "linear attention with a learned decay a key channel",
+        "linear attention with a learned decay per key channel",
         "Yang et al. 2024a (GLA)",
     ),
     "delta": Entry(
         "recurrences.delta",
         "DeltaAttention",
         "recurrence",
-        "linear attention that overwrites instead of adding",
+        "linear attention with the delta rule: writes replace instead of add",
         "Schlag et al. 2021; Yang et al. 2024b",
     ),
     "taylor_window": Entry(
         "kernels.taylor_window",
         "TaylorWindowAttention",
         "hybrid",
-        "exact softmax near, Taylor series far, one denominator",
+        "softmax in a window, Taylor series beyond it, one denominator",
         "Arora et al. 2024; Zhang et al. 2024",
         head_dim=16,
     ),
 }
 
 
-# Mechanisms of a user's own, by name; filled by `plug_in` alone, never by an import.
-_PLUGGED_IN: dict[str, type[Mechanism]] = {}
+# A user's mechanisms by name; filled by `register_plugin` only, never by an import.
+_PLUGINS: dict[str, type[Mechanism]] = {}
 
 
-def plug_in(kind: type[Mechanism]) -> str:
-    """Let a mechanism of one's own be named, in this process, as those of the table; returns its name."""
+def register_plugin(kind: type[Mechanism]) -> str:
+    """Make a user's mechanism available by name in this process; returns the name."""
     name = kind.__name__
     if name in MECHANISMS:
         raise RegardError(
-            f"A mechanism called '{name}' is in the table already. Give the class another name."
+            f"A mechanism named '{name}' exists already. Give the class another name."
         )
-    _PLUGGED_IN[name] = kind
+    _PLUGINS[name] = kind
     return name
 
 
-def is_plugged_in(name: str) -> bool:
-    """Whether a name is that of a user's own mechanism."""
-    return name in _PLUGGED_IN
+def is_plugin(name: str) -> bool:
+    """Whether a name is that of a user's mechanism."""
+    return name in _PLUGINS
 
 
 def mechanism_class(name: str) -> type[Mechanism]:
-    """The class behind a name of the table, or of a mechanism that was plugged in."""
-    if name in _PLUGGED_IN:
-        return _PLUGGED_IN[name]
+    """The class of a built-in mechanism or a plugin, by name."""
+    if name in _PLUGINS:
+        return _PLUGINS[name]
     if name not in MECHANISMS:
-        unknown = unknown_name("mechanism", name, [*MECHANISMS, *_PLUGGED_IN])
-        raise RegardError(f"{unknown} One of your own is made known with --plugin FILE.py:CLASS.")
+        unknown = unknown_name("mechanism", name, [*MECHANISMS, *_PLUGINS])
+        raise RegardError(f"{unknown} Use --plugin FILE.py:CLASS for a mechanism of your own.")
     entry = MECHANISMS[name]
     module = importlib.import_module(f"{__name__}.{entry.module}")
     found: type[Mechanism] = getattr(module, entry.class_name)
@@ -192,7 +237,7 @@ def build_mechanism(
     max_length: int | None = None,
     **options: Any,
 ) -> Mechanism:
-    """A mechanism by name. Sizes go to those that need them; options must be its own.
+    """Build a mechanism by name. It gets the sizes it accepts; an unknown option is an error.
 
     >>> build_mechanism("taylor", query_dim=16, key_dim=16, num_terms=3)  # doctest: +SKIP
     """
@@ -203,4 +248,4 @@ def build_mechanism(
         "max_length": max_length,
     }
     kind = mechanism_class(name)
-    return construct(kind, what=f"mechanism '{name}'", sizes=sizes, options=options)
+    return build_from_signature(kind, what=f"mechanism '{name}'", sizes=sizes, options=options)

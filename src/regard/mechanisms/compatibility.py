@@ -1,7 +1,7 @@
-"""Whether a mechanism can do what is asked of it, and which mechanisms could.
+"""Compatibility of a mechanism with a role, a mask, a sequence length and a score bias.
 
-The errors name what would fit. The answer comes from the mechanisms' own `capabilities`, by
-building each of the table at a tiny size, and only once something did not fit.
+Errors name the compatible mechanisms, found by building each mechanism at a tiny size and reading its
+`capabilities`; this happens only on an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from regard.mechanisms import MECHANISMS, build_mechanism
 TINY = 4
 
 
-def fitting_mechanisms(
+def compatible_mechanisms(
     *,
     role: Role,
     causal: bool = True,
@@ -22,81 +22,84 @@ def fitting_mechanisms(
     score_bias: bool = False,
     any_length: bool = False,
 ) -> list[str]:
-    """The names of the mechanisms that take the role, the kinds of mask and the score bias.
+    """The names of the mechanisms that support a role, mask kinds and a score bias.
 
-    Those that only read the past fit where `causal` is True; `any_length` leaves out those whose
-    number of positions is fixed.
+    Mechanisms that need causal masking are included if `causal`; those with a maximum length are
+    excluded if `any_length`.
     """
-    fitting = []
+    names = []
     for name in MECHANISMS:
         built = build_mechanism(name, query_dim=TINY, key_dim=TINY, max_length=TINY)
-        promised = built.capabilities
+        supported = built.capabilities
         if (
-            role in promised.roles
-            and masks <= promised.masks
-            and (causal or not promised.requires_causal)
-            and (promised.score_bias or not score_bias)
-            and (promised.max_length is None or not any_length)
+            role in supported.roles
+            and masks <= supported.masks
+            and (causal or not supported.requires_causal)
+            and (supported.score_bias or not score_bias)
+            and (supported.max_length is None or not any_length)
         ):
-            fitting.append(name)
-    return fitting
+            names.append(name)
+    return names
 
 
-def require_fit(mechanism: Mechanism, *, role: Role, score_bias: bool) -> None:
-    """Refuse a mechanism that cannot take the role or the score bias, naming those that can."""
-    promised = mechanism.capabilities
-    what = f"Mechanism '{known_as(mechanism)}' cannot"
-    if role not in promised.roles:
+def validate_mechanism(mechanism: Mechanism, *, role: Role, score_bias: bool) -> None:
+    """Raise an error if a mechanism does not support the role or a score bias."""
+    supported = mechanism.capabilities
+    what = f"Mechanism '{mechanism_name(mechanism)}' cannot"
+    if role not in supported.roles:
         raise RegardError(
             f"{what} be used for {role}-attention: its roles are "
-            f"{', '.join(sorted(promised.roles))}. "
-            f"Choose one of: {_listed(fitting_mechanisms(role=role, score_bias=score_bias))}."
+            f"{', '.join(sorted(supported.roles))}. "
+            f"Choose one of: {_listed(compatible_mechanisms(role=role, score_bias=score_bias))}."
         )
-    if score_bias and not promised.score_bias:
+    if score_bias and not supported.score_bias:
         raise RegardError(
-            f"{what} take positions that are added to scores, such as alibi: it has no scores. "
+            f"{what} use a score bias such as alibi: it has no scores. "
             "Use rotary, sinusoidal or learned positions, "
-            f"or choose one of: {_listed(fitting_mechanisms(role=role, score_bias=True))}."
+            f"or choose one of: {_listed(compatible_mechanisms(role=role, score_bias=True))}."
         )
 
 
-def require_call_fit(mechanism: Mechanism, *, role: Role, mask: Mask, key_length: int) -> None:
-    """Refuse a mask or a length the mechanism cannot take, naming mechanisms that can."""
-    promised = mechanism.capabilities
-    limit = promised.max_length
+def validate_mechanism_call(
+    mechanism: Mechanism, *, role: Role, mask: Mask, key_length: int
+) -> None:
+    """Raise an error if a mechanism does not support a mask or a length."""
+    supported = mechanism.capabilities
+    limit = supported.max_length
     if (
-        mask.kinds <= promised.masks
-        and (mask.causal or not promised.requires_causal)
+        mask.kinds <= supported.masks
+        and (mask.causal or not supported.requires_causal)
         and (limit is None or key_length <= limit)
     ):
         return
-    what = f"Mechanism '{known_as(mechanism)}' cannot be used"
-    foreign = mask.kinds - promised.masks
-    if foreign:
-        could = fitting_mechanisms(role=role, causal=mask.causal, masks=mask.kinds)
+    what = f"Mechanism '{mechanism_name(mechanism)}' cannot be used"
+    unsupported = mask.kinds - supported.masks
+    if unsupported:
+        names = compatible_mechanisms(role=role, causal=mask.causal, masks=mask.kinds)
         raise RegardError(
-            f"{what} with the mask {mask}: of the kinds of mask it takes "
-            f"{', '.join(sorted(promised.masks)) or 'none'}, not {', '.join(sorted(foreign))}. "
-            f"Choose one of: {_listed(could)}."
+            f"{what} with the mask {mask}: it supports the mask kinds "
+            f"{', '.join(sorted(supported.masks)) or 'none'}, not {', '.join(sorted(unsupported))}. "
+            f"Choose one of: {_listed(names)}."
         )
-    if promised.requires_causal and not mask.causal:
-        could = fitting_mechanisms(role=role, causal=False, masks=mask.kinds)
+    if supported.requires_causal and not mask.causal:
+        names = compatible_mechanisms(role=role, causal=False, masks=mask.kinds)
         raise RegardError(
-            f"{what} with the mask {mask}: it reads the past only. Pass a mask with Causal(), "
-            f"or choose one of: {_listed(could)}."
+            f"{what} with the mask {mask}: it needs causal masking. Pass a mask with Causal(), "
+            f"or choose one of: {_listed(names)}."
         )
-    could = fitting_mechanisms(role=role, causal=mask.causal, masks=mask.kinds, any_length=True)
+    names = compatible_mechanisms(role=role, causal=mask.causal, masks=mask.kinds, any_length=True)
     raise RegardError(
-        f"{what} for {role}-attention: it weighs a fixed number of positions (max_length={limit}) "
-        f"but the input has {key_length}. Raise max_length, or choose one of: {_listed(could)}."
+        f"{what} for {role}-attention: it has weights for a fixed number of positions "
+        f"(max_length={limit}) but the input has {key_length}. Raise max_length, or choose one of: "
+        f"{_listed(names)}."
     )
 
 
-def known_as(mechanism: Mechanism) -> str:
-    """The mechanism's name in the table, or its own if it is not there."""
+def mechanism_name(mechanism: Mechanism) -> str:
+    """The name of a mechanism in `MECHANISMS`, or its class name."""
     kind = type(mechanism).__name__
     return next((name for name, entry in MECHANISMS.items() if entry.class_name == kind), kind)
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(names) or "(none of the table)"
+    return ", ".join(names) or "(none)"

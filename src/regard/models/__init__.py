@@ -1,6 +1,8 @@
-"""Networks from one sequence to another or of one text, and the table that names them.
+"""Sequence-to-sequence models, language models, text encoders and text classifiers.
 
-The table holds strings, so listing the models imports neither them nor torch.
+    from regard.models import Transformer, build_model
+
+`MODELS` names them all. It holds strings, so listing the models imports neither them nor torch.
 """
 
 from __future__ import annotations
@@ -9,33 +11,55 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from regard.core.registry import construct, look_up
+from regard.core.exports import lazy_exports
+from regard.core.registry import build_from_signature, lookup
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from regard.models.autoencoders.linear import LinearAutoencoder as LinearAutoencoder
+    from regard.models.autoencoders.recursive import RecursiveAutoencoder as RecursiveAutoencoder
+    from regard.models.classifiers.baselines import (
+        BagOfWordsClassifier as BagOfWordsClassifier,
+        BiLSTMClassifier as BiLSTMClassifier,
+        ConvolutionalClassifier as ConvolutionalClassifier,
+    )
+    from regard.models.classifiers.hierarchical import (
+        HierarchicalClassifier as HierarchicalClassifier,
+    )
+    from regard.models.classifiers.structured import StructuredClassifier as StructuredClassifier
+    from regard.models.decoder_only import DecoderOnly as DecoderOnly
+    from regard.models.embeddings import TokenEmbedding as TokenEmbedding
+    from regard.models.generation.sampling import sample as sample
+    from regard.models.generation.search import decode as decode
+    from regard.models.pretrained import from_bert as from_bert, from_gpt2 as from_gpt2
+    from regard.models.seq2seq.recurrent import RecurrentEncoderDecoder as RecurrentEncoderDecoder
+    from regard.models.seq2seq.transformer import Transformer as Transformer
+    from regard.models.text_encoder import TextEncoder as TextEncoder
+
+__all__, __getattr__, __dir__ = lazy_exports(__name__)
+
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a model lives and what it is, in one line each.
+    """One model of the table: its class, a summary and a reference.
 
-    `reads` is what it takes: pairs of a source and a target, or single texts. The data of a task decides
-    its `sizes`.
+    `inputs` is "pairs" for (source, target) pairs, "texts" for single texts. `sizes` are the constructor
+    arguments that the data determines.
     """
 
     module: str
     class_name: str
     summary: str
     reference: str
-    reads: Literal["pairs", "texts"] = "pairs"
+    inputs: Literal["pairs", "texts"] = "pairs"
 
     @property
     def sizes(self) -> tuple[str, ...]:
-        """The options that are not the user's to give."""
-        return SIZES[self.reads]
+        """Vocabulary and class counts, which a user does not set."""
+        return SIZES[self.inputs]
 
 
-# what a model reads → the sizes that the data decides
 SIZES = {
     "pairs": ("source_vocabulary", "target_vocabulary"),
     "texts": ("vocabulary", "classes"),
@@ -46,85 +70,85 @@ MODELS: dict[str, Entry] = {
     "transformer": Entry(
         "seq2seq.transformer",
         "Transformer",
-        "attention blocks all the way, any mechanism in each place",
+        "encoder–decoder of attention blocks, any mechanism in each attention slot",
         "Vaswani et al. 2017",
     ),
     "decoder_only": Entry(
         "decoder_only",
         "DecoderOnly",
-        "one causal stack that reads the source and goes on, any causal mechanism",
+        "causal language model (GPT); a source is its prompt; any causal mechanism",
         "Radford et al. 2018",
     ),
     "recurrent": Entry(
         "seq2seq.recurrent",
         "RecurrentEncoderDecoder",
-        "LSTM or GRU on both sides, attention before or after the update, or none",
+        "LSTM or GRU encoder–decoder, Bahdanau- or Luong-style attention, or none",
         "Bahdanau et al. 2015; Luong et al. 2015",
     ),
     "text_encoder": Entry(
         "text_encoder",
         "TextEncoder",
-        "reads a text both ways, fills in masked tokens or classifies it",
+        "bidirectional encoder (BERT): masked language model or text classifier",
         "Devlin et al. 2019",
-        reads="texts",
+        inputs="texts",
     ),
     "structured": Entry(
         "classifiers.structured",
         "StructuredClassifier",
-        "a text read both ways, then by several hops, which a penalty keeps apart",
+        "structured self-attention: BiLSTM, several attention hops, a diversity penalty",
         "Lin et al. 2017",
-        reads="texts",
+        inputs="texts",
     ),
     "hierarchical": Entry(
         "classifiers.hierarchical",
         "HierarchicalClassifier",
-        "words to sentences to a document; a sentence may know the others",
+        "hierarchical attention network: words, sentences, document; optional sentence context",
         "Yang et al. 2016; Remy et al. 2019",
-        reads="texts",
+        inputs="texts",
     ),
-    "mean_words": Entry(
+    "bag_of_words": Entry(
         "classifiers.baselines",
-        "MeanWords",
-        "the mean of word vectors: what is reached without order or attention",
+        "BagOfWordsClassifier",
+        "mean of word embeddings: a baseline without word order or attention",
         "Joulin et al. 2017",
-        reads="texts",
+        inputs="texts",
     ),
-    "recurrent_text": Entry(
+    "bilstm": Entry(
         "classifiers.baselines",
-        "RecurrentText",
-        "a text read both ways, its last or largest features classified",
+        "BiLSTMClassifier",
+        "BiLSTM with last, max or mean pooling: a baseline without attention",
         "Conneau et al. 2017",
-        reads="texts",
+        inputs="texts",
     ),
     "recursive_autoencoder": Entry(
         "autoencoders.recursive",
         "RecursiveAutoencoder",
-        "joins neighbouring words into a tree of its own choosing, and classifies by its vectors",
+        "greedy binary tree over the words, classified by its node vectors",
         "Socher et al. 2011",
-        reads="texts",
+        inputs="texts",
     ),
     "convolutional": Entry(
         "classifiers.baselines",
-        "ConvolutionalText",
-        "windows of several widths over the words, the largest answer of each",
+        "ConvolutionalClassifier",
+        "convolutions of several widths with max pooling over time",
         "Kim 2014",
-        reads="texts",
+        inputs="texts",
     ),
 }
 
 
 def model_class(name: str) -> type[nn.Module]:
-    """The class behind a name of the table."""
-    entry = look_up("model", name, MODELS)
+    """The class of a model, by its name in `MODELS`."""
+    entry = lookup("model", name, MODELS)
     module = importlib.import_module(f"{__name__}.{entry.module}")
     found: type[nn.Module] = getattr(module, entry.class_name)
     return found
 
 
 def build_model(name: str, **sizes_and_options: Any) -> nn.Module:
-    """A model by name, for vocabularies of these sizes; options must be its own.
+    """Build a model by name, with its sizes and options as keyword arguments.
 
     >>> build_model("recurrent", source_vocabulary=50, target_vocabulary=40)  # doctest: +SKIP
     """
     kind = model_class(name)
-    return construct(kind, what=f"model '{name}'", sizes={}, options=sizes_and_options)
+    return build_from_signature(kind, what=f"model '{name}'", sizes={}, options=sizes_and_options)

@@ -1,11 +1,10 @@
-"""The decoder-only model (GPT shape): one causal stack reads the source and goes on with the target.
+"""Decoder-only Transformer (GPT): one causal stack over the source as a prompt and the target.
 
-    source tokens, START, target tokens → embed + position → blocks (causal) → logits of the next token
+    source tokens, START, target tokens → embed + position → blocks (causal) → next-token logits
 
-(Radford et al. 2018). It has the faces of every sequence-to-sequence model, so that it learns from pairs:
-the source is the beginning of one sequence, START says that it is over, and only what follows is predicted.
-With an empty source it is a plain language model. Unlike the Transformer's encoder, the source is read
-from left to right only.
+(Radford et al. 2018). It has the interface of a sequence-to-sequence model (`SequenceModel`) and trains on
+pairs by prompt packing: the source is the prompt, START ends it, and only the target is predicted. With
+an empty source it is a plain language model. Attention over the source is causal.
 """
 
 from __future__ import annotations
@@ -22,25 +21,24 @@ from regard.core.cost import Cost
 from regard.core.errors import RegardError
 from regard.core.masks import Causal
 from regard.core.mechanism import State, Step
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 from regard.layers.blocks import EncoderBlock
 from regard.layers.cost import SequenceShape, norm_cost, per_position
 from regard.layers.dropout import Dropout
-from regard.layers.validation import require_dropout, require_positive
+from regard.layers.validation import validate_dropout, validate_positive
 from regard.models.embeddings import TokenEmbedding
 from regard.models.stack import build_stack
-from regard.models.validation import require_lengths
-
-# Source and target of every row as one sequence, without a gap between them.
-#
-# source   w h o END PAD      given   START m e        joined   w h o START m e source   w h e r e
-# END      given   START            joined   w h e r e START   (cut at the longest)
-#
-# The END of the source is left out: START says the same. Padding stands at the end only.
+from regard.models.validation import validate_lengths
 
 
-class JoinedSequence(NamedTuple):
-    """The tokens, and where those of the target stand; `source_lengths` without END."""
+class PackedPrompt(NamedTuple):
+    """Prompt packing: source and decoder input of each row as one sequence, padded at the end only.
+
+        source   w h o END PAD    decoder input   START m e    packed   w h o START m e
+        source   w h e r e END    decoder input   START        packed   w h e r e START
+
+    The source's END is dropped: START marks the same boundary. `source_lengths` do not count it.
+    """
 
     tokens: Int[Tensor, "batch length"]
     source_lengths: Int[Tensor, " batch"]
@@ -52,64 +50,63 @@ class JoinedSequence(NamedTuple):
         cls,
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
-        given: Int[Tensor, "batch target_length"],
+        decoder_input: Int[Tensor, "batch target_length"],
     ) -> Self:
-        """Join them; a row of `given` ends where its padding begins."""
-        require_lengths(source, source_lengths, name="source")
-        before = source_lengths - 1
-        widths = {"source_width": source.shape[1], "target_width": given.shape[1]}
-        if not before.numel() or not int(before.max()):
-            return cls(given, before, **widths)
-        length = int((before + (given != PAD).sum(dim=1)).max())
-        places = torch.arange(length, device=source.device)[None]
-        after = source.shape[1] + places - before[:, None]
-        # Past the end of a row stands the padding that was put after all columns.
-        columns = F.pad(torch.cat([source, given], dim=1), (0, 1), value=PAD)
-        index = torch.where(places < before[:, None], places, after)
+        """Pack source and decoder input, leaving out the padding of both."""
+        validate_lengths(source, source_lengths, name="source")
+        prompt_lengths = source_lengths - 1
+        widths = {"source_width": source.shape[1], "target_width": decoder_input.shape[1]}
+        if not prompt_lengths.numel() or not int(prompt_lengths.max()):
+            return cls(decoder_input, prompt_lengths, **widths)
+        length = int((prompt_lengths + (decoder_input != PAD).sum(dim=1)).max())
+        positions = torch.arange(length, device=source.device)[None]
+        after = source.shape[1] + positions - prompt_lengths[:, None]
+        # Past the end of a row the index points to the extra column of padding.
+        columns = F.pad(torch.cat([source, decoder_input], dim=1), (0, 1), value=PAD)
+        index = torch.where(positions < prompt_lengths[:, None], positions, after)
         tokens = columns.gather(1, index.clamp(max=columns.shape[1] - 1))
-        return cls(tokens, before, **widths)
+        return cls(tokens, prompt_lengths, **widths)
 
-    def of_target(self, x: Tensor, *, dim: int = 1) -> Tensor:
-        """The part of `x` that stands at the places of the target; what is past a row's end repeats."""
+    def select_target(self, x: Tensor, *, dim: int = 1) -> Tensor:
+        """The slice of `x` at the target positions; past the end of a row the last one repeats."""
         if self.tokens.shape[1] == self.target_width and not int(self.source_lengths.sum()):
             return x
-        places = self.source_lengths[:, None] + torch.arange(self.target_width, device=x.device)
-        return _picked(x, places.clamp(max=self.tokens.shape[1] - 1), dim)
+        positions = self.source_lengths[:, None] + torch.arange(self.target_width, device=x.device)
+        return _gather_along(x, positions.clamp(max=self.tokens.shape[1] - 1), dim)
 
-    def of_source(self, x: Tensor, *, dim: int = 1) -> Tensor:
-        """The part of `x` that stands at the places of the source; zeros at its END and padding."""
-        places = torch.arange(self.source_width, device=x.device)
-        real = places < self.source_lengths[:, None]
-        picked = _picked(x, torch.where(real, places, 0), dim)
-        return picked * _along(real, picked, dim)
+    def select_source(self, x: Tensor, *, dim: int = 1) -> Tensor:
+        """The slice of `x` at the source positions; zeros at END and padding."""
+        positions = torch.arange(self.source_width, device=x.device)
+        is_token = positions < self.source_lengths[:, None]
+        selected = _gather_along(x, torch.where(is_token, positions, 0), dim)
+        return selected * _expand_along(is_token, selected, dim)
 
 
-def _picked(x: Tensor, places: Int[Tensor, "batch picked"], dim: int) -> Tensor:
-    index = _along(places, x, dim)
+def _gather_along(x: Tensor, positions: Int[Tensor, "batch selected"], dim: int) -> Tensor:
     shape = list(x.shape)
-    shape[dim] = places.shape[1]
-    return x.gather(dim, index.expand(shape))
+    shape[dim] = positions.shape[1]
+    return x.gather(dim, _expand_along(positions, x, dim).expand(shape))
 
 
-def _along(rows: Tensor, x: Tensor, dim: int) -> Tensor:
-    """(batch, n) as a tensor with the dimensions of x: batch first, n at `dim`."""
+def _expand_along(values: Tensor, x: Tensor, dim: int) -> Tensor:
+    """View (batch, n) with the dimensions of x: batch first, n at `dim`, 1 elsewhere."""
     shape = [1] * x.ndim
-    shape[0], shape[dim] = rows.shape
-    return rows.view(shape)
+    shape[0], shape[dim] = values.shape
+    return values.view(shape)
 
 
-TIES = {"all": "one table for input and output", "none": "a table each"}
+TIES = {"all": "input and output share one table", "none": "separate tables"}
 
 
 class DecoderOnlyState(NamedTuple):
-    """What every block remembers, and the output table as columns (see `TransformerState`)."""
+    """The cache of each block, and the transposed output table (see `TransformerState`)."""
 
     blocks: tuple[State, ...]
-    columns: Float[Tensor, "model_dim vocabulary"]
+    output_weight: Float[Tensor, "model_dim vocabulary"]
 
     @property
     def position(self) -> Int[Tensor, " batch"]:
-        """How many tokens each row has taken in, those of the source too."""
+        """How many tokens each row has processed, source included."""
         return self.blocks[0].position
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
@@ -118,18 +115,18 @@ class DecoderOnlyState(NamedTuple):
 
 
 class DecoderOnly(nn.Module):
-    """From the tokens so far to the next one; source and target have one vocabulary.
+    """Causal language model; source and target share one vocabulary.
 
-    feed_forward_dim     four times `model_dim` unless given
-    feed_forward_dropout on hidden features of feed-forward layers; as `dropout` unless given (GPT-2: 0)
+    feed_forward_dim     default: 4 × `model_dim`
+    feed_forward_dropout inside feed-forward layers; default: `dropout` (GPT-2: 0)
     position             a name of `layers.positions.POSITIONS`
-    max_length           for positions and mechanisms that end at a greatest length: source and target
-    tie                  "all" (input and output share a table) or "none"
-    embedding_scaled     whether token vectors are multiplied by √model_dim where they are read
+    max_length           longest source plus target, where positions or mechanism have a maximum
+    tie                  "all" (input and output embeddings are tied) or "none"
+    embedding_scaled     whether embeddings are multiplied by √model_dim
     """
 
-    # A run refuses it a task whose sides have vocabularies of their own.
-    one_vocabulary: ClassVar[bool] = True
+    # A task with separate source and target vocabularies cannot use this model.
+    requires_shared_vocabulary: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -154,7 +151,7 @@ class DecoderOnly(nn.Module):
         embedding_scaled: bool = True,
     ) -> None:
         super().__init__()
-        require_positive(
+        validate_positive(
             "DecoderOnly",
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
@@ -163,13 +160,13 @@ class DecoderOnly(nn.Module):
             num_layers=num_layers,
             max_length=max_length,
         )
-        require_dropout("DecoderOnly", dropout)
-        look_up("tie", tie, TIES)
+        validate_dropout("DecoderOnly", dropout)
+        lookup("tie", tie, TIES)
         if source_vocabulary != target_vocabulary:
             raise RegardError(
                 f"DecoderOnly has source_vocabulary={source_vocabulary} and "
-                f"target_vocabulary={target_vocabulary}: it reads both as one sequence, so they must be "
-                "equal. Use one vocabulary for both."
+                f"target_vocabulary={target_vocabulary}: both are packed into one sequence, so they must "
+                "be equal. Use a shared vocabulary."
             )
 
         def table() -> TokenEmbedding:
@@ -181,7 +178,7 @@ class DecoderOnly(nn.Module):
         self.output = self.embedding if tie == "all" else table()
         self.dropout = Dropout(dropout)
         stack = build_stack(
-            place="decoder",
+            slot="decoder",
             mechanism=mechanism,
             mechanism_options=mechanism_options,
             position=position,
@@ -204,19 +201,19 @@ class DecoderOnly(nn.Module):
         self,
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
-        given: Int[Tensor, "batch target_length"],
+        decoder_input: Int[Tensor, "batch target_length"],
     ) -> Float[Tensor, "batch target_length vocabulary"]:
-        return self.logits(self.hidden(source, source_lengths, given))
+        return self.logits(self.hidden(source, source_lengths, decoder_input))
 
     @property
     def max_length(self) -> int | None:
-        """The most tokens its positions and mechanism reach, source and target together."""
+        """Longest source plus target that positions and mechanism support; None: unlimited."""
         bounds = [getattr(self.position, "max_length", None)]
         bounds += [block.attention.mechanism.capabilities.max_length for block in self._blocks()]
         return min((bound for bound in bounds if bound is not None), default=None)
 
     def target_limits(self, source_lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"] | None:
-        """What is left of `max_length` after each source, whose END is not read."""
+        """`max_length` minus each source's length; the source's END is not counted."""
         longest = self.max_length
         return None if longest is None else longest - (source_lengths - 1)
 
@@ -224,21 +221,21 @@ class DecoderOnly(nn.Module):
         self,
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
-        given: Int[Tensor, "batch target_length"],
+        decoder_input: Int[Tensor, "batch target_length"],
     ) -> Float[Tensor, "batch target_length model_dim"]:
-        """The features from which the token after each place of `given` is predicted."""
-        joined = JoinedSequence.of(source, source_lengths, given)
-        x = self._entered(joined.tokens)
-        # Padding stands at the end, where no real place can see it: causal is enough.
+        """Features from which the token after each position of `decoder_input` is predicted."""
+        packed = PackedPrompt.of(source, source_lengths, decoder_input)
+        x = self._embed(packed.tokens)
+        # Padding is at the end, where causal masking already hides it.
         for block in self.blocks:
             x = block(x, Causal())
-        hidden: Tensor = self.norm(joined.of_target(x))
+        hidden: Tensor = self.norm(packed.select_target(x))
         return hidden
 
     def logits(
-        self, hidden: Float[Tensor, "*places model_dim"]
-    ) -> Float[Tensor, "*places vocabulary"]:
-        """Scores of every token of the vocabulary."""
+        self, hidden: Float[Tensor, "*positions model_dim"]
+    ) -> Float[Tensor, "*positions vocabulary"]:
+        """Scores over the vocabulary."""
         return self.output.logits(hidden)
 
     def start(
@@ -246,69 +243,70 @@ class DecoderOnly(nn.Module):
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
     ) -> DecoderOnlyState:
-        """The state before START, the source read."""
-        joined = JoinedSequence.of(source, source_lengths, source[:, :0])
+        """The state before START: the prompt prefilled into the cache."""
+        packed = PackedPrompt.of(source, source_lengths, source[:, :0])
         blocks: list[State] = []
-        if joined.tokens.shape[1] == 0:
+        if packed.tokens.shape[1] == 0:
             blocks += [block.start(len(source)) for block in self._blocks()]
         else:
-            x = self._entered(joined.tokens)
+            x = self._embed(packed.tokens)
             for block in self._blocks():
-                x, state = block.prefill(x, joined.source_lengths)
+                x, state = block.prefill(x, packed.source_lengths)
                 blocks.append(state)
-        return DecoderOnlyState(tuple(blocks), self.output.columns())
+        return DecoderOnlyState(tuple(blocks), self.output.transposed())
 
     def step(self, state: DecoderOnlyState, token: Int[Tensor, " batch"]) -> Step:
-        """The logits (batch, vocabulary) after one more token, and the new state."""
-        x = self._entered(token[:, None], start=_standing(state.position))
+        """Logits (batch, vocabulary) after one more token, and the new state."""
+        x = self._embed(token[:, None], start=_common_position(state.position))
         blocks = []
         for block, before in zip(self._blocks(), state.blocks, strict=True):
             x, after = block.step(before, x)
             blocks.append(after)
-        return Step(self.norm(x)[:, 0] @ state.columns, state._replace(blocks=tuple(blocks)))
+        return Step(self.norm(x)[:, 0] @ state.output_weight, state._replace(blocks=tuple(blocks)))
 
     def weights(
         self,
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
-        given: Int[Tensor, "batch target_length"],
-    ) -> dict[str, Float[Tensor, "batch heads reading read"]]:
-        """Who read whom: "decoder/0" over the joined sequence, "cross/0" its part from target to source."""
-        joined = JoinedSequence.of(source, source_lengths, given)
+        decoder_input: Int[Tensor, "batch target_length"],
+    ) -> dict[str, Float[Tensor, "batch heads queries keys"]]:
+        """Attention weights: "decoder/0", … over the packed sequence; "cross/0", … target to source."""
+        packed = PackedPrompt.of(source, source_lengths, decoder_input)
         found: dict[str, Tensor] = {}
-        x = self._entered(joined.tokens)
+        x = self._embed(packed.tokens)
         for number, block in enumerate(self._blocks()):
-            found[f"decoder/{number}"] = read = block.weights(x, Causal())
-            found[f"cross/{number}"] = joined.of_source(joined.of_target(read, dim=2), dim=3)
+            found[f"decoder/{number}"] = weights = block.weights(x, Causal())
+            cross = packed.select_target(weights, dim=2)
+            found[f"cross/{number}"] = packed.select_source(cross, dim=3)
             x = block(x, Causal())
         return found
 
     def cost(self, *, batch_size: int, source_length: int, target_length: int) -> Cost:
-        """What `forward` takes where every row is as long as the longest; the source's END is not read."""
-        whole = SequenceShape(
+        """Cost of `forward` without padding; the source's END is not processed."""
+        packed = SequenceShape(
             batch_size=batch_size, length=source_length - 1 + target_length, causal=True
         )
         predicted = SequenceShape(batch_size=batch_size, length=target_length, causal=True)
-        total = self.embedding.cost(rows=whole.rows) + self.position.cost(whole)
+        total = self.embedding.cost(rows=packed.positions) + self.position.cost(packed)
         if self.output is not self.embedding:
             total += Cost(parameters=self.output.cost(rows=0).parameters)
         for block in self._blocks():
-            total += block.cost(whole)
+            total += block.cost(packed)
         if isinstance(self.norm, nn.LayerNorm):
-            total += norm_cost(rows=predicted.rows, model_dim=self.norm.normalized_shape[0])
+            total += norm_cost(rows=predicted.positions, model_dim=self.norm.normalized_shape[0])
         return total + per_position(
-            self.output.logits_cost(rows=predicted.rows), length=target_length
+            self.output.logits_cost(rows=predicted.positions), length=target_length
         )
 
     def _blocks(self) -> list[EncoderBlock]:
         return [block for block in self.blocks if isinstance(block, EncoderBlock)]
 
-    def _entered(self, tokens: Tensor, start: int | Tensor = 0) -> Tensor:
-        entered: Tensor = self.dropout(self.position(self.embedding(tokens), start))
-        return entered
+    def _embed(self, tokens: Tensor, start: int | Tensor = 0) -> Tensor:
+        embedded: Tensor = self.dropout(self.position(self.embedding(tokens), start))
+        return embedded
 
 
-def _standing(position: Int[Tensor, " batch"]) -> int | Int[Tensor, " batch"]:
-    """Where the rows stand; where all stand at one place, that number, which is quicker to go on from."""
-    places = set(position.tolist())
-    return places.pop() if len(places) == 1 else position
+def _common_position(position: Int[Tensor, " batch"]) -> int | Int[Tensor, " batch"]:
+    """One int where all rows are at the same position, which is faster; otherwise the tensor."""
+    distinct = set(position.tolist())
+    return distinct.pop() if len(distinct) == 1 else position

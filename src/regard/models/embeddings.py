@@ -1,10 +1,8 @@
-"""Token embedding: a learned vector for every token, which may also score the tokens to come.
+"""Embeddings: tokens, segments, and words with hashed bigrams and affixes.
 
-    embed    √model_dim · E[token]
-    logits   hidden · Eᵀ                 (Press and Wolf 2017; Vaswani et al. 2017, section 3.4)
-
-Vectors start with length about 1, so that logits do too, and are scaled up where they are read. Not
-scaled, they start as small as BERT's (Devlin et al. 2019), for sums that a layer norm follows.
+TokenEmbedding     √model_dim · E[token]; logits hidden · Eᵀ where input and output are tied
+SegmentEmbedding   added to the token embedding of BERT-style encoders
+WordEmbedding      E[wₜ] + B[hash(wₜ, wₜ₊₁)] + mean of A[hash(affix)], for text classifiers
 """
 
 from __future__ import annotations
@@ -24,20 +22,26 @@ from regard.core.cost import Cost, linear_cost
 from regard.core.errors import RegardError
 from regard.layers.cost import SequenceShape
 from regard.layers.dropout import Dropout
-from regard.layers.validation import require_positive
-from regard.models.validation import require_shares, require_sizes, require_sizes_or_none
+from regard.layers.validation import validate_positive
+from regard.models.validation import validate_fractions, validate_sizes, validate_sizes_or_zero
 
-UNSCALED_START = 0.02
+# BERT's (Devlin et al. 2019), for sums that a layer norm follows.
+UNSCALED_INIT_STD = 0.02
+WORD_INIT_STD = 0.1
 
 
 class TokenEmbedding(nn.Module):
-    """One table; a model that ties embeddings uses it in several places."""
+    """Token embedding with weight tying (Press and Wolf 2017; Vaswani et al. 2017, section 3.4).
+
+    Vectors are initialised to norm about 1, so that tied logits start small; with `scaled` they are
+    multiplied by √model_dim on input.
+    """
 
     def __init__(self, *, vocabulary: int, model_dim: int, scaled: bool = True) -> None:
         super().__init__()
-        require_positive("TokenEmbedding", vocabulary=vocabulary, model_dim=model_dim)
+        validate_positive("TokenEmbedding", vocabulary=vocabulary, model_dim=model_dim)
         self.table = nn.Embedding(vocabulary, model_dim)
-        nn.init.normal_(self.table.weight, std=model_dim**-0.5 if scaled else UNSCALED_START)
+        nn.init.normal_(self.table.weight, std=model_dim**-0.5 if scaled else UNSCALED_INIT_STD)
         self.scale = math.sqrt(model_dim) if scaled else 1.0
 
     def forward(
@@ -47,52 +51,46 @@ class TokenEmbedding(nn.Module):
             embedded = F.embedding(tokens, self.table.weight)
         except IndexError:
             raise RegardError(
-                f"Tokens from {int(tokens.min())} to {int(tokens.max())} were given to an embedding "
-                f"of {self.table.num_embeddings}: they must be from 0 to below that. Build the model "
-                "with the size of the vocabulary that numbered the tokens."
+                f"Token ids range from {int(tokens.min())} to {int(tokens.max())}, but the embedding has "
+                f"{self.table.num_embeddings} rows: ids must be from 0 to below that. Build the model "
+                "with the size of the tokenizer's vocabulary."
             ) from None
         return embedded if self.scale == 1.0 else embedded * self.scale
 
     def logits(
-        self, hidden: Float[Tensor, "*places model_dim"]
-    ) -> Float[Tensor, "*places vocabulary"]:
-        """How well each token's vector fits the hidden features."""
+        self, hidden: Float[Tensor, "*positions model_dim"]
+    ) -> Float[Tensor, "*positions vocabulary"]:
+        """Scores over the vocabulary."""
         return F.linear(hidden, self.table.weight)
 
-    def columns(self) -> Float[Tensor, "model_dim vocabulary"]:
-        """A copy with `hidden @ columns` equal to `logits(hidden)`, for many products of few rows."""
+    def transposed(self) -> Float[Tensor, "model_dim vocabulary"]:
+        """A contiguous copy of Eᵀ: `hidden @ Eᵀ` is faster than `logits` for few rows at a time."""
         return self.table.weight.t().contiguous()
 
     def cost(self, *, rows: int) -> Cost:
-        """Looking up so many tokens, which is no product, and scaling them where they are scaled."""
+        """Cost of `forward` for `rows` tokens: a lookup is not a matrix product."""
         numbers, scaled = rows * self.table.embedding_dim, self.scale != 1.0
         return Cost(
-            arithmetic=numbers if scaled else 0,
+            elementwise_ops=numbers if scaled else 0,
             memory=2 * numbers if scaled else numbers,
             parameters=self.table.weight.numel(),
         )
 
     def logits_cost(self, *, rows: int) -> Cost:
-        """What `logits` takes, the parameters not counted again."""
+        """Cost of `logits`; its parameters are counted by `cost`."""
         width, vocabulary = self.table.embedding_dim, self.table.num_embeddings
         product = linear_cost(rows=rows, in_features=width, out_features=vocabulary, bias=False)
         return replace(product, parameters=0)
 
 
-# Segment embedding: a learned vector for the text a token belongs to, added to the token's own.
-#
-# Two texts that are read together are told apart by it (Devlin et al. 2019, section 3).
-
-
 class SegmentEmbedding(nn.Module):
-    """Adds the vector of each token's segment; where none are given, all are of segment 0."""
+    """Adds a learned vector per segment (Devlin et al. 2019, section 3); default: all segment 0."""
 
     def __init__(self, *, num_segments: int, model_dim: int) -> None:
         super().__init__()
-        require_positive("SegmentEmbedding", num_segments=num_segments, model_dim=model_dim)
+        validate_positive("SegmentEmbedding", num_segments=num_segments, model_dim=model_dim)
         self.table = nn.Embedding(num_segments, model_dim)
-        # As small as BERT's, so that at first a token's own vector is heard.
-        nn.init.normal_(self.table.weight, std=0.02)
+        nn.init.normal_(self.table.weight, std=UNSCALED_INIT_STD)
 
     def forward(
         self,
@@ -104,141 +102,128 @@ class SegmentEmbedding(nn.Module):
         if segments.shape != x.shape[:2]:
             raise RegardError(
                 f"segments have the shape {tuple(segments.shape)} and tokens {tuple(x.shape[:2])}: "
-                "give one segment a token, or none for a single text."
+                "pass one segment id per token, or None for a single text."
             )
         try:
-            moved: Tensor = x + self.table(segments)
+            embedded: Tensor = x + self.table(segments)
         except IndexError:
             raise RegardError(
-                f"Segments from {int(segments.min())} to {int(segments.max())} were given to a "
-                f"model with num_segments={self.table.num_embeddings}: they must be from 0 to below "
-                "that. Build the model with as many segments as there are texts in a row."
+                f"Segment ids range from {int(segments.min())} to {int(segments.max())}, but the model "
+                f"has num_segments={self.table.num_embeddings}: ids must be from 0 to below that. "
+                "Build the model with a larger num_segments."
             ) from None
-        return moved
+        return embedded
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """What `forward` takes where segments are given; looking one up is no product."""
-        numbers = shape.rows * self.table.embedding_dim
-        return Cost(arithmetic=numbers, memory=2 * numbers, parameters=self.table.weight.numel())
+        """Cost of `forward` with segments: a lookup is not a matrix product."""
+        numbers = shape.positions * self.table.embedding_dim
+        return Cost(
+            elementwise_ops=numbers, memory=2 * numbers, parameters=self.table.weight.numel()
+        )
 
 
-# Words by how they begin and end: "developed" has vectors of its own for validation, deve, devel … and ed,
-# ped.
-#
-# vector of a word  =  mean of S[hash(g)] over its beginnings and endings g
-#
-# What is learned of a word is so shared with those that are spelled alike, which helps rare ones
-# most. All groups of letters, as Bojanowski et al. (2017) take them, did no better in trials and
-# are four times as many.
+PREFIX_LENGTHS = (3, 4, 5, 6)
+SUFFIX_LENGTHS = (2, 3, 4)
+MAX_AFFIXES = len(PREFIX_LENGTHS) + len(SUFFIX_LENGTHS)
+
+NO_AFFIX = 0  # this row stays zero
 
 
-BEGINNINGS = (3, 4, 5, 6)
-ENDINGS = (2, 3, 4)
-MOST = len(BEGINNINGS) + len(ENDINGS)
+def affixes(word: str) -> list[str]:
+    """Prefixes and suffixes of a word, with "<" and ">" marking the word boundary.
 
-NO_GROUP = 0  # a row that stays zero
-
-
-def letter_groups(word: str) -> list[str]:
-    """The beginnings and endings of a word, marked as such.
-
-    >>> letter_groups("river")
+    >>> affixes("river")
     ['<riv', '<rive', '<river', 'er>', 'ver>', 'iver>']
-    >>> letter_groups("a")
+    >>> affixes("a")
     []
     """
-    begins = [f"<{word[:size]}" for size in BEGINNINGS if len(word) >= size]
-    return begins + [f"{word[-size:]}>" for size in ENDINGS if len(word) > size]
+    prefixes = [f"<{word[:size]}" for size in PREFIX_LENGTHS if len(word) >= size]
+    return prefixes + [f"{word[-size:]}>" for size in SUFFIX_LENGTHS if len(word) > size]
 
 
-class WordSpelling(nn.Module):
-    """From token numbers to vectors of their spelling; `rows` of the table are shared by hashing."""
+class AffixEmbedding(nn.Module):
+    """Mean of the hashed embeddings of a word's prefixes and suffixes.
 
-    numbers: Tensor
-    shares: Tensor
+    Words spelled alike share vectors, which helps rare words most. All character n-grams, as in fastText
+    (Bojanowski et al. 2017), were no better in trials and are four times as many.
+    """
 
-    def __init__(self, *, vocabulary: int, model_dim: int, rows: int, spread: float) -> None:
+    buckets: Tensor
+    scales: Tensor
+
+    def __init__(self, *, vocabulary: int, model_dim: int, num_buckets: int) -> None:
         super().__init__()
-        require_positive("WordSpelling", vocabulary=vocabulary, model_dim=model_dim)
-        if rows < 2:
-            raise RegardError(f"model.spelling_table={rows}: it must be 0, for none, or 2 or more.")
-        self.table = nn.Embedding(rows, model_dim, padding_idx=NO_GROUP)
-        nn.init.normal_(self.table.weight, std=spread)
+        validate_positive("AffixEmbedding", vocabulary=vocabulary, model_dim=model_dim)
+        if num_buckets < 2:
+            raise RegardError(
+                f"model.affix_buckets={num_buckets}: it must be 0 (off), or 2 or more."
+            )
+        self.table = nn.Embedding(num_buckets, model_dim, padding_idx=NO_AFFIX)
+        nn.init.normal_(self.table.weight, std=WORD_INIT_STD)
         with torch.no_grad():
-            self.table.weight[NO_GROUP] = 0
-        # Not saved: the vocabulary beside the weights tells them.
-        nothing = torch.full((vocabulary, MOST), NO_GROUP)
-        self.register_buffer("numbers", nothing, persistent=False)
-        self.register_buffer("shares", torch.zeros(vocabulary, 1), persistent=False)
-        self.spelled = False
+            self.table.weight[NO_AFFIX] = 0
+        # Not saved with the parameters: they follow from the vocabulary, which is saved beside them.
+        no_affixes = torch.full((vocabulary, MAX_AFFIXES), NO_AFFIX)
+        self.register_buffer("buckets", no_affixes, persistent=False)
+        self.register_buffer("scales", torch.zeros(vocabulary, 1), persistent=False)
+        self.has_words = False
 
-    def spell(self, words: Sequence[str]) -> None:
-        """Learn how the words are spelled; the first has the number after the special tokens."""
-        first, vocabulary = len(SPECIAL_TOKENS), len(self.numbers)
+    def set_words(self, words: Sequence[str]) -> None:
+        """Set the words of the vocabulary, in order of their ids, without the special tokens."""
+        first, vocabulary = len(SPECIAL_TOKENS), len(self.buckets)
         if first + len(words) != vocabulary:
             raise RegardError(
-                f"{len(words)} words were given to a model of {vocabulary - first}. Give those of the "
-                "vocabulary that numbers its tokens, in order."
+                f"set_words got {len(words)} words for a vocabulary of {vocabulary - first}. Pass the "
+                "words of the tokenizer's vocabulary, in order of their ids."
             )
-        for number, word in enumerate(words, start=first):
-            rows = [self._row(group) for group in letter_groups(word.lower())]
-            self.numbers[number, : len(rows)] = torch.tensor(rows, dtype=torch.long)
-            self.shares[number] = 1 / len(rows) if rows else 0.0
-        self.spelled = True
+        for token, word in enumerate(words, start=first):
+            found = [self._bucket(affix) for affix in affixes(word.lower())]
+            self.buckets[token, : len(found)] = torch.tensor(found, dtype=torch.long)
+            self.scales[token] = 1 / len(found) if found else 0.0
+        self.has_words = True
 
     def forward(
         self, tokens: Int[Tensor, "batch length"]
     ) -> Float[Tensor, "batch length model_dim"]:
-        if not self.spelled:
+        if not self.has_words:
             raise RegardError(
-                "The model reads spellings and was not told them: call spell(words) with the words of "
-                "the vocabulary first."
+                "The affix embedding has no words. Call set_words(words) with the words of the "
+                "vocabulary first."
             )
-        groups: Tensor = self.table(self.numbers[tokens])
-        return groups.sum(dim=-2) * self.shares[tokens]
+        vectors: Tensor = self.table(self.buckets[tokens])
+        return vectors.sum(dim=-2) * self.scales[tokens]
 
-    def _row(self, group: str) -> int:
-        """Never that of `NO_GROUP`."""
-        return 1 + zlib.crc32(group.encode()) % (self.table.num_embeddings - 1)
+    def _bucket(self, affix: str) -> int:
+        """The hash bucket of an affix, never `NO_AFFIX`."""
+        return 1 + zlib.crc32(affix.encode()) % (self.table.num_embeddings - 1)
 
     def cost(self, *, rows: int) -> Cost:
-        """Of so many words: a sum over all groups and a product with their share."""
+        """Cost of `forward` for `rows` words: a sum over the affixes and a scale."""
         numbers = rows * self.table.embedding_dim
         return Cost(
-            arithmetic=(MOST + 1) * numbers,
-            memory=(MOST + 2) * numbers,
+            elementwise_ops=(MAX_AFFIXES + 1) * numbers,
+            memory=(MAX_AFFIXES + 2) * numbers,
             parameters=self.table.weight.numel(),
         )
 
 
-# Words as vectors, as classifiers of texts read them: a table, and others for neighbours and
-# spelling.
-#
-# vector of word t  =  E[wₜ] + N[hash(wₜ, wₜ₊₁)] + how wₜ is spelled
-#
-# A pair such as "not good" gets a vector of its own, which a sum of two word vectors cannot be
-# (Wang and Manning 2012; hashed as by Joulin et al. 2017, so that no list of pairs is kept). The
-# last word of a text, or of a sentence where sentences are told, has no next one and so no pair.
-# Spelling is in `word_spelling.py`. While training, some words are read as unknown and some
-# features left out.
-
-
-START_SPREAD = 0.1
-# An odd multiplier and a prime below 2³¹ spread pairs of numbers over the table.
+# An odd multiplier and a prime below 2³¹ spread bigrams over the buckets.
 MULTIPLIER, PRIME = 1_000_003, 2_147_483_647
 
-# Of every pair: its number, and whether both words are of one text; or of one sentence too.
-PAIR_ARITHMETIC = 6
-SENTENCE_ARITHMETIC = 2
+# Per bigram: its hash and the padding check; with sentences, the check for one sentence too.
+BIGRAM_OPS = 6
+SENTENCE_OPS = 2
 
 
-class WordVectors(nn.Module):
-    """From token numbers to vectors.
+class WordEmbedding(nn.Module):
+    """Word embedding plus hashed bigram and affix embeddings.
 
-    pair_table      rows of the table for pairs of neighbours; 0 for none
-    spelling_table  rows of the table for beginnings and endings of words; 0 for none. The model must be
-                    told the words then, by `spell`.
-    dropout         of features; `word_dropout` of whole words, which are then read as unknown
+    A bigram such as "not good" has its own vector (Wang and Manning 2012), hashed as in fastText (Joulin
+    et al. 2017), so no list of bigrams is stored. The last word of a text or sentence has no bigram.
+
+    bigram_buckets  rows of the hashed bigram table; 0: no bigrams
+    affix_buckets   rows of the hashed prefix and suffix table; 0: none. It needs `set_words`.
+    dropout         of features; `word_dropout` replaces whole words by UNKNOWN in training
     """
 
     def __init__(
@@ -246,37 +231,35 @@ class WordVectors(nn.Module):
         *,
         vocabulary: int,
         model_dim: int,
-        pair_table: int = 0,
-        spelling_table: int = 0,
+        bigram_buckets: int = 0,
+        affix_buckets: int = 0,
         dropout: float = 0.0,
         word_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        require_positive("WordVectors", vocabulary=vocabulary)
-        require_sizes(model_dim=model_dim)
-        require_sizes_or_none(pair_table=pair_table)
-        require_shares(word_dropout=word_dropout)
+        validate_positive("WordEmbedding", vocabulary=vocabulary)
+        validate_sizes(model_dim=model_dim)
+        validate_sizes_or_zero(bigram_buckets=bigram_buckets)
+        validate_fractions(word_dropout=word_dropout)
         self.embedding = TokenEmbedding(vocabulary=vocabulary, model_dim=model_dim, scaled=False)
-        nn.init.normal_(self.embedding.table.weight, std=START_SPREAD)
+        nn.init.normal_(self.embedding.table.weight, std=WORD_INIT_STD)
         self.pairs = None
-        if pair_table:
-            self.pairs = nn.Embedding(pair_table, model_dim)
-            # Most pairs are rare: they begin with next to no say.
-            nn.init.normal_(self.pairs.weight, std=START_SPREAD / 5)
+        if bigram_buckets:
+            self.pairs = nn.Embedding(bigram_buckets, model_dim)
+            # Most bigrams are rare, so they start with little influence.
+            nn.init.normal_(self.pairs.weight, std=WORD_INIT_STD / 5)
         self.spelling = (
-            WordSpelling(
-                vocabulary=vocabulary, model_dim=model_dim, rows=spelling_table, spread=START_SPREAD
-            )
-            if spelling_table
+            AffixEmbedding(vocabulary=vocabulary, model_dim=model_dim, num_buckets=affix_buckets)
+            if affix_buckets
             else None
         )
         self.dropout = Dropout(dropout)
         self.word_dropout = word_dropout
 
-    def spell(self, words: Sequence[str]) -> None:
-        """Tell the words of the vocabulary, the special ones left out, where spelling is read."""
+    def set_words(self, words: Sequence[str]) -> None:
+        """Set the words of the vocabulary for the affix embedding, if there is one."""
         if self.spelling is not None:
-            self.spelling.spell(words)
+            self.spelling.set_words(words)
 
     def forward(
         self,
@@ -284,47 +267,44 @@ class WordVectors(nn.Module):
         lengths: Int[Tensor, " batch"],
         segments: Int[Tensor, "batch length"] | None = None,
     ) -> Float[Tensor, "batch length model_dim"]:
-        """The vectors of padded texts; with `segments`, words of two sentences are no pair."""
+        """Embed padded texts; with `segments`, bigrams do not cross sentences."""
         if self.training and self.word_dropout:
-            left_out = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
-            tokens = tokens.masked_fill(left_out & (tokens != PAD), UNKNOWN)
+            dropped = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
+            tokens = tokens.masked_fill(dropped & (tokens != PAD), UNKNOWN)
         vectors: Tensor = self.embedding(tokens)
         if self.pairs is not None:
-            vectors = vectors + self._pair_vectors(self.pairs, tokens, lengths, segments)
+            vectors = vectors + self._bigram_vectors(self.pairs, tokens, lengths, segments)
         if self.spelling is not None:
             vectors = vectors + self.spelling(tokens)
         out: Tensor = self.dropout(vectors)
         return out
 
-    def _pair_vectors(
-        self, pairs: nn.Embedding, tokens: Tensor, lengths: Tensor, segments: Tensor | None
+    def _bigram_vectors(
+        self, table: nn.Embedding, tokens: Tensor, lengths: Tensor, segments: Tensor | None
     ) -> Tensor:
-        """The vector of each word with the next; zeros where there is none."""
-        joined = (tokens[:, :-1] * MULTIPLIER + tokens[:, 1:]) * MULTIPLIER % PRIME
-        vectors = pairs(joined % pairs.num_embeddings)
-        places = torch.arange(1, tokens.shape[1], device=tokens.device)
-        paired = places < lengths[:, None]
+        """The vector of each word's bigram with the next word; zeros where there is none."""
+        hashes = (tokens[:, :-1] * MULTIPLIER + tokens[:, 1:]) * MULTIPLIER % PRIME
+        vectors = table(hashes % table.num_embeddings)
+        positions = torch.arange(1, tokens.shape[1], device=tokens.device)
+        is_bigram = positions < lengths[:, None]
         if segments is not None:
-            paired = paired & (segments[:, 1:] == segments[:, :-1])
-        return nn.functional.pad(vectors * paired[:, :, None], (0, 0, 0, 1))
+            is_bigram = is_bigram & (segments[:, 1:] == segments[:, :-1])
+        return nn.functional.pad(vectors * is_bigram[:, :, None], (0, 0, 0, 1))
 
     def cost(self, *, rows: int, texts: int, sentences: bool = False) -> Cost:
-        """Of so many words in so many texts: looking up is no product, a sum is one addition a number.
-
-        `sentences` says whether pairs are kept within them.
-        """
+        """Cost of `forward` for `rows` words in `texts` texts; `sentences`: whether segments are given."""
         numbers = rows * self.embedding.table.embedding_dim
         total = self.embedding.cost(rows=rows)
         if self.pairs is not None:
             total += Cost(
-                arithmetic=numbers + self._pair_arithmetic(rows - texts, sentences=sentences),
+                elementwise_ops=numbers + self._bigram_ops(rows - texts, sentences=sentences),
                 memory=2 * numbers,
                 parameters=self.pairs.weight.numel(),
             )
         if self.spelling is not None:
-            total += self.spelling.cost(rows=rows) + Cost(arithmetic=numbers, memory=numbers)
+            total += self.spelling.cost(rows=rows) + Cost(elementwise_ops=numbers, memory=numbers)
         return total
 
-    def _pair_arithmetic(self, pairs: int, *, sentences: bool) -> int:
-        of_pair = PAIR_ARITHMETIC + (SENTENCE_ARITHMETIC if sentences else 0)
-        return pairs * (self.embedding.table.embedding_dim + of_pair)
+    def _bigram_ops(self, bigrams: int, *, sentences: bool) -> int:
+        per_bigram = BIGRAM_OPS + (SENTENCE_OPS if sentences else 0)
+        return bigrams * (self.embedding.table.embedding_dim + per_bigram)

@@ -1,14 +1,17 @@
-"""Weights of Hugging Face models in ours: BERT (Devlin et al. 2019) and GPT-2 (Radford et al. 2019).
+"""Load pretrained Hugging Face weights: BERT (Devlin et al. 2019) and GPT-2 (Radford et al. 2019).
 
-    encoder = from_bert(theirs.config, theirs)                        a model of transformers
-    encoder = from_bert("config.json", "model.safetensors")           what a hub offers, pickle apart
-    encoder.hidden(tokens, lengths)                                   what theirs gives, to rounding
+    encoder = from_bert(hf_model.config, hf_model)                    a transformers model
+    encoder = from_bert("config.json", "model.safetensors")           files of the Hugging Face hub
+    encoder.hidden(tokens, lengths)                                   equals theirs up to rounding
 
-    decoder = from_gpt2(theirs.config, theirs)
+    decoder = from_gpt2(hf_model.config, hf_model)
     decoder.hidden(tokens[:, :1], torch.ones_like(tokens[:, 0]), tokens)    no source: a language model
 
-What is given back is in evaluation mode. Trained further, it differs in this: dropout is one share, never
-on attention weights, and in BERT on the hidden features of the feed-forward layers too.
+A config is a dictionary, an object with `to_dict()`, or the path of a .json file; tensors are a state
+dict, a module, or the path of a .safetensors file. Pickle files are rejected: loading one can run code.
+
+The loaded model is in evaluation mode. Fine-tuning differs from theirs in dropout: one rate, none on
+attention weights, and in BERT also inside the feed-forward layers.
 """
 
 from __future__ import annotations
@@ -28,151 +31,142 @@ from regard.core.errors import RegardError
 from regard.models.decoder_only import DecoderOnly
 from regard.models.text_encoder import TextEncoder
 
-# Weights that another library trained: reading what describes them, and copying them by name.
-#
-# configuration   a dictionary, an object with `to_dict()`, or the path of a .json file tensors
-# a dictionary, a module, or the path of a .safetensors file
-#
-# A plan says which of their tensors make up each of our parameters. Nothing that is read can be
-# run: files of other kinds, which are pickle, are refused.
-
-
-# For each of ours the names of theirs that it is made of, put together along the first dimension.
-Plan = dict[str, tuple[str, ...]]
+# Our parameter name → their tensor names, concatenated along the first dimension.
+ParameterMap = dict[str, tuple[str, ...]]
 NAMES_SHOWN = 5
 
 
-class ForeignConfig:
-    """The settings of another library's model, with errors that name the key and its value."""
+class HuggingFaceConfig:
+    """A Hugging Face config.json; errors name the key and its value."""
 
-    def __init__(self, given: object) -> None:
-        self.settings = _settings(given)
+    def __init__(self, config: object) -> None:
+        self.settings = _settings(config)
 
-    def needed(self, key: str) -> Any:
-        """The value of a key that must be there."""
+    def required(self, key: str) -> Any:
+        """The value of a key; an error if it is missing."""
         if self.settings.get(key) is None:
             raise RegardError(
-                f"The configuration has no '{key}', without which the model cannot be built. Give "
-                "the whole config.json that came with the weights."
+                f"The configuration has no '{key}', which the model needs. Pass the complete "
+                "config.json that belongs to the weights."
             )
         return self.settings[key]
 
-    def wanted(self, key: str, otherwise: Any) -> Any:
-        """The value of a key, or another where it is missing or None."""
+    def optional(self, key: str, default: Any) -> Any:
+        """The value of a key, or the default if it is missing or None."""
         value = self.settings.get(key)
-        return otherwise if value is None else value
+        return default if value is None else value
 
-    def require(self, key: str, only: object, *, because: str) -> None:
-        """Refuse a model that is set otherwise than the one value that can be represented."""
-        value = self.wanted(key, only)
-        if value != only:
+    def validate(self, key: str, supported: object, *, because: str) -> None:
+        """Reject any value but the supported one."""
+        value = self.optional(key, supported)
+        if value != supported:
             raise RegardError(
-                f"The configuration has {key}={value!r}; only {only!r} can be loaded: {because}."
+                f"The configuration has {key}={value!r}; only {supported!r} is supported: {because}."
             )
 
-    def translated(self, key: str, table: Mapping[str, str], otherwise: str) -> str:
-        """Our name for what theirs names; an error lists the names that have one."""
-        value = self.wanted(key, otherwise)
+    def translate(self, key: str, table: Mapping[str, str], default: str) -> str:
+        """Our name for a value of theirs; an error lists the supported values."""
+        value = self.optional(key, default)
         if value not in table:
             raise RegardError(
-                f"The configuration has {key}={value!r}, which has no counterpart here. Those that "
-                f"can be loaded are: {', '.join(sorted(table))}."
+                f"The configuration has {key}={value!r}, which is not supported. Use one "
+                f"of: {', '.join(sorted(table))}."
             )
         return table[value]
 
 
-def _settings(given: object) -> dict[str, Any]:
-    if isinstance(given, str | PathLike):
-        path = Path(given)
+def _settings(config: object) -> dict[str, Any]:
+    if isinstance(config, str | PathLike):
+        path = Path(config)
         try:
-            given = json.loads(path.read_text(encoding="utf-8"))
+            config = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise RegardError(
-                f"The configuration '{path}' cannot be read ({error}). Give the path of the "
-                "config.json that came with the weights."
+                f"The configuration '{path}' cannot be read ({error}). Pass the path of the "
+                "config.json that belongs to the weights."
             ) from error
-    elif hasattr(given, "to_dict"):
-        given = given.to_dict()
-    if not isinstance(given, Mapping):
+    elif hasattr(config, "to_dict"):
+        config = config.to_dict()
+    if not isinstance(config, Mapping):
         raise RegardError(
-            f"The configuration is a {type(given).__name__}; it must be a dictionary, an object with "
+            f"The configuration is a {type(config).__name__}; it must be a dictionary, an object with "
             "to_dict(), or the path of a config.json."
         )
-    return dict(given)
+    return dict(config)
 
 
-def read_tensors(given: object) -> dict[str, Tensor]:
-    """Named tensors, from wherever they are."""
-    if isinstance(given, nn.Module):
-        return dict(given.state_dict())
-    if isinstance(given, Mapping):
-        return dict(given)
-    if not isinstance(given, str | PathLike):
+def load_tensors(tensors: object) -> dict[str, Tensor]:
+    """A state dict, from a module, a mapping or a .safetensors file."""
+    if isinstance(tensors, nn.Module):
+        return dict(tensors.state_dict())
+    if isinstance(tensors, Mapping):
+        return dict(tensors)
+    if not isinstance(tensors, str | PathLike):
         raise RegardError(
-            f"The tensors are a {type(given).__name__}; they must be a dictionary, a module, or the "
+            f"The tensors are a {type(tensors).__name__}; they must be a dictionary, a module, or the "
             "path of a .safetensors file."
         )
-    path = Path(given)
+    path = Path(tensors)
     if path.suffix != ".safetensors":
         raise RegardError(
-            f"The tensors are in '{path}', and only .safetensors files are read: what is in other "
-            "kinds may be run on loading. Save the model again with save_pretrained(…), which "
-            "writes model.safetensors."
+            f"The tensors are in '{path}', but only .safetensors files are read: loading other formats "
+            "(pickle) can run code. Save the model with save_pretrained(…), which writes "
+            "model.safetensors."
         )
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise RegardError(
-            f"The tensors '{path}' cannot be read ({error}). Give the path of a whole "
+            f"The tensors '{path}' cannot be read ({error}). Pass the path of a complete "
             "model.safetensors."
         ) from error
 
 
-def copy_planned(
-    model: nn.Module, plan: Plan, tensors: Mapping[str, Tensor], *, table: str
+def copy_parameters(
+    model: nn.Module, sources: ParameterMap, tensors: Mapping[str, Tensor], *, table: str
 ) -> None:
-    """Fill every parameter of a model as planned; the number type becomes that of the tensor `table`.
+    """Copy pretrained tensors into a model; its dtype becomes that of the tensor `table`.
 
-    All tensors must be used, and all that are planned must be there, in the shape that is needed.
+    Every tensor must be used, and every parameter must be found, in its shape.
     """
     own = dict(model.named_parameters())
-    assert set(own) == set(plan), "a plan names every parameter of the model"
-    planned = {name for names in plan.values() for name in names}
-    missing = [name for name in planned if name not in tensors]
+    assert set(own) == set(sources), "the map names every parameter of the model"
+    expected = {name for names in sources.values() for name in names}
+    missing = [name for name in expected if name not in tensors]
     if missing:
         raise RegardError(
-            f"The tensors lack {_listed(missing)}, which the model needs. Give those of the whole "
-            "model that the configuration describes."
+            f"The tensors lack {_listed(missing)}, which the model needs. Pass the complete "
+            "state dict of the model that the configuration describes."
         )
-    strange = [name for name in tensors if name not in planned]
-    if strange:
+    unexpected = [name for name in tensors if name not in expected]
+    if unexpected:
         raise RegardError(
-            f"The tensors have {_listed(strange)}, which have no place in the model. If they are "
-            "not wanted, give a dictionary without them."
+            f"Unexpected tensors {_listed(unexpected)}: the model has no such parameters. To ignore "
+            "them, pass a dictionary without them."
         )
     model.to(tensors[table].dtype)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            whole = torch.cat([tensors[part] for part in plan[name]])
-            if whole.shape != parameter.shape:
+            value = torch.cat([tensors[part] for part in sources[name]])
+            if value.shape != parameter.shape:
                 raise RegardError(
-                    f"The tensors {_listed(plan[name])} give the shape {tuple(whole.shape)}, and "
-                    f"'{name}' of the model has {tuple(parameter.shape)}: the configuration must be "
-                    "that of these weights."
+                    f"The tensors {_listed(sources[name])} have the shape {tuple(value.shape)}, but "
+                    f"the parameter '{name}' has {tuple(parameter.shape)}: the configuration must "
+                    "belong to these weights."
                 )
-            parameter.copy_(whole)
+            parameter.copy_(value)
 
 
-def merge_copy(tensors: dict[str, Tensor], name: str, *, of: str) -> None:
-    """Make one of a tensor and its second name, of which a file may hold either; they must be equal."""
-    copied = tensors.pop(name, None)
-    if copied is None:
+def merge_tied(tensors: dict[str, Tensor], name: str, *, of: str) -> None:
+    """Drop the second name of a tied tensor, of which a file may hold either; they must be equal."""
+    tied = tensors.pop(name, None)
+    if tied is None:
         return
-    if not torch.equal(copied, tensors.setdefault(of, copied)):
+    if not torch.equal(tied, tensors.setdefault(of, tied)):
         raise RegardError(
-            f"The tensor '{name}' differs from '{of}', and here the two are one: a model with "
-            "tie_word_embeddings=False cannot be loaded."
+            f"The tensor '{name}' differs from '{of}', but the two are tied here: a model with "
+            "tie_word_embeddings=False is not supported."
         )
 
 
@@ -182,7 +176,7 @@ def _listed(names: list[str] | tuple[str, ...]) -> str:
     return shown + (f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else "")
 
 
-# Their names of activations, and ours.
+# Hugging Face name of an activation → ours.
 ACTIVATION_NAMES = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -194,8 +188,8 @@ ACTIVATION_NAMES = {
     "sigmoid": "sigmoid",
 }
 
-# Our layers of a block, and theirs.
-BERT_BLOCK: Plan = {
+# Our layers of a block → theirs.
+BERT_BLOCK: ParameterMap = {
     "attention.projection.linear": (
         "attention.self.query",
         "attention.self.key",
@@ -207,7 +201,7 @@ BERT_BLOCK: Plan = {
     "feed_forward.narrow": ("output.dense",),
     "around_feed_forward.norm": ("output.LayerNorm",),
 }
-GPT2_BLOCK: Plan = {
+GPT2_BLOCK: ParameterMap = {
     "attention.projection.linear": ("attn.c_attn",),
     "attention.output": ("attn.c_proj",),
     "around_attention.norm": ("ln_1",),
@@ -216,47 +210,47 @@ GPT2_BLOCK: Plan = {
     "around_feed_forward.norm": ("ln_2",),
 }
 
-# Tables of constants that older files hold beside the weights.
+# Constant buffers that older checkpoints contain.
 CONSTANTS = re.compile(r"embeddings\.position_ids|\.attn\.(bias|masked_bias)$")
-# GPT-2 keeps (in, out) what a linear layer keeps (out, in).
+# GPT-2's Conv1D stores (in, out), a linear layer (out, in).
 TRANSPOSED = re.compile(r"\.(c_attn|c_proj|c_fc)\.weight$")
 
 
 def from_bert(config: object, tensors: object) -> TextEncoder:
-    """The encoder of a BertModel, with the heads of BertForPreTraining or …SequenceClassification."""
-    settings = ForeignConfig(config)
-    settings.require("model_type", "bert", because="other models differ in more than their weights")
-    settings.require(
+    """Load a BertModel, with the heads of BertForPreTraining or BertForSequenceClassification."""
+    settings = HuggingFaceConfig(config)
+    settings.validate("model_type", "bert", because="other architectures differ")
+    settings.validate(
         "position_embedding_type", "absolute", because="the positions of TextEncoder are absolute"
     )
-    settings.require("is_decoder", False, because="a TextEncoder reads both ways")
-    settings.require("add_cross_attention", False, because="a TextEncoder reads one sequence")
+    settings.validate("is_decoder", False, because="a TextEncoder is bidirectional")
+    settings.validate("add_cross_attention", False, because="a TextEncoder has no cross-attention")
     named = _named(tensors, prefix="bert.")
-    merge_copy(named, "cls.predictions.decoder.weight", of="embeddings.word_embeddings.weight")
-    merge_copy(named, "cls.predictions.decoder.bias", of="cls.predictions.bias")
+    merge_tied(named, "cls.predictions.decoder.weight", of="embeddings.word_embeddings.weight")
+    merge_tied(named, "cls.predictions.decoder.bias", of="cls.predictions.bias")
     pretraining_heads = any(name.startswith("cls.") for name in named)
     classes = len(named["classifier.weight"]) if "classifier.weight" in named else None
     model = TextEncoder(
-        vocabulary=settings.needed("vocab_size"),
+        vocabulary=settings.required("vocab_size"),
         classes=classes,
-        model_dim=settings.needed("hidden_size"),
-        num_heads=settings.needed("num_attention_heads"),
-        num_layers=settings.needed("num_hidden_layers"),
-        feed_forward_dim=settings.needed("intermediate_size"),
-        dropout=settings.wanted("hidden_dropout_prob", 0.1),
-        activation=settings.translated("hidden_act", ACTIVATION_NAMES, "gelu"),
-        norm_epsilon=settings.wanted("layer_norm_eps", 1e-12),
-        max_length=settings.needed("max_position_embeddings"),
-        num_segments=settings.wanted("type_vocab_size", 2),
+        model_dim=settings.required("hidden_size"),
+        num_heads=settings.required("num_attention_heads"),
+        num_layers=settings.required("num_hidden_layers"),
+        feed_forward_dim=settings.required("intermediate_size"),
+        dropout=settings.optional("hidden_dropout_prob", 0.1),
+        activation=settings.translate("hidden_act", ACTIVATION_NAMES, "gelu"),
+        norm_epsilon=settings.optional("layer_norm_eps", 1e-12),
+        max_length=settings.required("max_position_embeddings"),
+        num_segments=settings.optional("type_vocab_size", 2),
         pretraining_heads=pretraining_heads,
     )
-    layers: Plan = {
+    layers: ParameterMap = {
         "embedding_norm": ("embeddings.LayerNorm",),
         "pooler": ("pooler.dense",),
         **_blocks(len(model.blocks), BERT_BLOCK, theirs="encoder.layer"),
     }
     table = "embeddings.word_embeddings.weight"
-    plan: Plan = {
+    sources: ParameterMap = {
         "embedding.table.weight": (table,),
         "segment.table.weight": ("embeddings.token_type_embeddings.weight",),
         "position.embedding.weight": ("embeddings.position_embeddings.weight",),
@@ -265,21 +259,24 @@ def from_bert(config: object, tensors: object) -> TextEncoder:
         layers["token_head.linear"] = ("cls.predictions.transform.dense",)
         layers["token_head.norm"] = ("cls.predictions.transform.LayerNorm",)
         layers["pair_head"] = ("cls.seq_relationship",)
-        plan["token_head.bias"] = ("cls.predictions.bias",)
+        sources["token_head.bias"] = ("cls.predictions.bias",)
     if classes is not None:
         layers["class_head"] = ("classifier",)
-    copy_planned(model, plan | _weights_and_biases(layers), named, table=table)
+    copy_parameters(model, sources | _with_weight_and_bias(layers), named, table=table)
     return model.eval()
 
 
 def from_gpt2(config: object, tensors: object) -> DecoderOnly:
-    """The decoder of a GPT2Model or a GPT2LMHeadModel."""
-    settings = ForeignConfig(config)
-    settings.require("model_type", "gpt2", because="other models differ in more than their weights")
-    settings.require("add_cross_attention", False, because="a DecoderOnly reads one sequence")
-    settings.require("layer_norm_epsilon", 1e-5, because="it is that of every norm of DecoderOnly")
-    for key, only in (("scale_attn_weights", True), ("scale_attn_by_inverse_layer_idx", False)):
-        settings.require(key, only, because="scores are divided by √head_dim, in every layer")
+    """Load a GPT2Model or a GPT2LMHeadModel."""
+    settings = HuggingFaceConfig(config)
+    settings.validate("model_type", "gpt2", because="other architectures differ")
+    settings.validate("add_cross_attention", False, because="a DecoderOnly has no cross-attention")
+    settings.validate("layer_norm_epsilon", 1e-5, because="DecoderOnly uses it in every norm")
+    for key, supported in (
+        ("scale_attn_weights", True),
+        ("scale_attn_by_inverse_layer_idx", False),
+    ):
+        settings.validate(key, supported, because="scores are divided by √head_dim in every layer")
     named = {
         name: tensor.t() if TRANSPOSED.search(name) else tensor
         for name, tensor in _named(tensors, prefix="transformer.").items()
@@ -287,55 +284,55 @@ def from_gpt2(config: object, tensors: object) -> DecoderOnly:
     table, head = "wte.weight", "lm_head.weight"
     untied = head in named and table in named and not named[head].equal(named[table])
     if not untied:
-        merge_copy(named, head, of=table)
-    vocabulary = settings.needed("vocab_size")
+        merge_tied(named, head, of=table)
+    vocabulary = settings.required("vocab_size")
     model = DecoderOnly(
         source_vocabulary=vocabulary,
         target_vocabulary=vocabulary,
-        model_dim=settings.needed("n_embd"),
-        num_heads=settings.needed("n_head"),
-        num_layers=settings.needed("n_layer"),
-        feed_forward_dim=settings.wanted("n_inner", None),
-        dropout=settings.wanted("resid_pdrop", 0.1),
+        model_dim=settings.required("n_embd"),
+        num_heads=settings.required("n_head"),
+        num_layers=settings.required("n_layer"),
+        feed_forward_dim=settings.optional("n_inner", None),
+        dropout=settings.optional("resid_pdrop", 0.1),
         feed_forward_dropout=0.0,
-        activation=settings.translated("activation_function", ACTIVATION_NAMES, "gelu_new"),
+        activation=settings.translate("activation_function", ACTIVATION_NAMES, "gelu_new"),
         norm_first=True,
         position="learned",
-        max_length=settings.needed("n_positions"),
+        max_length=settings.required("n_positions"),
         tie="none" if untied else "all",
         embedding_scaled=False,
     )
-    layers: Plan = {"norm": ("ln_f",), **_blocks(len(model.blocks), GPT2_BLOCK, theirs="h")}
-    plan: Plan = {
+    layers: ParameterMap = {"norm": ("ln_f",), **_blocks(len(model.blocks), GPT2_BLOCK, theirs="h")}
+    sources: ParameterMap = {
         "embedding.table.weight": (table,),
         "position.embedding.weight": ("wpe.weight",),
     }
     if untied:
-        plan["output.table.weight"] = (head,)
-    copy_planned(model, plan | _weights_and_biases(layers), named, table=table)
+        sources["output.table.weight"] = (head,)
+    copy_parameters(model, sources | _with_weight_and_bias(layers), named, table=table)
     return model.eval()
 
 
 def _named(tensors: object, *, prefix: str) -> dict[str, Tensor]:
-    """Their tensors without constants, by the names they have now, in the model without heads."""
+    """Their tensors without constant buffers, under the current names of the headless model."""
     return {
-        _present_name(name.removeprefix(prefix)): tensor
-        for name, tensor in read_tensors(tensors).items()
+        _current_name(name.removeprefix(prefix)): tensor
+        for name, tensor in load_tensors(tensors).items()
         if not CONSTANTS.search(name)
     }
 
 
-def _present_name(name: str) -> str:
-    """The norms of files made from TensorFlow's have a gamma and a beta.
+def _current_name(name: str) -> str:
+    """Rename the gamma and beta of layer norms in checkpoints converted from TensorFlow.
 
-    >>> _present_name("embeddings.LayerNorm.gamma")
+    >>> _current_name("embeddings.LayerNorm.gamma")
     'embeddings.LayerNorm.weight'
     """
     name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
     return name.replace("LayerNorm.beta", "LayerNorm.bias")
 
 
-def _blocks(count: int, block: Plan, *, theirs: str) -> Plan:
+def _blocks(count: int, block: ParameterMap, *, theirs: str) -> ParameterMap:
     return {
         f"blocks.{number}.{ours}": tuple(f"{theirs}.{number}.{part}" for part in parts)
         for number in range(count)
@@ -343,7 +340,7 @@ def _blocks(count: int, block: Plan, *, theirs: str) -> Plan:
     }
 
 
-def _weights_and_biases(layers: Plan) -> Plan:
+def _with_weight_and_bias(layers: ParameterMap) -> ParameterMap:
     return {
         f"{ours}.{kind}": tuple(f"{part}.{kind}" for part in parts)
         for ours, parts in layers.items()

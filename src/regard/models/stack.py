@@ -1,8 +1,12 @@
-"""A stack of blocks with one kind of attention, as a decoder-only model and a text encoder have it.
+"""Attention slots, and the block stack of models with a single slot (GPT and BERT style).
 
-    token vectors → + position → blocks → norm          the norm only where each block begins with one
+    encoder   self-attention over the source
+    decoder   causal self-attention over the target
+    cross     attention from the target to the source
 
-Positions that act on heads or scores are given to every block's attention instead of being added.
+One mechanism serves all slots unless a slot sets its own. The stack is: token vectors → + position →
+blocks → final norm (with `norm_first` only). Positions that act on heads or scores (rotary, ALiBi) are
+passed to every block's attention instead of being added.
 """
 
 from __future__ import annotations
@@ -14,98 +18,90 @@ from torch import nn
 
 from regard.core.errors import RegardError
 from regard.core.mechanism import Role
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 from regard.layers.blocks import EncoderBlock
 from regard.layers.feed_forward import FeedForward
 from regard.layers.multi_head import MultiHead
 from regard.layers.positions import POSITIONS, build_position
-from regard.mechanisms.compatibility import fitting_mechanisms, known_as
+from regard.mechanisms.compatibility import compatible_mechanisms, mechanism_name
 
-# The three places of attention in an encoder–decoder, and the attention that is built for each.
-#
-# encoder    self-attention over the whole source decoder    self-attention over the target so far:
-# causal cross      from the target to the source
-#
-# One mechanism serves all three unless a place is given its own.
-
-
-Place = Literal["encoder", "decoder", "cross"]
-ROLES: dict[Place, Role] = {"encoder": "self", "decoder": "self", "cross": "cross"}
+SlotName = Literal["encoder", "decoder", "cross"]
+SLOT_ROLES: dict[SlotName, Role] = {"encoder": "self", "decoder": "self", "cross": "cross"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaceChoice:
-    """The mechanism of one place, by name, with its options."""
+class AttentionSlot:
+    """The mechanism of one attention slot, by name, with its options."""
 
-    place: Place
+    name: SlotName
     mechanism: str
     options: dict[str, Any]
-    # What a user sets to choose it; the only place of a model has no name of its own.
+    # The option that chooses the mechanism; default: `{name}_mechanism`.
     setting: str = ""
 
     def build(self, *, position: str | None, **sizes: Any) -> MultiHead:
-        """The attention; an error says at which place, and what would fit there."""
-        position = position if ROLES[self.place] == "self" else None
+        """Build the attention layer; an error names the slot and the mechanisms that work there."""
+        position = position if SLOT_ROLES[self.name] == "self" else None
         try:
             attention = MultiHead(
                 mechanism=self.mechanism,
                 mechanism_options=self.options,
-                role=ROLES[self.place],
+                role=SLOT_ROLES[self.name],
                 position=position,
                 **sizes,
             )
         except RegardError as error:
-            raise RegardError(f"At the place '{self.place}': {error}") from error
-        self._require_fit(attention)
+            raise RegardError(f"Attention slot '{self.name}': {error}") from error
+        self._validate_masks(attention)
         return attention
 
-    def _require_fit(self, attention: MultiHead) -> None:
-        """Refuse what could be built and not be called: a reader of the past, or no padding."""
-        promised = attention.mechanism.capabilities
-        causal = self.place == "decoder"
+    def _validate_masks(self, attention: MultiHead) -> None:
+        """Reject a mechanism that could be built but not called with the masks of this slot."""
+        declared = attention.mechanism.capabilities
+        causal = self.name == "decoder"
         masks = frozenset({"causal"} if causal else {"padding"})
-        if masks <= promised.masks and (causal or not promised.requires_causal):
+        if masks <= declared.masks and (causal or not declared.requires_causal):
             return
         why = (
-            "it reads the past only, and this place reads all of the source"
-            if masks <= promised.masks
-            else f"it takes no {' or '.join(masks)} mask"
+            "it is causal only, and this slot attends to the whole source"
+            if masks <= declared.masks
+            else f"it does not support the {' or '.join(masks)} mask"
         )
-        could = fitting_mechanisms(
-            role=ROLES[self.place],
+        compatible = compatible_mechanisms(
+            role=SLOT_ROLES[self.name],
             causal=causal,
             masks=masks,
             score_bias=attention.score_bias is not None,
         )
         raise RegardError(
-            f"At the place '{self.place}': mechanism '{known_as(attention.mechanism)}' cannot be "
-            f"used, because {why}. Choose {self.setting or f'{self.place}_mechanism'} from: "
-            f"{', '.join(could)}."
+            f"Attention slot '{self.name}': mechanism '{mechanism_name(attention.mechanism)}' cannot be "
+            f"used, because {why}. Choose {self.setting or f'{self.name}_mechanism'} from: "
+            f"{', '.join(compatible)}."
         )
 
 
-def chosen(
-    place: Place,
+def resolve_slot(
+    name: SlotName,
     *,
     mechanism: str,
     options: dict[str, Any] | None,
     own_mechanism: str | None,
     own_options: dict[str, Any] | None,
-) -> PlaceChoice:
-    """What a place gets: its own mechanism with its own options, else the one for all places.
+) -> AttentionSlot:
+    """A slot with its own mechanism and options, or else the shared mechanism.
 
-    The options for all places go to the mechanism for all places, and a place's own add to them.
+    The shared options apply to the shared mechanism only; a slot's own options update them.
     """
     shared = dict(options or {}) if own_mechanism is None else {}
-    return PlaceChoice(
-        place=place,
+    return AttentionSlot(
+        name=name,
         mechanism=mechanism if own_mechanism is None else own_mechanism,
         options=shared | (own_options or {}),
     )
 
 
 class BlockStack(NamedTuple):
-    """The parts, which a model keeps as its own modules."""
+    """The modules of the stack, which a model registers under its own names."""
 
     position: nn.Module
     blocks: nn.ModuleList
@@ -114,7 +110,7 @@ class BlockStack(NamedTuple):
 
 def build_stack(
     *,
-    place: Place,
+    slot: SlotName,
     mechanism: str,
     mechanism_options: dict[str, Any] | None,
     position: str,
@@ -131,16 +127,16 @@ def build_stack(
     hidden_dropout: float | None = None,
     norm_epsilon: float = 1e-5,
 ) -> BlockStack:
-    """The parts of a model whose only attention is at `place`, "encoder" or "decoder"."""
-    on_tokens = look_up("position", position, POSITIONS).acts_on == "tokens"
-    choice = PlaceChoice(
-        place=place,
+    """Build the stack of a model whose only attention slot is "encoder" or "decoder"."""
+    on_tokens = lookup("position", position, POSITIONS).acts_on == "tokens"
+    attention = AttentionSlot(
+        name=slot,
         mechanism=mechanism,
         options=dict(mechanism_options or {}),
         setting="mechanism",
     )
-    # Drawn before the blocks, so that one seed gives one model wherever the stack is used.
-    added = build_position(
+    # Built before the blocks: the order of random initialisation must not change.
+    token_position = build_position(
         position if on_tokens else "none",
         model_dim=model_dim,
         head_dim=model_dim // num_heads,
@@ -149,7 +145,7 @@ def build_stack(
     )
     blocks = nn.ModuleList(
         EncoderBlock(
-            attention=choice.build(
+            attention=attention.build(
                 position=None if on_tokens else position,
                 model_dim=model_dim,
                 num_heads=num_heads,
@@ -172,4 +168,4 @@ def build_stack(
         for _ in range(num_layers)
     )
     norm = nn.LayerNorm(model_dim, eps=norm_epsilon) if norm_first else nn.Identity()
-    return BlockStack(position=added, blocks=blocks, norm=norm)
+    return BlockStack(position=token_position, blocks=blocks, norm=norm)

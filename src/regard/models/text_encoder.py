@@ -1,17 +1,16 @@
-"""The encoder alone (BERT shape): one text, or two, becomes a vector a token and one for the whole.
+"""Bidirectional text encoder (BERT): masked language model, next-sentence prediction, classifier.
 
-    token + segment + position → norm → blocks (each token reads all) → hidden
-    hidden of the first token → linear, tanh → pooled → sentence pair, classes
-    hidden of a masked token → which token it was
+    token + segment + position → norm → blocks (bidirectional) → hidden
+    hidden of the first token → linear, tanh → pooled → next-sentence logits, class logits
+    hidden of a masked token → token logits
 
-(Devlin et al. 2019). Unlike `Transformer` it writes nothing: it fills gaps and tells texts apart. Dropout
-is on the embedded tokens and in the blocks, never on attention weights.
+(Devlin et al. 2019). Dropout is on the embeddings and in the blocks, never on attention weights.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -20,26 +19,23 @@ from torch import Tensor, nn
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
-from regard.core.protocols import Classified, TextReading
-from regard.core.registry import look_up
+from regard.core.protocols import ClassifierOutput, TextAttention
+from regard.core.registry import lookup
 from regard.layers.blocks import EncoderBlock
 from regard.layers.cost import SequenceShape, cost_of, norm_cost
 from regard.layers.dropout import Dropout
 from regard.layers.feed_forward import ACTIVATIONS
-from regard.layers.validation import require_dropout, require_positive
+from regard.layers.validation import validate_dropout, validate_positive
 from regard.models.embeddings import SegmentEmbedding, TokenEmbedding
 from regard.models.stack import build_stack
 from regard.models.validation import padding_mask
 
-# The head that says which token was masked: a small layer, then the token table.
-#
-# logits = norm(activation(W hidden + b)) · Eᵀ + c     (Devlin et al. 2019, section 3.1)
-#
-# E is the table the tokens were embedded with, so a token to be said is one to be read.
-
 
 class MaskedTokenHead(nn.Module):
-    """From hidden features to scores of every token of the embedding it is given."""
+    """Masked-token head: norm(activation(W hidden + b)) · Eᵀ + c   (Devlin et al. 2019, section 3.1).
+
+    E is the token embedding, tied.
+    """
 
     def __init__(
         self,
@@ -49,7 +45,7 @@ class MaskedTokenHead(nn.Module):
         norm_epsilon: float = 1e-12,
     ) -> None:
         super().__init__()
-        self.activation = look_up("activation", activation, ACTIVATIONS)
+        self.activation = lookup("activation", activation, ACTIVATIONS)
         self.embedding = embedding
         vocabulary, model_dim = embedding.table.weight.shape
         self.linear = nn.Linear(model_dim, model_dim)
@@ -57,47 +53,47 @@ class MaskedTokenHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
 
     def forward(
-        self, hidden: Float[Tensor, "*places model_dim"]
-    ) -> Float[Tensor, "*places vocabulary"]:
+        self, hidden: Float[Tensor, "*positions model_dim"]
+    ) -> Float[Tensor, "*positions vocabulary"]:
         features = self.norm(self.activation.function(self.linear(hidden)))
         return F.linear(features, self.embedding.table.weight, self.bias)
 
-    def cost(self, *, places: int) -> Cost:
-        """What `forward` takes for so many places; the table's parameters are the embedding's."""
+    def cost(self, *, masked_tokens: int) -> Cost:
+        """Cost of `forward` for this many tokens; the tied table is counted by the embedding."""
         vocabulary, model_dim = self.embedding.table.weight.shape
-        numbers = places * model_dim
+        numbers = masked_tokens * model_dim
         activated = Cost(
-            functions=numbers * self.activation.evaluations,
-            arithmetic=numbers * self.activation.arithmetic,
+            transcendental_ops=numbers * self.activation.transcendental_ops,
+            elementwise_ops=numbers * self.activation.elementwise_ops,
             memory=numbers,
         )
         return (
-            cost_of(self.linear, rows=places)
+            cost_of(self.linear, rows=masked_tokens)
             + activated
-            + norm_cost(rows=places, model_dim=model_dim)
-            + self.embedding.logits_cost(rows=places)
-            + Cost(arithmetic=places * vocabulary, parameters=vocabulary)
+            + norm_cost(rows=masked_tokens, model_dim=model_dim)
+            + self.embedding.logits_cost(rows=masked_tokens)
+            + Cost(elementwise_ops=masked_tokens * vocabulary, parameters=vocabulary)
         )
 
 
 class TextEncoder(nn.Module):
-    """From tokens to features of each, and from those to what the heads say.
+    """Text encoder with optional heads.
 
-    classes              how many `class_logits` tells apart; no such head unless given
-    feed_forward_dim     four times `model_dim` unless given
-    norm_first           norms before attention and feed-forward; the stack then ends in one more
-    position             a name of `layers.positions.POSITIONS`; "alibi" is a distance without a
-                         direction, so both ways it reads a text and its mirror image alike
-    max_length           for positions and mechanisms that end at a greatest length
-    num_segments         how many texts may stand in one row
-    mechanism            any that reads both ways and takes padding, with `mechanism_options`
-    bias                 of the blocks; the pooler and the heads always have theirs
-    embedding_scaled     whether token vectors are multiplied by √model_dim where they are read; beside
-                         sinusoidal positions, which are not small, they are hardly heard otherwise
-    pretraining_heads    whether `token_logits` and `pair_logits` are there
+    classes              size of the classification head; None: no such head
+    feed_forward_dim     default: 4 × `model_dim`
+    norm_first           pre-norm blocks and a final norm, instead of post-norm
+    position             a name of `layers.positions.POSITIONS`; "alibi" is symmetric here: without
+                         causal masking it cannot distinguish a text from its reverse
+    max_length           longest text, where positions or mechanism have a maximum
+    num_segments         number of segment ids, such as 2 for sentence pairs
+    mechanism            any bidirectional one with padding masks, with `mechanism_options`
+    bias                 of the blocks; pooler and heads always have one
+    embedding_scaled     whether embeddings are multiplied by √model_dim; use it with sinusoidal
+                         positions, which are much larger than unscaled embeddings
+    pretraining_heads    whether to build the masked-token and next-sentence heads
     """
 
-    segments_are = "texts"
+    segment_unit: ClassVar[str] = "texts"
 
     def __init__(
         self,
@@ -123,7 +119,7 @@ class TextEncoder(nn.Module):
         pretraining_heads: bool = True,
     ) -> None:
         super().__init__()
-        require_positive(
+        validate_positive(
             "TextEncoder",
             vocabulary=vocabulary,
             model_dim=model_dim,
@@ -133,8 +129,8 @@ class TextEncoder(nn.Module):
             num_segments=num_segments,
         )
         if classes is not None:
-            require_positive("TextEncoder", classes=classes)
-        require_dropout("TextEncoder", dropout)
+            validate_positive("TextEncoder", classes=classes)
+        validate_dropout("TextEncoder", dropout)
         self.embedding = TokenEmbedding(
             vocabulary=vocabulary, model_dim=model_dim, scaled=embedding_scaled
         )
@@ -142,7 +138,7 @@ class TextEncoder(nn.Module):
         self.embedding_norm = nn.LayerNorm(model_dim, eps=norm_epsilon)
         self.dropout = Dropout(dropout)
         stack = build_stack(
-            place="encoder",
+            slot="encoder",
             mechanism=mechanism,
             mechanism_options=mechanism_options,
             position=position,
@@ -180,7 +176,7 @@ class TextEncoder(nn.Module):
 
     @property
     def max_length(self) -> int | None:
-        """The most tokens its positions and mechanism reach; None without a limit."""
+        """Longest text that positions and mechanism support; None: unlimited."""
         bounds = [getattr(self.position, "max_length", None)]
         bounds += [block.attention.mechanism.capabilities.max_length for block in self._blocks()]
         return min((bound for bound in bounds if bound is not None), default=None)
@@ -191,12 +187,9 @@ class TextEncoder(nn.Module):
         lengths: Int[Tensor, " batch"],
         segments: Int[Tensor, "batch length"] | None = None,
     ) -> Float[Tensor, "batch length model_dim"]:
-        """Features of every token; `lengths` says how many of a row are real, the rest is padding.
-
-        `segments` says which of the texts in a row a token is of: all of the first unless given.
-        """
+        """Features of every token; `lengths` without padding; `segments` default to 0."""
         mask = padding_mask(tokens, lengths)
-        x = self._entered(tokens, segments)
+        x = self._embed(tokens, segments)
         for block in self.blocks:
             x = block(x, mask)
         hidden: Tensor = self.norm(x)
@@ -205,51 +198,51 @@ class TextEncoder(nn.Module):
     def pooled(
         self, hidden: Float[Tensor, "batch length model_dim"]
     ) -> Float[Tensor, "batch model_dim"]:
-        """One vector a row, from the features of its first token."""
+        """One vector per row, from the features of its first token."""
         pooled: Tensor = self.pooler(hidden[:, 0]).tanh()
         return pooled
 
     def token_logits(
-        self, hidden: Float[Tensor, "*places model_dim"]
-    ) -> Float[Tensor, "*places vocabulary"]:
-        """Scores of every token of the vocabulary, at whichever places are given."""
+        self, hidden: Float[Tensor, "*positions model_dim"]
+    ) -> Float[Tensor, "*positions vocabulary"]:
+        """Masked-token scores over the vocabulary, at any positions."""
         logits: Tensor = self._head("token_head", "pretraining_heads=True")(hidden)
         return logits
 
     def pair_logits(self, pooled: Float[Tensor, "batch model_dim"]) -> Float[Tensor, "batch 2"]:
-        """Scores of the two answers to whether the second text follows the first."""
+        """Next-sentence scores: whether the second text follows the first."""
         logits: Tensor = self._head("pair_head", "pretraining_heads=True")(pooled)
         return logits
 
     def class_logits(
         self, pooled: Float[Tensor, "batch model_dim"]
     ) -> Float[Tensor, "batch classes"]:
-        """Scores of the classes."""
+        """Class scores."""
         logits: Tensor = self._head("class_head", "classes=…")(self.dropout(pooled))
         return logits
 
-    def classified(
+    def classify(
         self,
         tokens: Int[Tensor, "batch length"],
         lengths: Int[Tensor, " batch"],
         segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Classified:
-        """The scores of the classes of each text."""
+    ) -> ClassifierOutput:
+        """Class scores of each text; no penalty."""
         logits = self.class_logits(self.pooled(self.hidden(tokens, lengths, segments)))
-        return Classified(logits, logits.new_zeros(len(logits)))
+        return ClassifierOutput(logits, logits.new_zeros(len(logits)))
 
-    def reading(
+    def text_attention(
         self,
         tokens: Int[Tensor, "batch length"],
         lengths: Int[Tensor, " batch"],
         segments: Int[Tensor, "batch length"] | None = None,
-    ) -> TextReading:
-        """What the first token, from which a text is classified, read in the last block: a hop a head.
+    ) -> TextAttention:
+        """Attention of the first token, which is classified, in the last block: one hop per head.
 
-        Blocks before it have mixed the tokens, so that it is a part of the way and not the whole of it.
+        Earlier blocks have already mixed the tokens, so it is not a full attribution.
         """
         last = self.weights(tokens, lengths, segments)[f"encoder/{len(self.blocks) - 1}"]
-        return TextReading(last[:, :, 0])
+        return TextAttention(last[:, :, 0])
 
     def weights(
         self,
@@ -257,60 +250,61 @@ class TextEncoder(nn.Module):
         lengths: Int[Tensor, " batch"],
         segments: Int[Tensor, "batch length"] | None = None,
     ) -> dict[str, Float[Tensor, "batch heads length length"]]:
-        """Who read whom in `hidden` of the same arguments: "encoder/0", "encoder/1", …"""
+        """Attention weights of each block: "encoder/0", "encoder/1", …"""
         mask = padding_mask(tokens, lengths)
         found: dict[str, Tensor] = {}
-        x = self._entered(tokens, segments)
+        x = self._embed(tokens, segments)
         for number, block in enumerate(self._blocks()):
             found[f"encoder/{number}"] = block.weights(x, mask)
             x = block(x, mask)
         return found
 
     def cost(
-        self, *, batch_size: int, length: int, places: int | None = None, sentences: int = 1
+        self, *, batch_size: int, length: int, masked_tokens: int | None = None, sentences: int = 1
     ) -> Cost:
-        """What `hidden` with segments and `pooled` take; `longest_path` is that of one layer.
+        """Cost of `hidden` with segments and `pooled`; with `masked_tokens`, of the heads too.
 
-        How often its heads are asked is the task's: with `places`, they are counted too (`head_cost`).
-        Sentences are of no account.
+        `max_path_length` is that of one layer. `sentences` is ignored.
         """
         del sentences
         shape = SequenceShape(batch_size=batch_size, length=length)
         (model_dim,) = self.embedding_norm.normalized_shape
         norms = 1 + isinstance(self.norm, nn.LayerNorm)
-        total = self.embedding.cost(rows=shape.rows)
+        total = self.embedding.cost(rows=shape.positions)
         total += self.segment.cost(shape) + self.position.cost(shape)
         for _ in range(norms):
-            total += norm_cost(rows=shape.rows, model_dim=model_dim)
+            total += norm_cost(rows=shape.positions, model_dim=model_dim)
         for block in self._blocks():
             total += block.cost(shape)
         numbers = batch_size * model_dim
-        total += cost_of(self.pooler, rows=batch_size) + Cost(functions=numbers, memory=numbers)
-        if places is not None:
-            total += self.head_cost(batch_size=batch_size, places=places)
-        # It never goes on token by token.
-        return replace(total, step_products=0, state=0)
+        total += cost_of(self.pooler, rows=batch_size) + Cost(
+            transcendental_ops=numbers, memory=numbers
+        )
+        if masked_tokens is not None:
+            total += self.head_cost(batch_size=batch_size, masked_tokens=masked_tokens)
+        # There is no incremental decoding.
+        return replace(total, step_matmul_flops=0, state=0)
 
-    def head_cost(self, *, batch_size: int, places: int) -> Cost:
-        """What the heads there are take: a row's for every row, a token's for so many places in all."""
+    def head_cost(self, *, batch_size: int, masked_tokens: int) -> Cost:
+        """Cost of the heads: pair and class heads per row, the token head per masked token."""
         total = Cost()
         for head in (self.pair_head, self.class_head):
             if head is not None:
                 total += cost_of(head, rows=batch_size)
-        return total if self.token_head is None else total + self.token_head.cost(places=places)
+        if self.token_head is not None:
+            total += self.token_head.cost(masked_tokens=masked_tokens)
+        return total
 
     def _blocks(self) -> list[EncoderBlock]:
         return [block for block in self.blocks if isinstance(block, EncoderBlock)]
 
-    def _entered(self, tokens: Tensor, segments: Tensor | None) -> Tensor:
+    def _embed(self, tokens: Tensor, segments: Tensor | None) -> Tensor:
         x = self.position(self.segment(self.embedding(tokens), segments))
-        entered: Tensor = self.dropout(self.embedding_norm(x))
-        return entered
+        embedded: Tensor = self.dropout(self.embedding_norm(x))
+        return embedded
 
     def _head(self, name: str, option: str) -> nn.Module:
         head: nn.Module | None = getattr(self, name)
         if head is None:
-            raise RegardError(
-                f"This TextEncoder has no {name}: it was built without one. Build it with {option}."
-            )
+            raise RegardError(f"This TextEncoder has no {name}. Build it with {option}.")
         return head

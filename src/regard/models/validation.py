@@ -1,7 +1,6 @@
-"""The rules for the options of a model, told by the names that a user gives them: model.word_dropout.
+"""Validation of model options (`model.…` in a recipe), sequence lengths, and the padding mask.
 
-The layers of a model have rules of their own (`layers/size_rules.py`), in the layers' words: an option that
-goes to a layer under another name is checked here before.
+Options are checked here under the name a user sets; `layers/validation.py` checks layers' arguments.
 """
 
 from __future__ import annotations
@@ -15,45 +14,41 @@ from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask, Padding
 
 
-def require_sizes(**sizes: object) -> None:
-    """Refuse what is not a whole number, 1 or more; None is an option that was not given.
+def validate_sizes(**sizes: object) -> None:
+    """Require integers of 1 or more; None is an unset option.
 
-    >>> require_sizes(model_dim=64, attention_dim=None)
+    >>> validate_sizes(model_dim=64, attention_dim=None)
     """
     for name, size in sizes.items():
-        if size is not None and not _is_whole(size, least=1):
-            raise RegardError(f"model.{name}={size!r}: it must be a whole number, 1 or more.")
+        if size is not None and not _is_integer(size, least=1):
+            raise RegardError(f"model.{name}={size!r}: it must be an integer, 1 or more.")
 
 
-def require_sizes_or_none(**sizes: object) -> None:
-    """Refuse what is not a whole number, 0 or more, where 0 leaves something out."""
+def validate_sizes_or_zero(**sizes: object) -> None:
+    """Require integers of 0 or more, where 0 turns a component off."""
     for name, size in sizes.items():
-        if not _is_whole(size, least=0):
-            raise RegardError(
-                f"model.{name}={size!r}: it must be 0, for none, or a whole number above."
-            )
+        if not _is_integer(size, least=0):
+            raise RegardError(f"model.{name}={size!r}: it must be an integer, 0 (off) or more.")
 
 
-def require_shares(**shares: object) -> None:
-    """Refuse a share of what is dropped that is none, or that leaves nothing; None is not given."""
-    for name, share in shares.items():
-        if share is not None and not _is_number(share, below=1.0):
-            raise RegardError(
-                f"model.{name}={share!r}: it must be a number from 0 (none) to below 1 (all)."
-            )
+def validate_fractions(**fractions: object) -> None:
+    """Require dropout rates: at least 0 and below 1; None is an unset option."""
+    for name, fraction in fractions.items():
+        if fraction is not None and not _is_number(fraction, below=1.0):
+            raise RegardError(f"model.{name}={fraction!r}: it must be a number from 0 to below 1.")
 
 
-def require_weights(**weights: object) -> None:
-    """Refuse what a part of a loss cannot be multiplied by."""
+def validate_loss_weights(**weights: object) -> None:
+    """Require finite loss weights of 0 or more."""
     for name, weight in weights.items():
         if not _is_number(weight, below=math.inf):
             raise RegardError(
-                f"model.{name}={weight!r}: it must be a number, 0 (for none) or more, and not infinite."
+                f"model.{name}={weight!r}: it must be a finite number, 0 (off) or more."
             )
 
 
-def _is_whole(value: object, *, least: int) -> bool:
-    # True is an integer to Python, and never a size.
+def _is_integer(value: object, *, least: int) -> bool:
+    # bool is a subclass of int.
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
@@ -61,40 +56,37 @@ def _is_number(value: object, *, below: float) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < below
 
 
-# Rows that were padded at their end to one length: what lengths they may have, and their mask.
-
-
-WAY_OUT = {
-    "tokens": "Leave out rows without a token.",
-    "source": "An empty source is its END alone.",
+HINTS = {
+    "tokens": "Remove empty rows.",
+    "source": "An empty source still has END.",
 }
 
 
-def require_lengths(
+def validate_lengths(
     tokens: Int[Tensor, "batch length"], lengths: Int[Tensor, " rows"], *, name: str = "tokens"
 ) -> None:
-    """Refuse lengths that are not one a row, or not from 1 to the number of places."""
-    of = "lengths" if name == "tokens" else f"{name}_lengths"
+    """Require one length per row, from 1 to the padded length."""
+    argument = "lengths" if name == "tokens" else f"{name}_lengths"
     if lengths.shape != tokens.shape[:1]:
         raise RegardError(
-            f"There are {tokens.shape[0]} rows of {name}, and {of} has the shape "
-            f"{tuple(lengths.shape)}: give one length a row."
+            f"{name} has {tokens.shape[0]} rows and {argument} the shape {tuple(lengths.shape)}: pass one "
+            "length per row."
         )
     if not lengths.numel():
         return
     shortest, longest = (int(length) for length in lengths.aminmax())
     if shortest < 1 or longest > tokens.shape[1]:
         raise RegardError(
-            f"{of} go from {shortest} to {longest}, and {name} has {tokens.shape[1]} places: a length "
-            f"must be from 1 to that. {WAY_OUT[name]}"
+            f"{argument} range from {shortest} to {longest}, but {name} is padded to {tokens.shape[1]}: a "
+            f"length must be from 1 to that. {HINTS[name]}"
         )
 
 
 def padding_mask(
     tokens: Int[Tensor, "batch length"], lengths: Int[Tensor, " rows"], *, name: str = "tokens"
 ) -> Mask:
-    """Padding where some row is padded; no mask, which is faster, where none is."""
-    require_lengths(tokens, lengths, name=name)
+    """The padding mask; no mask, which is faster, if no row is padded."""
+    validate_lengths(tokens, lengths, name=name)
     if not lengths.numel() or int(lengths.min()) == tokens.shape[1]:
         return NO_MASK
     return Padding(lengths)

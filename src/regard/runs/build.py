@@ -1,11 +1,11 @@
-"""A spec becomes objects: the one place where a task and a model are built and put together."""
+"""Builds the task, the model and the decoding of a run from its spec."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -14,116 +14,110 @@ from regard.core.cost import Cost
 from regard.core.errors import RegardError
 from regard.core.protocols import Decode
 from regard.models import MODELS, build_model, model_class
-from regard.models.embeddings import WordVectors
+from regard.models.embeddings import WordEmbedding
 from regard.models.generation.search import decode
 from regard.runs.spec import RunSpec
 from regard.tasks import task_class
-from regard.tasks.task import RunTask, Vocabularies
+from regard.tasks.task import Task, Vocabularies
 
-# Beside products, whose number is declared, a backward pass does about twice what the forward pass does.
-BACKWARD_TIMES = 2
+# Elementwise work of the backward pass, relative to the forward pass; matmuls are declared exactly.
+BACKWARD_FACTOR = 2
 
 
-def build_task(spec: RunSpec, *, vocabularies: Any = None, corpus: Any = None) -> RunTask:
-    """The task, its files read; while training it is evaluated with the quickest decoding.
+def build_task(spec: RunSpec, *, vocabularies: Any = None, corpus: Any = None) -> Task:
+    """The task with its data; validation during training decodes greedily.
 
-    A `corpus` that was read before, for equal options of the task, is not read again.
+    A `corpus` that was already read with the same task options is reused.
     """
-    task, quickest = task_class(spec.task), partial(decode, beam_size=1)
+    task, greedy = task_class(spec.task), partial(decode, beam_size=1)
     if corpus is not None:
-        return task(corpus=corpus, options=spec.task_options, seed=spec.seed, decode=quickest)
+        return task(corpus=corpus, options=spec.task_options, seed=spec.seed, decode=greedy)
     return task.from_options(
-        spec.task_options, seed=spec.seed, decode=quickest, vocabularies=vocabularies
+        spec.task_options, seed=spec.seed, decode=greedy, vocabularies=vocabularies
     )
 
 
-def best_decoding(spec: RunSpec, **changes: Any) -> Decode:
-    """The decoding that the final scores are made with; of `changes`, None is none."""
-    words = task_class(spec.task).decoding(spec.task_options)
-    asked = {name: value for name, value in changes.items() if value is not None}
-    for name in asked:
-        if name not in words:
+def build_decoding(spec: RunSpec, **overrides: Any) -> Decode:
+    """The decoding of the final evaluation: the task's options, with `overrides` that are not None."""
+    decode_kwargs = task_class(spec.task).decode_kwargs(spec.task_options)
+    overrides = {name: value for name, value in overrides.items() if value is not None}
+    for name, value in overrides.items():
+        if name not in decode_kwargs:
             raise RegardError(
-                f"{name} is about writing a text step by step, which the task '{spec.task}' does not do. "
-                "Leave it away."
+                f"{name}={value}: the task '{spec.task}' does not decode sequences. Remove {name}."
             )
-    return partial(decode, **(words | asked))
+    return partial(decode, **(decode_kwargs | overrides))
 
 
 def build_spec_model(spec: RunSpec, vocabularies: Vocabularies) -> nn.Module:
-    """The model, its weights drawn from the spec's seed."""
+    """The model, initialised from the spec's seed."""
     sizes = vocabularies.sizes()
-    _require_one_vocabulary(spec, vocabularies)
-    _require_segments(spec)
+    _validate_shared_vocabulary(spec, vocabularies)
+    _validate_segments(spec)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
         try:
             model = build_model(spec.model, **sizes, **spec.model_options)
-        except (MemoryError, RuntimeError) as error:  # torch's own allocator raises the latter
+        except (MemoryError, RuntimeError) as error:  # RuntimeError: torch's allocator
             raise RegardError(
-                f"The model '{spec.model}' of these sizes cannot be built: {error}. Choose smaller ones."
+                f"The model '{spec.model}' of these sizes cannot be built: {error}. Choose smaller sizes."
             ) from error
-    _spell(model, vocabularies)
+    for module in model.modules():
+        if isinstance(module, WordEmbedding):
+            module.set_words(cast("Any", vocabularies).text.tokens)
     return model
 
 
-def _spell(model: nn.Module, vocabularies: Any) -> None:
-    """Tell the words of the vocabulary to the part of a model that reads spellings."""
-    for part in model.modules():
-        if isinstance(part, WordVectors):
-            part.spell(vocabularies.text.tokens)
-
-
-def _require_one_vocabulary(spec: RunSpec, vocabularies: Any) -> None:
-    """Refuse a model that shares one table, or reads both sides as one, where there are two."""
-    if MODELS[spec.model].reads != "pairs" or vocabularies.source is vocabularies.target:
+def _validate_shared_vocabulary(spec: RunSpec, vocabularies: Any) -> None:
+    """Refuse a model that shares embeddings or one sequence between two different vocabularies."""
+    if MODELS[spec.model].inputs != "pairs" or vocabularies.source is vocabularies.target:
         return
     kind = model_class(spec.model)
-    if getattr(kind, "one_vocabulary", False):
+    if getattr(kind, "requires_shared_vocabulary", False):
         raise RegardError(
-            f"The model '{spec.model}' reads source and target as one sequence, but they have vocabularies "
-            "of their own. Set task.shared_vocabulary=true."
+            f"The model '{spec.model}' needs one vocabulary for source and target, but they have two. Set "
+            "task.shared_vocabulary=true."
         )
     default = inspect.signature(kind).parameters["tie"].default
     if spec.model_options.get("tie", default) == "all":
         raise RegardError(
-            "model.tie='all' shares one table of tokens, but source and target have vocabularies of "
-            "their own. Set task.shared_vocabulary=true, or model.tie=target."
+            "model.tie='all' shares one embedding, but source and target have two vocabularies. Set "
+            "task.shared_vocabulary=true, or model.tie=target."
         )
 
 
-def _require_segments(spec: RunSpec) -> None:
-    """Refuse a model to which segments are sentences where texts are not cut into them, and the reverse."""
-    meant = getattr(model_class(spec.model), "segments_are", None)
-    cut = getattr(spec.task_options, "sentences", False)
-    if meant == "sentences" and not cut:
+def _validate_segments(spec: RunSpec) -> None:
+    """Refuse a model that needs sentence segments without a sentence splitter, and vice versa."""
+    unit = getattr(model_class(spec.model), "segment_unit", None)
+    splits_sentences = getattr(spec.task_options, "sentences", False)
+    if unit == "sentences" and not splits_sentences:
         raise RegardError(
-            f"The model '{spec.model}' reads sentences, but texts are not cut into them. Set "
-            "task.sentences=true, or take the recipe: --recipe classify-documents."
+            f"The model '{spec.model}' needs texts split into sentences. Set task.sentences=true, or use "
+            "--recipe classify-documents."
         )
-    if meant == "texts" and cut:
+    if unit == "texts" and splits_sentences:
         raise RegardError(
-            f"task.sentences=true, but to the model '{spec.model}' a segment is one of two texts. Set "
-            "task.sentences=false, or choose a model that reads sentences: hierarchical."
+            f"task.sentences=true: the segments of the model '{spec.model}' are the two texts of a pair. Set "
+            "task.sentences=false, or model.name=hierarchical."
         )
 
 
-def operations_of(model: Any, sizes: dict[str, int]) -> int:
-    """What one training step on a batch of these sizes takes, padded places included."""
+def flops_of(model: Any, sizes: dict[str, int]) -> int:
+    """FLOPs of one training step on a batch of these sizes, padding included."""
     cost: Cost = model.cost(**sizes)
-    beside = cost.functions + cost.arithmetic
-    return cost.operations + cost.backward_products + BACKWARD_TIMES * beside
+    other = cost.transcendental_ops + cost.elementwise_ops
+    return cost.flops + cost.backward_matmul_flops + BACKWARD_FACTOR * other
 
 
-def operations_counter(model: Any, task: RunTask) -> Callable[[Any], int]:
-    """`operations_of` for the batches of a task, worked out once for batches of one shape."""
+def flops_counter(model: Any, task: Task) -> Callable[[Any], int]:
+    """`flops_of` for the batches of a task, cached by batch shape."""
     known: dict[tuple[int, ...], int] = {}
 
     def count(batch: Any) -> int:
-        sizes = task.cost_words(batch)
+        sizes = task.cost_kwargs(batch)
         shape = tuple(sizes.values())
         if shape not in known:
-            known[shape] = operations_of(model, sizes)
+            known[shape] = flops_of(model, sizes)
         return known[shape]
 
     return count

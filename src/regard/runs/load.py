@@ -1,4 +1,4 @@
-"""A run folder becomes a model again: `load(RUN)` to predict, to look, to score."""
+"""Loading a run folder: `load(RUN)` returns a trained model that predicts and evaluates."""
 
 from __future__ import annotations
 
@@ -19,62 +19,61 @@ from regard.core.batches import END, START
 from regard.core.errors import RegardError
 from regard.core.protocols import Decode
 from regard.core.records.attention import AlignmentRecord
-from regard.data.readers.text_file import BadRows
-from regard.data.splits import HeldOut
+from regard.data.readers.text_file import RowErrors
+from regard.data.splits import EvalSplit
 from regard.models import MODELS
 from regard.models.generation.sampling import sample
-from regard.runs.build import best_decoding, build_spec_model
+from regard.runs.build import build_decoding, build_spec_model
 from regard.runs.folder import RunFolder
-from regard.runs.spec import RunSpec, renamed
-from regard.runs.train import spec_of
+from regard.runs.spec import RunSpec, task_option_name
+from regard.runs.train import read_spec
 from regard.tasks import task_class
-from regard.training.checkpoint import load_weights
+from regard.training.checkpoint import load_parameters
 
-TEXTS_AT_A_TIME = 512
+PREDICT_BATCH = 512
 
 
 class Example(NamedTuple):
-    """One scored text."""
+    """One evaluated item."""
 
-    source: str
-    predicted: str
-    answers: tuple[str, ...]
+    input: str
+    prediction: str
+    references: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Assessment:
-    """What a model wrote for every source of a file, beside the right answers, and how it scored.
+class EvaluationReport:
+    """Predictions and scores of a model on a file.
 
-    `signatures` say how those scores were computed that have several definitions.
+    `signatures` identify the exact definition of metrics that have several; `notes` are caveats.
     """
 
-    sources: tuple[str, ...]
-    answers: tuple[tuple[str, ...], ...]
-    predicted: tuple[str, ...]
+    inputs: tuple[str, ...]
+    references: tuple[tuple[str, ...], ...]
+    predictions: tuple[str, ...]
     scores: dict[str, float]
     signatures: dict[str, str]
     details: dict[str, Any] = field(default_factory=dict)
-    # What has to be known before the scores are believed.
     notes: tuple[str, ...] = ()
 
     def examples(self, count: int, *, seed: int = 0) -> list[Example]:
-        """So many texts, drawn by the seed and not by hand, in the order of the file."""
-        drawn = random.Random(seed).sample(range(len(self.sources)), min(count, len(self.sources)))
+        """A random sample of items, in file order."""
+        drawn = random.Random(seed).sample(range(len(self.inputs)), min(count, len(self.inputs)))
         return [
-            Example(self.sources[row], self.predicted[row], self.answers[row])
+            Example(self.inputs[row], self.predictions[row], self.references[row])
             for row in sorted(drawn)
         ]
 
 
-class OnlyHeldOut(NamedTuple):
-    """All that is left of a corpus where nothing is learned any more."""
+class EvalCorpus(NamedTuple):
+    """A corpus without training data."""
 
     vocabularies: Any
-    validation: HeldOut
+    validation: EvalSplit
 
 
 class TrainedRun:
-    """A trained model with its vocabularies; made by `load`."""
+    """A trained model with its vocabularies, as returned by `load`."""
 
     def __init__(
         self, *, folder: RunFolder, spec: RunSpec, model: nn.Module, vocabularies: Any
@@ -86,14 +85,14 @@ class TrainedRun:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Scores and counts, once the run is finished."""
+        """The content of record.json of a finished run."""
         record: dict[str, Any] = self.folder.read_json(self.folder.record)
         return record
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """The rows of metrics.jsonl."""
-        rows: list[dict[str, Any]] = self.folder.read_rows(self.folder.metrics)
+        rows: list[dict[str, Any]] = self.folder.read_jsonl(self.folder.metrics)
         return rows
 
     def predict(
@@ -103,7 +102,7 @@ class TrainedRun:
         beam_size: int | None = None,
         length_penalty: float | None = None,
     ) -> list[str]:
-        """What the model writes for each text; decoded as the spec says unless told otherwise."""
+        """The prediction for each text; decoding options default to those of the spec."""
         return list(self.predict_each(texts, beam_size=beam_size, length_penalty=length_penalty))
 
     def predict_each(
@@ -113,7 +112,7 @@ class TrainedRun:
         beam_size: int | None = None,
         length_penalty: float | None = None,
     ) -> Iterator[str]:
-        """As `predict`, a block of texts at a time, in order; an empty text gives an empty text."""
+        """As `predict`, as an iterator, batch by batch; the prediction for an empty text is empty."""
         decoding = self._decoding(beam_size, length_penalty)
         predict = partial(
             task_class(self.spec.task).predict,
@@ -123,23 +122,22 @@ class TrainedRun:
             options=self.spec.task_options,
         )
         stream = iter(texts)
-        while block := [text.strip() for text in islice(stream, TEXTS_AT_A_TIME)]:
-            filled = [text for text in block if text]
-            written = iter(predict(filled))
-            for text in block:
-                yield next(written) if text else ""
+        while batch := [text.strip() for text in islice(stream, PREDICT_BATCH)]:
+            predictions = iter(predict([text for text in batch if text]))
+            for text in batch:
+                yield next(predictions) if text else ""
 
     @property
-    def answers(self) -> bool:
-        """Whether the model reads a text and writes another, step by step."""
-        return bool(task_class(self.spec.task).decoding(self.spec.task_options))
+    def is_seq2seq(self) -> bool:
+        """Whether the model decodes an output sequence for an input sequence."""
+        return bool(task_class(self.spec.task).decode_kwargs(self.spec.task_options))
 
     @property
-    def goes_on(self) -> bool:
-        """Whether the model goes on with a text (see `continued`), instead of answering it."""
-        return task_class(self.spec.task).goes_on
+    def is_generative(self) -> bool:
+        """Whether the model is a language model that continues a text; see `generate`."""
+        return task_class(self.spec.task).is_generative
 
-    def continued(
+    def generate(
         self,
         text: str,
         *,
@@ -149,18 +147,18 @@ class TrainedRun:
         top_p: float | None = None,
         seed: int = 0,
     ) -> Iterator[str]:
-        """The text that a language model writes after `text`, piece by piece; see models/sampling.py.
+        """Sample a continuation of `text` from a language model, as a stream of strings.
 
-        `text` itself is not repeated. What was drawn can be drawn again with the same seed.
+        `text` itself is not repeated. The same seed gives the same continuation.
         """
-        if not self.goes_on:
+        if not self.is_generative:
             raise RegardError(
-                f"The run '{self.folder.path}' learned the task '{self.spec.task}', which answers a text "
-                "and does not go on with it. Use predict."
+                f"The run '{self.folder.path}' has the task '{self.spec.task}', not a language model. Use "
+                "predict."
             )
         vocabulary = self.vocabularies.target
         tokens = vocabulary.encode(text.strip())
-        shown = len(vocabulary.decode(tokens))
+        yielded = len(vocabulary.decode(tokens))
         for token in sample(
             self.model,
             tuple(tokens),
@@ -171,72 +169,70 @@ class TrainedRun:
             generator=torch.Generator().manual_seed(seed),
         ):
             tokens.append(token)
-            whole = vocabulary.decode(tokens)
-            yield whole[shown:]
-            shown = len(whole)
+            decoded = vocabulary.decode(tokens)
+            yield decoded[yielded:]
+            yielded = len(decoded)
 
-    def score(self, pairs: str | PathLike[str], **words: Any) -> dict[str, float]:
-        """The task's metrics on a file of pairs; `words` as for `assess`."""
-        return self.assess(pairs, **words).scores
+    def score(self, path: str | PathLike[str], **kwargs: Any) -> dict[str, float]:
+        """The task's metrics on a file; arguments as for `evaluate`."""
+        return self.evaluate(path, **kwargs).scores
 
-    def assess(
+    def evaluate(
         self,
-        pairs: str | PathLike[str],
+        path: str | PathLike[str],
         *,
         beam_size: int | None = None,
         length_penalty: float | None = None,
-        bad: BadRows | None = None,
+        errors: RowErrors | None = None,
         **file_options: Any,
-    ) -> Assessment:
-        """The model on a file of pairs; bad rows are an error, unless `bad` takes them in.
+    ) -> EvaluationReport:
+        """Predictions and scores on a file; malformed rows raise, unless `errors` collects them.
 
-        `file_options` are those of the task that are about files, where this one differs from the
-        run's own: format, source_column, target_column, header, max_line_bytes.
+        `file_options` override the run's own options of its files: format, source_column,
+        target_column, header, max_line_bytes.
         """
         kind = task_class(self.spec.task)
         options = self._options_for(file_options)
-        part = kind.held_out(
-            str(pairs),
+        split = kind.read_split(
+            str(path),
             options,
             vocabularies=self.vocabularies,
-            bad=BadRows() if bad is None else bad,
+            errors=RowErrors() if errors is None else errors,
         )
         task = kind(
-            corpus=OnlyHeldOut(vocabularies=self.vocabularies, validation=part),
+            corpus=EvalCorpus(vocabularies=self.vocabularies, validation=split),
             options=options,
             seed=self.spec.seed,
             decode=self._decoding(beam_size, length_penalty),
         )
         with torch.inference_mode():
-            assessed = task.assess_on(self.model, part)
-            details = task.details(self.model, part, assessed)
-        return Assessment(
-            sources=part.sources,
-            answers=part.answers,
-            predicted=tuple(assessed.predicted),
-            scores=assessed.scores,
+            result = task.evaluate_on(self.model, split)
+            details = task.details(self.model, split, result)
+        return EvaluationReport(
+            inputs=split.inputs,
+            references=split.references,
+            predictions=tuple(result.predictions),
+            scores=result.scores,
             signatures=kind.signatures(),
             details=details,
-            notes=tuple(task.notes(part)),
+            notes=tuple(task.notes(split)),
         )
 
     def alignment(
         self, text: str, *, beam_size: int | None = None, length_penalty: float | None = None
     ) -> AlignmentRecord:
-        """Who read whom while the model wrote its output for one text, decoded as by `predict`."""
+        """The cross-attention weights between one text and the output decoded for it."""
         if not text.strip():
-            raise RegardError(
-                "There is nothing to look at: the text is empty. Give a word or more."
-            )
+            raise RegardError("The text is empty. Give at least one word.")
         source = torch.tensor([[*self.vocabularies.source.encode(text.strip()), END]])
         lengths = torch.tensor([source.shape[1]])
         hypothesis = self._decoding(beam_size, length_penalty)(self.model, source, lengths)[0]
-        given = torch.tensor([[START, *hypothesis.tokens]])
-        cross = self.source_weights(source, lengths, given)
+        decoder_input = torch.tensor([[START, *hypothesis.tokens]])
+        cross = self.source_weights(source, lengths, decoder_input)
         if not cross:
             raise RegardError(
-                f"The model of '{self.folder.path}' has no attention over its source, so there is nothing "
-                "to look at. Train one with a mechanism: --set model.mechanism=additive."
+                f"The model of '{self.folder.path}' has no attention over its source. Train one with a "
+                "mechanism: --set model.mechanism=additive."
             )
         return AlignmentRecord(
             title=f"{text.strip()} → {self.vocabularies.target.decode(hypothesis.tokens)}",
@@ -249,57 +245,56 @@ class TrainedRun:
         )
 
     @property
-    def labels_texts(self) -> bool:
-        """Whether the model says the label of a text (see `runs/looking.py`)."""
+    def is_classifier(self) -> bool:
+        """Whether the model is a text classifier."""
         return bool(getattr(self.vocabularies, "labels", ()))
 
     def source_weights(
         self,
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
-        given: Int[Tensor, "batch target_length"],
+        decoder_input: Int[Tensor, "batch target_length"],
     ) -> dict[str, Float[Tensor, "batch heads target_length source_length"]]:
-        """Every attention over the source, by name; none in a model without.
+        """All cross-attention weights by name; empty for a model without cross-attention.
 
-        Row i was read to write the token that follows `given[:, : i + 1]`, in either wiring of a recurrent
-        model: before its update, a step reads with the state that has not yet seen `given[:, i]`.
+        Row i belongs to the prediction of the token after `decoder_input[:, : i + 1]`, in both attention
+        styles of a recurrent model; in Bahdanau style, the query has not yet seen `decoder_input[:, i]`.
         """
         with torch.inference_mode():
-            weights: dict[str, Tensor] = self.model.weights(source, source_lengths, given)  # type: ignore[operator]
+            weights: dict[str, Tensor] = self.model.weights(source, source_lengths, decoder_input)  # type: ignore[operator]
         return {name: values for name, values in weights.items() if name.startswith("cross")}
 
     @property
-    def reads_source(self) -> bool:
-        """Whether the model has an attention over its source at all; one of single texts has no source."""
-        if MODELS[self.spec.model].reads != "pairs":
+    def has_cross_attention(self) -> bool:
+        """Whether the model attends to a source sequence."""
+        if MODELS[self.spec.model].inputs != "pairs":
             return False
         return bool(
             self.source_weights(torch.tensor([[END]]), torch.tensor([1]), torch.tensor([[START]]))
         )
 
     def _options_for(self, file_options: dict[str, Any]) -> Any:
-        """The run's own options with those about files replaced, which must be the task's."""
+        """The task options of the run with `file_options` replaced."""
         options = self.spec.task_options
         known = {field.name for field in fields(options)}
-        given = {renamed(name, known): value for name, value in file_options.items()}
-        for name, value in given.items():
+        changes = {task_option_name(name, known): value for name, value in file_options.items()}
+        for name, value in changes.items():
             if name not in known:
                 raise RegardError(
-                    f"{name}={value}: files of the task '{self.spec.task}' have no such thing. Leave "
-                    "it away."
+                    f"{name}={value}: the task '{self.spec.task}' has no such option. Remove it."
                 )
-        return replace(options, **given)
+        return replace(options, **changes)
 
     def _decoding(self, beam_size: int | None, length_penalty: float | None) -> Decode:
-        return best_decoding(self.spec, beam_size=beam_size, length_penalty=length_penalty)
+        return build_decoding(self.spec, beam_size=beam_size, length_penalty=length_penalty)
 
 
 def load(run: str | PathLike[str]) -> TrainedRun:
-    """The trained model of a run folder, ready to use."""
+    """Load the trained model of a run folder, in evaluation mode."""
     folder = RunFolder.existing(Path(run))
-    spec = spec_of(folder)
+    spec = read_spec(folder)
     kind = task_class(spec.task).vocabularies_class
     vocabularies = kind.from_json(folder.read_json(folder.vocabulary))
     model = build_spec_model(spec, vocabularies)
-    load_weights(model, folder.model)
+    load_parameters(model, folder.model)
     return TrainedRun(folder=folder, spec=spec, model=model.eval(), vocabularies=vocabularies)

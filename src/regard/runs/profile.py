@@ -1,4 +1,9 @@
-"""A model that can take training steps, as in a run, without a folder: what one step takes."""
+"""Profile training steps and evaluations of a run: predicted time, FLOPs, peak memory.
+
+Steps and batches are real and traced once (`StepProfiler`, `estimate_evaluation`); work that is too large
+is extrapolated from smaller batches. How long generated outputs get is unknown before training, so
+every output is as long as its reference. Computing scores from texts is not included.
+"""
 
 from __future__ import annotations
 
@@ -15,63 +20,62 @@ from regard.core.errors import RegardError
 from regard.costs.calibration import Calibration
 from regard.costs.predict import predict
 from regard.costs.trace import Mode, Run, Workload, trace
-from regard.data.batching import evaluation_batches, pair_batch
+from regard.data.batching import collate_pairs, evaluation_batches
 from regard.data.token_store import TokenStore
-from regard.models.generation.search import FINISHED_SHARE, likeliest
-from regard.runs.build import build_spec_model, operations_of
+from regard.models.generation.search import MIN_FINISHED_FRACTION, top_k_tokens
+from regard.runs.build import build_spec_model, flops_of
 from regard.runs.spec import RunSpec
-from regard.tasks.seq2seq.task import places_at_a_time
-from regard.tasks.task import RunTask
+from regard.tasks.seq2seq.task import eval_batch_tokens
+from regard.tasks.task import Task
 from regard.training.averaging import build_averaging
-from regard.training.checkpoint import gather
+from regard.training.checkpoint import collect_state
 from regard.training.step import Stepper
 
-# What real work takes here, found by tracing it once; what is too large for that, from a part of
-# it.
 
-
-class WorkPrice(NamedTuple):
-    """Predicted seconds, bytes at the peak beyond what was there before, and counted operations."""
+class WorkEstimate(NamedTuple):
+    """Predicted seconds, additional bytes at the peak, and counted FLOPs."""
 
     seconds: float
     peak_bytes: float
-    operations: float
+    flops: float
 
 
-def price_of(run: Run, mode: Mode, calibration: Calibration) -> WorkPrice:
-    """What one run takes. It is really run: batches ask for values, which fake tensors do not have."""
-    traced = trace(Workload("planned", mode, lambda: run), really=True)
+def estimate_run(run: Run, mode: Mode, calibration: Calibration) -> WorkEstimate:
+    """Estimate one call. It runs on real tensors: batching needs values, which fake tensors lack."""
+    traced = trace(Workload("planned", mode, lambda: run), real=True)
     predicted = predict(traced, calibration)
-    return WorkPrice(predicted.seconds, float(traced.peak_bytes), float(traced.operations))
+    return WorkEstimate(predicted.seconds, float(traced.peak_bytes), float(traced.flops))
 
 
-def price_by_rows(price: Callable[[int], WorkPrice], *, rows: int, most: int) -> WorkPrice:
-    """The price of `rows` rows; beyond `most`, along the line through that many and half of them.
+def extrapolate_batch_size(
+    estimate: Callable[[int], WorkEstimate], *, batch_size: int, max_size: int
+) -> WorkEstimate:
+    """Estimate a batch; beyond `max_size`, by linear extrapolation from that size and half of it.
 
-    Everything is linear in the rows: what does not depend on them, such as the optimiser, is its start.
+    The intercept is the part that does not depend on the batch size, such as the optimizer.
     """
-    if rows <= most or rows < 2:
-        return price(rows)
-    many = max(2, most)
+    if batch_size <= max_size or batch_size < 2:
+        return estimate(batch_size)
+    many = max(2, max_size)
     few = many // 2
-    at_few, at_many = price(few), price(many)
-    return WorkPrice(
+    at_few, at_many = estimate(few), estimate(many)
+    return WorkEstimate(
         *(
-            high + (high - low) / (many - few) * (rows - many)
+            high + (high - low) / (many - few) * (batch_size - many)
             for low, high in zip(at_few, at_many, strict=True)
         )
     )
 
 
-def mean_price(prices: list[WorkPrice]) -> WorkPrice:
-    """The means of seconds and operations, and the largest peak."""
-    seconds, peaks, operations = zip(*prices, strict=True)
-    return WorkPrice(sum(seconds) / len(prices), max(peaks), sum(operations) / len(prices))
+def mean_estimate(estimates: list[WorkEstimate]) -> WorkEstimate:
+    """Mean seconds and FLOPs, and the largest peak."""
+    seconds, peaks, flops = zip(*estimates, strict=True)
+    return WorkEstimate(sum(seconds) / len(estimates), max(peaks), sum(flops) / len(estimates))
 
 
-def first_rows(batch: PairBatch, rows: int) -> PairBatch:
-    """So many rows of a batch, padded no longer than they need."""
-    source, source_lengths, target, target_lengths = (tensor[:rows] for tensor in batch)
+def first_examples(batch: PairBatch, count: int) -> PairBatch:
+    """The first examples of a batch, without unneeded padding."""
+    source, source_lengths, target, target_lengths = (tensor[:count] for tensor in batch)
     return PairBatch(
         source=source[:, : int(source_lengths.max())],
         source_lengths=source_lengths,
@@ -80,10 +84,10 @@ def first_rows(batch: PairBatch, rows: int) -> PairBatch:
     )
 
 
-def middles(count: int, parts: int) -> list[int]:
-    """The places in the middle of equal parts of `count` places; all of them if there are fewer.
+def evenly_spaced(count: int, parts: int) -> list[int]:
+    """The midpoints of equal parts of range(count); all of range(count) if there are fewer.
 
-    >>> middles(10, 2), middles(3, 6)
+    >>> evenly_spaced(10, 2), evenly_spaced(3, 6)
     ([2, 7], [0, 1, 2])
     """
     if count <= parts:
@@ -91,60 +95,55 @@ def middles(count: int, parts: int) -> list[int]:
     return [(2 * part + 1) * count // (2 * parts) for part in range(parts)]
 
 
-# How much memory this machine has, and how much of it is free.
-
-
-MEMORY_BOOK = Path("/proc/meminfo")
+MEMINFO = Path("/proc/meminfo")
 
 
 def machine_bytes() -> int:
-    """All of it."""
+    """Physical memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def free_bytes() -> int:
-    """What a new process could take without swapping; all of it where the system does not say."""
+    """Memory available without swapping; all physical memory if unknown."""
     try:
-        lines = MEMORY_BOOK.read_text(encoding="utf-8").splitlines()
+        lines = MEMINFO.read_text(encoding="utf-8").splitlines()
     except OSError:
         return machine_bytes()
     found = (line for line in lines if line.startswith("MemAvailable:"))
     return next((int(line.split()[1]) * 1024 for line in found), machine_bytes())
 
 
-# The share of the learning rate in a step that only shows what it takes: the weights stay.
-STAND_STILL = 0.0
+# Learning-rate factor of a profiled step: parameters do not change.
+NO_UPDATE = 0.0
+# Parameters, gradients and two moments, in float32.
+PARAMETER_COPIES = 4
+BYTES_PER_PARAMETER = 4
+# Free memory must also hold a step, and other processes use it too.
+USABLE_FRACTION = 0.7
 
 
-# Weights, gradient and two moments.
-COPIES_OF_WEIGHTS = 4
-BYTES_OF_A_NUMBER = 4
-# What is free must also hold a step, and others use this machine too.
-FREE_SHARE = 0.7
+class InsufficientMemoryError(RegardError):
+    """The model does not fit into the memory of this machine."""
 
 
-class NoRoomError(RegardError):
-    """A model that this machine cannot even hold."""
+class StepEstimate(NamedTuple):
+    """The mean step of an epoch; `declared_flops` are those that a budget counts."""
 
-
-class StepPrice(NamedTuple):
-    """The mean step of an epoch; `declared` operations are those a budget counts."""
-
-    price: WorkPrice
+    estimate: WorkEstimate
     tokens: float
-    declared: float
+    declared_flops: float
 
 
-class Trainee:
-    """Built from a spec as a run builds it."""
+class StepProfiler:
+    """Model, optimizer and averaging of a run, without a run folder, to profile training steps."""
 
-    def __init__(self, spec: RunSpec, task: RunTask) -> None:
+    def __init__(self, spec: RunSpec, task: Task) -> None:
         if spec.training.device != "cpu":
             raise RegardError(
-                f"training.device={spec.training.device}: plans are made for the processor of this "
-                "machine. Set training.device=cpu."
+                f"training.device={spec.training.device}: plans are made for the CPU only. "
+                "Set training.device=cpu."
             )
-        require_room(spec, task)
+        validate_memory(spec, task)
         self.task = task
         self.options = spec.training
         self.model = build_spec_model(spec, task.corpus.vocabularies).train()
@@ -153,84 +152,90 @@ class Trainee:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the model has."""
+        """Number of parameters."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     @property
-    def weight_bytes(self) -> int:
-        """Of the model's weights alone."""
+    def parameter_bytes(self) -> int:
+        """Bytes of the parameters."""
         return _bytes(dict(self.model.named_parameters()))
 
     @property
-    def kept_bytes(self) -> int:
-        """Of all that lives from step to step: weights, the optimiser's moments, averages."""
-        tensors = gather(
+    def training_state_bytes(self) -> int:
+        """Bytes of parameters, optimizer moments and averages."""
+        tensors = collect_state(
             model=self.model, optimizers=self.stepper.optimizers, averaging=self.averaging
         )
-        # These are taken at evaluations, and there has been none.
-        later = self.options.average_last if self.options.averaging == "last" else 0
-        return _bytes(tensors) + later * self.weight_bytes
+        # Checkpoints to average are stored at evaluations, and there has been none.
+        pending = self.options.average_last if self.options.averaging == "last" else 0
+        return _bytes(tensors) + pending * self.parameter_bytes
 
     def step(self, batch: PairBatch | TextBatch) -> None:
-        """One training step, on as many such batches as the options ask for."""
-        self.stepper.step([batch] * self.options.accumulate, number=1, factor=STAND_STILL)
-        self.averaging.stepped(1)
+        """One training step, with gradient accumulation."""
+        self.stepper.step([batch] * self.options.accumulate, number=1, factor=NO_UPDATE)
+        self.averaging.update(1)
 
-    def step_price(self, calibration: Calibration, *, samples: int, most: float) -> StepPrice:
-        """The mean over an epoch, by batches from short pairs to long ones, each for an equal part.
+    def estimate_step(
+        self, calibration: Calibration, *, samples: int, max_flops: float
+    ) -> StepEstimate:
+        """The mean step of an epoch, from batches evenly spaced by sequence length.
 
-        A step of more operations than `most` is not run whole.
+        A step of more than `max_flops` is extrapolated from smaller batches.
         """
         epoch: Any = self.task.epoch(0)
         by_length = sorted(range(len(epoch)), key=lambda index: -len(epoch.indices(index)))
-        batches = [epoch[by_length[place]] for place in middles(len(epoch), samples)]
-        self.step(first_rows(batches[0], 1))  # the optimiser makes its moments at its first step
+        batches = [epoch[by_length[index]] for index in evenly_spaced(len(epoch), samples)]
+        self.step(first_examples(batches[0], 1))  # the optimizer allocates its moments
         store, accumulate = self.task.corpus.train, self.options.accumulate
-        # With every source and every target there is an END.
+        # Every source and target has an END.
         tokens = len(store.source_tokens) + len(store.target_tokens) + 2 * len(store)
-        declared = [self._declared(batch) for batch in batches]
-        return StepPrice(
-            price=mean_price([self._price(batch, calibration, most) for batch in batches]),
+        declared = [self._declared_flops(batch) for batch in batches]
+        return StepEstimate(
+            estimate=mean_estimate(
+                [self._estimate(batch, calibration, max_flops) for batch in batches]
+            ),
             tokens=accumulate * tokens / len(epoch),
-            declared=sum(declared) / len(declared),
+            declared_flops=sum(declared) / len(declared),
         )
 
-    def _declared(self, batch: PairBatch) -> float:
-        return float(
-            self.options.accumulate * operations_of(self.model, self.task.cost_words(batch))
-        )
+    def _declared_flops(self, batch: PairBatch) -> float:
+        return float(self.options.accumulate * flops_of(self.model, self.task.cost_kwargs(batch)))
 
-    def _price(self, batch: PairBatch, calibration: Calibration, most: float) -> WorkPrice:
-        rows = len(batch.source)
-        most_rows = int(rows * most / max(1.0, self._declared(batch)))
+    def _estimate(
+        self, batch: PairBatch, calibration: Calibration, max_flops: float
+    ) -> WorkEstimate:
+        batch_size = len(batch.source)
+        max_size = int(batch_size * max_flops / max(1.0, self._declared_flops(batch)))
 
-        def price(count: int) -> WorkPrice:
-            part = first_rows(batch, count)
-            return price_of(lambda: self.step(part), "train", calibration)
+        def estimate(count: int) -> WorkEstimate:
+            part = first_examples(batch, count)
+            return estimate_run(lambda: self.step(part), "train", calibration)
 
-        found = price_by_rows(price, rows=rows, most=most_rows)
-        if rows <= most_rows:
+        found = extrapolate_batch_size(estimate, batch_size=batch_size, max_size=max_size)
+        if batch_size <= max_size:
             return found
 
-        def features_price(count: int) -> WorkPrice:
-            part = first_rows(batch, count)
-            return price_of(lambda: self._gradient_of_features(part), "train", calibration)
+        def estimate_features(count: int) -> WorkEstimate:
+            part = first_examples(batch, count)
+            return estimate_run(lambda: self._feature_gradients(part), "train", calibration)
 
-        # With few rows the gradient of the weights is most of the peak, with many what the rows hold.
-        held_by_rows = price_by_rows(features_price, rows=rows, most=most_rows).peak_bytes
+        # Parameter gradients dominate the peak of small batches, activations that of large ones.
+        activations = extrapolate_batch_size(
+            estimate_features, batch_size=batch_size, max_size=max_size
+        ).peak_bytes
         if self.options.accumulate > 1:
-            held_by_rows += self.weight_bytes
-        return found._replace(peak_bytes=max(found.peak_bytes, held_by_rows))
+            activations += self.parameter_bytes
+        return found._replace(peak_bytes=max(found.peak_bytes, activations))
 
-    def _gradient_of_features(self, batch: PairBatch) -> None:
-        """Forward, and back as far as the features: all that grows with the rows is there."""
-        seen = FeaturesSeen(self.model)
-        loss = self.task.loss(seen, batch)
-        torch.autograd.grad(loss.total, seen.features)
+    def _feature_gradients(self, batch: PairBatch) -> None:
+        """Forward, and backward to the features: everything that grows with the batch size."""
+        recorder = FeatureRecorder(self.model)
+        loss = self.task.loss(recorder, batch)
+        torch.autograd.grad(loss.total, recorder.features)
 
 
-class FeaturesSeen:
-    """A model as a loss asks for it, which remembers the features it gave."""
+class FeatureRecorder:
+    """Wraps a model for the loss and records its hidden features."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -238,28 +243,28 @@ class FeaturesSeen:
         self.features: list[Tensor] = []
 
     def hidden(self, *inputs: Tensor) -> Tensor:
-        """As the model's."""
+        """Call the model and record the output."""
         features: Tensor = self.model.hidden(*inputs)
         self.features.append(features)
         return features
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """As the model's."""
+        """Call the model."""
         logits: Tensor = self.model.logits(hidden)
         return logits
 
 
-def require_room(spec: RunSpec, task: RunTask) -> None:
-    """Refuse a model whose weights, gradient and moments alone would fill the memory that is free."""
+def validate_memory(spec: RunSpec, task: Task) -> None:
+    """Raise if parameters, gradients and moments alone exceed the free memory."""
     with torch.device("meta"):
         model = build_spec_model(spec, task.corpus.vocabularies)
-    numbers = sum(parameter.numel() for parameter in model.parameters())
-    needed = COPIES_OF_WEIGHTS * BYTES_OF_A_NUMBER * numbers
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    needed = PARAMETER_COPIES * BYTES_PER_PARAMETER * parameters
     free = free_bytes()
-    if needed > FREE_SHARE * free:
-        raise NoRoomError(
-            f"The model '{spec.model}' has {numbers:,} parameters, and takes {needed / 1e9:.1f} GB before "
-            f"its first step, but {free / 1e9:.1f} GB are free here. Choose smaller widths."
+    if needed > USABLE_FRACTION * free:
+        raise InsufficientMemoryError(
+            f"The model '{spec.model}' has {parameters:,} parameters and needs {needed / 1e9:.1f} GB "
+            f"before the first step, but {free / 1e9:.1f} GB are free. Use smaller widths."
         )
 
 
@@ -267,107 +272,105 @@ def _bytes(tensors: dict[str, Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
 
 
-# What evaluations take: the loss of the held-out pairs, and decoding them.
-#
-# How long an output gets is not known before a model is trained, so every row says as many tokens
-# as its right answer has. Computing the scores from the texts is not counted.
-
-
-# Decoding with more is traced on fewer rows: its products are small, and take their time.
-MOST_OPERATIONS = 3e10
+# Decoding with more FLOPs is traced on smaller batches: it takes many small steps.
+MAX_DECODING_FLOPS = 3e10
 GREEDY_SAMPLES = 3
 BEAM_SAMPLES = 1
 
 
-class EvaluationPrice(NamedTuple):
-    """Seconds of an evaluation in a run, and of scoring the kept weights at its end; the peak of both."""
+class EvaluationEstimate(NamedTuple):
+    """Seconds of each evaluation during training, and of the final evaluation of the best checkpoint."""
 
     each_seconds: float
     final_seconds: float
     peak_bytes: float
 
-    def times(self, factor: float) -> EvaluationPrice:
-        """That of a model which takes so many times longer."""
+    def times(self, factor: float) -> EvaluationEstimate:
+        """The estimate of a model that is slower by a factor."""
         return self._replace(
             each_seconds=factor * self.each_seconds, final_seconds=factor * self.final_seconds
         )
 
 
-NOT_EVALUATED = EvaluationPrice(0.0, 0.0, 0.0)
+NOT_EVALUATED = EvaluationEstimate(0.0, 0.0, 0.0)
 
 
-def evaluation_price(
+def estimate_evaluation(
     model: Any, task: Any, calibration: Calibration, *, beam_size: int
-) -> EvaluationPrice:
-    """Greedy decoding of the development part; in the end that and the test part with the beam."""
+) -> EvaluationEstimate:
+    """Greedy decoding of the validation split; finally, beam search on validation and test split."""
     model.eval()
     try:
-        loss = _part_price(model, task, calibration, beam_size=0, samples=1)
-        greedy = _part_price(model, task, calibration, beam_size=1, samples=GREEDY_SAMPLES)
+        loss = _estimate_split(model, task, calibration, beam_size=0, samples=1)
+        greedy = _estimate_split(model, task, calibration, beam_size=1, samples=GREEDY_SAMPLES)
         beam = greedy
         if beam_size > 1:
-            beam = _part_price(model, task, calibration, beam_size=beam_size, samples=BEAM_SAMPLES)
+            beam = _estimate_split(
+                model, task, calibration, beam_size=beam_size, samples=BEAM_SAMPLES
+            )
     finally:
         model.train()
-    in_the_end = 1 + len(task.corpus.test) / len(task.corpus.validation)
-    return EvaluationPrice(
+    final_splits = 1 + len(task.corpus.test) / len(task.corpus.validation)
+    return EvaluationEstimate(
         each_seconds=loss.seconds + greedy.seconds,
-        final_seconds=in_the_end * (loss.seconds + beam.seconds),
+        final_seconds=final_splits * (loss.seconds + beam.seconds),
         peak_bytes=max(loss.peak_bytes, greedy.peak_bytes, beam.peak_bytes),
     )
 
 
-def _part_price(
+def _estimate_split(
     model: Any, task: Any, calibration: Calibration, *, beam_size: int, samples: int
-) -> WorkPrice:
-    """Of the whole development part; a beam of 0 is the loss alone."""
-    store = task.held_out_store(task.corpus.validation)
-    # Decoding makes its batches from the sources alone.
-    cut = store
+) -> WorkEstimate:
+    """Estimate the whole validation split; `beam_size=0` is the loss alone."""
+    store = task.encode_split(task.corpus.validation)
+    # Decoding batches by source length alone.
+    batched = store
     if beam_size:
-        cut = TokenStore.build((store.source(row).tolist(), ()) for row in range(len(store)))
-    batches = evaluation_batches(cut, max_tokens=places_at_a_time(cut))
-    prices = []
-    for place in middles(len(batches), samples):
-        batch = pair_batch(store, batches.indices(place))
+        batched = TokenStore.build((store.source(row).tolist(), ()) for row in range(len(store)))
+    batches = evaluation_batches(batched, max_tokens=eval_batch_tokens(batched))
+    estimates = []
+    for index in evenly_spaced(len(batches), samples):
+        batch = collate_pairs(store, batches.indices(index))
 
-        def price(rows: int, batch: Any = batch) -> WorkPrice:
-            part = first_rows(batch, rows)
+        def estimate(count: int, batch: Any = batch) -> WorkEstimate:
+            part = first_examples(batch, count)
 
             @torch.inference_mode()
             def run() -> None:
                 if beam_size:
-                    said = part.target_lengths - 1  # START is given
-                    decode_for(model, part.source, part.source_lengths, said, beam_size=beam_size)
+                    lengths = part.target_lengths - 1  # without START
+                    decode_to_lengths(
+                        model, part.source, part.source_lengths, lengths, beam_size=beam_size
+                    )
                 else:
                     task.loss(model, part)
 
-            return price_of(run, "decode" if beam_size else "forward", calibration)
+            return estimate_run(run, "decode" if beam_size else "forward", calibration)
 
-        forward = max(1, beam_size) * model.cost(**task.cost_words(batch)).operations
-        rows = len(batch.source)
-        most = int(rows * MOST_OPERATIONS / max(1.0, forward))
-        prices.append(price_by_rows(price, rows=rows, most=most))
-    mean = mean_price(prices)
+        forward = max(1, beam_size) * model.cost(**task.cost_kwargs(batch)).flops
+        batch_size = len(batch.source)
+        max_size = int(batch_size * MAX_DECODING_FLOPS / max(1.0, forward))
+        estimates.append(extrapolate_batch_size(estimate, batch_size=batch_size, max_size=max_size))
+    mean = mean_estimate(estimates)
     return mean._replace(seconds=len(batches) * mean.seconds)
 
 
-def decode_for(
-    model: Any, source: Tensor, source_lengths: Tensor, said: Tensor, *, beam_size: int
+def decode_to_lengths(
+    model: Any, source: Tensor, source_lengths: Tensor, lengths: Tensor, *, beam_size: int
 ) -> None:
-    """Decode as `regard.models.generation.search` does, every row for so many tokens, END counted."""
+    """Decode as `regard.models.generation.search` does, each output for `lengths` tokens, END included."""
     state = model.start(source, source_lengths)
     if beam_size > 1:
-        index = torch.arange(len(said)).repeat_interleave(beam_size)
-        state, said = state.select(index), said[index]
-    token = torch.full_like(said, START)
-    for step in range(1, int(said.max()) + 1):
+        index = torch.arange(len(lengths)).repeat_interleave(beam_size)
+        state, lengths = state.select(index), lengths[index]
+    token = torch.full_like(lengths, START)
+    for step in range(1, int(lengths.max()) + 1):
         logits, state = model.step(state, token)
-        token = likeliest(logits, count=beam_size).token[:, 0]
-        going = said > step
-        if not going.any():
+        token = top_k_tokens(logits, count=beam_size).token[:, 0]
+        active = lengths > step
+        if not active.any():
             return
-        # A beam is put into its new order at every step; else rows leave when some are finished.
-        if beam_size > 1 or int(going.sum()) <= (1 - FINISHED_SHARE) * len(going):
-            index = going.nonzero()[:, 0]
-            state, said, token = state.select(index), said[index], token[index]
+        # Beams are reordered at every step; greedy rows are dropped when enough are finished.
+        if beam_size > 1 or int(active.sum()) <= (1 - MIN_FINISHED_FRACTION) * len(active):
+            index = active.nonzero()[:, 0]
+            state, lengths, token = state.select(index), lengths[index], token[index]

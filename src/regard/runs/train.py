@@ -1,4 +1,4 @@
-"""A spec becomes a run folder: the data is read, the model trained, the kept weights scored."""
+"""Training a run: read the data, build the model, train, evaluate the best checkpoint, write the record."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.core.atomic_write import write_whole
+from regard.core.atomic_write import atomic_write
 from regard.core.errors import RegardError
-from regard.runs.build import best_decoding, build_spec_model, build_task, operations_counter
+from regard.runs.build import build_decoding, build_spec_model, build_task, flops_counter
 from regard.runs.folder import RunFolder, write_predictions
-from regard.runs.spec import RunSpec, Sections, require_sections
+from regard.runs.spec import RunSpec, Sections, validate_sections
 from regard.runs.warm_start import (
-    held_out_learned_before,
-    start_facts,
-    start_vocabularies,
-    take_start_weights,
+    initial_vocabularies,
+    load_initial_parameters,
+    pretraining_leakage,
+    warm_start_facts,
 )
 from regard.tasks import task_class
-from regard.tasks.task import RunTask
-from regard.training.callbacks import Outcome, Watcher
-from regard.training.checkpoint import load_weights
+from regard.tasks.task import Task
+from regard.training.callbacks import Callback, Outcome
+from regard.training.checkpoint import load_parameters
 from regard.training.loop import train
-from regard.training.process import folder_locked
+from regard.training.process import folder_lock
 
 Record = dict[str, Any]
 
 
-def spec_of(folder: RunFolder) -> RunSpec:
-    """The spec of a run that was begun before."""
+def read_spec(folder: RunFolder) -> RunSpec:
+    """The spec of an existing run."""
     sections: Sections = folder.read_json(folder.spec)
-    require_sections(sections)
+    validate_sections(sections)
     return RunSpec.from_sections(sections)
 
 
@@ -43,34 +43,32 @@ def begin_run(
     folder: RunFolder,
     *,
     corpus: Any = None,
-    watchers: Sequence[Watcher] = (),
-    tell: Callable[[str], None] = lambda _: None,
+    callbacks: Sequence[Callback] = (),
+    log: Callable[[str], None] = lambda _: None,
 ) -> Record | None:
-    """Train a new run to its end; the record, or None if interrupted.
+    """Train a new run; returns its record, or None if interrupted.
 
-    `corpus` and `tell` as for `resume_run`.
-
-    Its folder is written only once the data was read and the model built, and removed if there is
-    an error before the first checkpoint, so that a mistake in what was asked leaves nothing behind.
+    The folder is created after the data was read and the model built, and removed again if an error occurs
+    before the first checkpoint. `corpus` and `log` as for `resume_run`.
     """
-    folder.require_new()
+    folder.validate_new()
     if spec.pretraining is not None:
-        _require_own_pretraining(spec.pretraining, folder)
-    tell("reading the data")
+        _validate_pretraining(spec.pretraining, folder)
+    log("reading the data")
     if corpus is None:
-        # Of a pre-training too: what is wrong with the data is found now, and not when that is over.
-        corpus = build_task(spec, vocabularies=start_vocabularies(spec)).corpus
-    with torch.device("meta"):  # what cannot be built is found now
+        # Before any pre-training, so that errors in the data are found early.
+        corpus = build_task(spec, vocabularies=initial_vocabularies(spec)).corpus
+    with torch.device("meta"):  # errors in the model options are found early
         build_spec_model(spec, corpus.vocabularies)
-    folder.require_new()  # again: another run may have begun there meanwhile
+    folder.validate_new()  # again: another process may have started a run there
     folder.make()
     folder.write_json(folder.spec, spec.as_sections())
     try:
-        return _go_on(spec, folder, corpus=corpus, watchers=watchers, tell=tell)
+        return _continue_run(spec, folder, corpus=corpus, callbacks=callbacks, log=log)
     except RegardError:
-        # Some mistakes show at the first batch only, such as texts longer than the model takes.
+        # Some errors occur at the first batch only, such as texts longer than the model's maximum.
         if not folder.checkpoint.exists() and not folder.pretraining.checkpoint.exists():
-            with folder_locked(folder.path):  # not from under another process
+            with folder_lock(folder.path):
                 folder.clear()
         raise
 
@@ -79,85 +77,85 @@ def resume_run(
     folder: RunFolder,
     *,
     corpus: Any = None,
-    watchers: Sequence[Watcher] = (),
-    tell: Callable[[str], None] = lambda _: None,
+    callbacks: Sequence[Callback] = (),
+    log: Callable[[str], None] = lambda _: None,
 ) -> Record | None:
-    """Train a run to its end from where it stopped; the record, or None if interrupted.
+    """Resume a run from its last checkpoint; returns its record, or None if interrupted.
 
-    A `corpus` that was read before, for equal options of the task, is used if its vocabularies
-    are the run's own. `tell` is given a line of text about each stage.
+    A `corpus` that was already read with the same task options is reused if its vocabularies are those of
+    the run. `log` receives a line of text about each stage.
     """
     if folder.record.is_file():
         raise RegardError(
             f"The run '{folder.path}' is finished: its scores are in {folder.record}. To train longer, "
-            "begin a run with a larger budget."
+            "start a new run with a larger budget."
         )
-    return _go_on(spec_of(folder), folder, corpus=corpus, watchers=watchers, tell=tell)
+    return _continue_run(read_spec(folder), folder, corpus=corpus, callbacks=callbacks, log=log)
 
 
-def _go_on(
+def _continue_run(
     spec: RunSpec,
     folder: RunFolder,
     *,
     corpus: Any,
-    watchers: Sequence[Watcher],
-    tell: Callable[[str], None],
+    callbacks: Sequence[Callback],
+    log: Callable[[str], None],
 ) -> Record | None:
-    """Whatever is left of a run: its pre-training, its training, its scores."""
+    """Do what is left of a run: pre-training, training, evaluation."""
     if spec.pretraining is not None and not folder.pretraining.record.is_file():
-        tell("pre-training")
-        if _pretrained(spec.pretraining, folder.pretraining, watchers=watchers, tell=tell) is None:
+        log("pre-training")
+        if _pretrain(spec.pretraining, folder.pretraining, callbacks=callbacks, log=log) is None:
             return None
-        tell("training")
-    begun = folder.vocabulary.is_file()
-    if begun:
-        written = folder.read_json(folder.vocabulary)
+        log("training")
+    resumed = folder.vocabulary.is_file()
+    if resumed:
+        stored = folder.read_json(folder.vocabulary)
     else:
-        known = start_vocabularies(spec, folder)
-        written = None if known is None else known.as_json()
-    if corpus is None or (written is not None and corpus.vocabularies.as_json() != written):
-        tell("reading the data")
+        known = initial_vocabularies(spec, folder)
+        stored = None if known is None else known.as_json()
+    if corpus is None or (stored is not None and corpus.vocabularies.as_json() != stored):
+        log("reading the data")
         kind = task_class(spec.task).vocabularies_class
-        known = None if written is None else kind.from_json(written)
+        known = None if stored is None else kind.from_json(stored)
         corpus = build_task(spec, vocabularies=known).corpus
     task = build_task(spec, corpus=corpus)
     model = build_spec_model(spec, task.corpus.vocabularies)
-    if begun:
-        _require_same_data(task, folder)
+    if resumed:
+        _validate_same_data(task, folder)
     else:
         folder.write_json(folder.data, task.corpus.facts())
         folder.write_json(folder.vocabulary, task.corpus.vocabularies.as_json())
     if not folder.checkpoint.is_file():
-        take_start_weights(spec, folder, model, tell=tell)
-        task.require_metric(model)
-    return _trained(spec, task, model, folder, watchers=watchers, tell=tell)
+        load_initial_parameters(spec, folder, model, log=log)
+        task.validate_metric(model)
+    return _train_and_evaluate(spec, task, model, folder, callbacks=callbacks, log=log)
 
 
-def _require_own_pretraining(spec: RunSpec, folder: RunFolder) -> None:
-    """Refuse a pre-training that was left there by another run."""
-    left = folder.pretraining
-    if left.spec.is_file() and spec_of(left) != spec:
+def _validate_pretraining(spec: RunSpec, folder: RunFolder) -> None:
+    """Refuse a folder with a pre-training of another run."""
+    existing = folder.pretraining
+    if existing.spec.is_file() and read_spec(existing) != spec:
         raise RegardError(
-            f"'{left.path}' holds another pre-training than this run asks for. Remove it, or choose "
-            "another folder with --out."
+            f"'{existing.path}' contains the pre-training of another run. Remove it, or choose another "
+            "folder with --out."
         )
 
 
-def _pretrained(
+def _pretrain(
     spec: RunSpec,
     folder: RunFolder,
     *,
-    watchers: Sequence[Watcher],
-    tell: Callable[[str], None],
+    callbacks: Sequence[Callback],
+    log: Callable[[str], None],
 ) -> Record | None:
-    """The pre-training of a run is a run of its own, inside its folder."""
+    """Start or resume the pre-training, a run folder inside the run folder."""
     if folder.spec.is_file():
-        return resume_run(folder, watchers=watchers, tell=tell)
-    return begin_run(spec, folder, watchers=watchers, tell=tell)
+        return resume_run(folder, callbacks=callbacks, log=log)
+    return begin_run(spec, folder, callbacks=callbacks, log=log)
 
 
-def _require_same_data(task: RunTask, folder: RunFolder) -> None:
-    """Refuse to go on with other data: the run would end as neither of the two."""
+def _validate_same_data(task: Task, folder: RunFolder) -> None:
+    """Refuse to resume with other data."""
     if not folder.data.is_file():
         return
     before, now = folder.read_json(folder.data), task.corpus.facts()
@@ -167,100 +165,95 @@ def _require_same_data(task: RunTask, folder: RunFolder) -> None:
         ]
         raise RegardError(
             f"The data changed since the run '{folder.path}' began ({', '.join(changed)}; see "
-            f"{folder.data}). Restore the files as they were, or begin a new run."
+            f"{folder.data}). Restore the files, or start a new run."
         )
 
 
-def _trained(
+def _train_and_evaluate(
     spec: RunSpec,
-    task: RunTask,
+    task: Task,
     model: nn.Module,
     folder: RunFolder,
     *,
-    watchers: Sequence[Watcher] = (),
-    tell: Callable[[str], None] = lambda _: None,
+    callbacks: Sequence[Callback] = (),
+    log: Callable[[str], None] = lambda _: None,
 ) -> Record | None:
-    if task.corpus.bad.count:
-        # In the order of the files, whichever pass over them found a row bad.
-        lines = [str(row) for row in sorted(task.corpus.bad.rows)]
-        if task.corpus.bad.count > len(lines):
-            lines.append(f"… and {task.corpus.bad.count - len(lines):,} more")
-        write_whole(folder.bad_rows, "\n".join(lines) + "\n")
-        tell(f"{task.corpus.bad.summary()}\n  listed in {folder.bad_rows}")
-    tell(_description(spec, task, model))
-    learned_before = held_out_learned_before(spec, task.corpus)
-    for part, count in learned_before.items():
+    if task.corpus.errors.count:
+        # Sorted in file order: several passes over the files collect them.
+        lines = [str(row) for row in sorted(task.corpus.errors.rows)]
+        if task.corpus.errors.count > len(lines):
+            lines.append(f"… and {task.corpus.errors.count - len(lines):,} more")
+        atomic_write(folder.row_errors, "\n".join(lines) + "\n")
+        log(f"{task.corpus.errors.summary()}\n  listed in {folder.row_errors}")
+    log(_description(spec, task, model))
+    leakage = pretraining_leakage(spec, task.corpus)
+    for split, count in leakage.items():
         if count:
-            tell(
-                f"{count:,} {part} sources were learned by the runs before: their scores say little"
-            )
+            log(f"{count:,} {split} inputs occurred in training of the initial runs (leakage)")
     outcome = train(
         model=model,
         task=task,
         options=spec.training,
         folder=folder.path,
         seed=spec.seed,
-        operations=operations_counter(model, task),
-        watchers=watchers,
+        flops=flops_counter(model, task),
+        callbacks=callbacks,
         resume=folder.checkpoint.is_file(),
     )
-    if outcome.stopped == "interrupted":
+    if outcome.stop_reason == "interrupted":
         return None
-    tell("scoring the kept weights")
+    log("evaluating the best checkpoint")
     record = {
         **_record(spec, task, model, outcome, folder),
-        "held_out_learned_before": learned_before,
+        "pretraining_leakage": leakage,
     }
     folder.write_json(folder.record, record)
     return record
 
 
-def _description(spec: RunSpec, task: RunTask, model: nn.Module) -> str:
+def _description(spec: RunSpec, task: Task, model: nn.Module) -> str:
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return f"{task.corpus.describe()}; {spec.model} with {parameters:,} parameters"
 
 
 def _record(
-    spec: RunSpec, task: RunTask, model: nn.Module, outcome: Outcome, folder: RunFolder
+    spec: RunSpec, task: Task, model: nn.Module, outcome: Outcome, folder: RunFolder
 ) -> Record:
-    """Scores of the kept weights, decoded as well as the task's options ask, and how they came about.
-
-    What the weights wrote is left in the folder.
-    """
+    """Evaluate the best checkpoint with the final decoding, write its predictions, and make the record."""
     from regard import __version__
 
-    load_weights(model, folder.model)
+    load_parameters(model, folder.model)
     model.eval()
-    task.decode = best_decoding(spec)
+    task.decode = build_decoding(spec)
     scores, baselines, details = {}, {}, {}
     with torch.inference_mode():
-        for part in folder.predictions:
-            held_out = getattr(task.corpus, part)
-            predicted: list[str] = []
-            if len(held_out):
-                assessed = task.assess_on(model, held_out)
-                scores[part], predicted = assessed.scores, assessed.predicted
-                baselines[part] = task.baselines(held_out)
-                details[part] = task.details(model, held_out, assessed)
+        for name in folder.predictions:
+            split = getattr(task.corpus, name)
+            predictions: list[str] = []
+            if len(split):
+                result = task.evaluate_on(model, split)
+                scores[name], predictions = result.scores, result.predictions
+                baselines[name] = task.baselines(split)
+                details[name] = task.details(model, split, result)
             write_predictions(
                 folder,
-                part,
-                sources=held_out.sources,
-                predicted=predicted,
-                answers=held_out.answers,
+                name,
+                inputs=split.inputs,
+                predictions=predictions,
+                references=split.references,
             )
-    before = (
+    pretraining = (
         {} if spec.pretraining is None else folder.pretraining.read_json(folder.pretraining.record)
     )
     return {
         "spec": spec.as_sections(),
-        **({"pretraining": before["outcome"]} if before else {}),
+        **({"pretraining": pretraining["outcome"]} if pretraining else {}),
         "scores": scores,
         "baselines": baselines,
-        "details": {part: found for part, found in details.items() if found},
+        "details": {name: found for name, found in details.items() if found},
         "signatures": task.signatures(),
         "outcome": asdict(outcome),
-        "data": {**task.corpus.facts(), **start_facts(spec, folder)},
+        "data": {**task.corpus.facts(), **warm_start_facts(spec, folder)},
         "versions": {
             "regard": __version__,
             "torch": str(torch.__version__),

@@ -1,4 +1,7 @@
-"""What a run starts from: the vocabularies and weights of a run before it, if there is one."""
+"""Warm start: initialising a run from a finished run (`init_from`) or its own pre-training (fine-tuning).
+
+Also the leakage this causes: evaluation inputs of the run that occurred in training of the initial runs.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,29 @@ import torch
 from torch import nn
 
 from regard.core.errors import RegardError
-from regard.data.readers.text_file import BadRows
-from regard.data.splits import as_read
+from regard.data.readers.text_file import RowErrors
+from regard.data.splits import dedup_key
 from regard.runs.build import build_task
 from regard.runs.folder import RunFolder
 from regard.runs.spec import RunSpec
 from regard.tasks import task_class
-from regard.tasks.language_model.corpus import LmOptions, mixed_pairs
-from regard.tasks.seq2seq.corpus import PairOptions, rows_of_part
-from regard.tasks.seq2seq.task import PairTask
-from regard.training.checkpoint import model_tensors, unpack
+from regard.tasks.language_model.corpus import LMOptions, qa_pairs
+from regard.tasks.seq2seq.corpus import Seq2SeqOptions, split_rows
+from regard.tasks.seq2seq.task import Seq2SeqTask
+from regard.training.checkpoint import model_state, read_safetensors
 
-NAMED_AT_MOST = 3
-OWN_LABELS = "class_head"  # what a classifier has for its labels
+MAX_LISTED = 3
+CLASS_HEAD = "class_head"  # re-initialised for other labels
 
 
-def run_before(spec: RunSpec, folder: RunFolder | None = None) -> RunFolder | None:
-    """The run that this one starts from: one that is named, or its own pre-training in `folder`."""
-    if spec.start is not None:
-        before = RunFolder.existing(Path(spec.start))
+def initial_run(spec: RunSpec, folder: RunFolder | None = None) -> RunFolder | None:
+    """The run to initialise from: `init_from`, or the pre-training in `folder`; None without either."""
+    if spec.init_from is not None:
+        before = RunFolder.existing(Path(spec.init_from))
         if not before.model.is_file():
             raise RegardError(
-                f"The run '{spec.start}' has no weights yet. Finish it first: regard train --resume "
-                f"{spec.start}"
+                f"The run '{spec.init_from}' has no trained model yet. Finish it first: regard train "
+                f"--resume {spec.init_from}"
             )
         return before
     if spec.pretraining is not None and folder is not None:
@@ -41,110 +44,108 @@ def run_before(spec: RunSpec, folder: RunFolder | None = None) -> RunFolder | No
     return None
 
 
-def start_vocabularies(spec: RunSpec, folder: RunFolder | None = None) -> Any:
-    """The vocabularies that a run starts with, as its task needs them; None where it builds its own.
+def initial_vocabularies(spec: RunSpec, folder: RunFolder | None = None) -> Any:
+    """The vocabularies of the initial run, as this task needs them; None without a warm start.
 
-    Those of a pre-training that has not begun are built from its texts. Labels are a task's own: they are
-    found in its data if the run before has none.
+    Those of a pre-training that has not started are built from its data. Labels that the initial run does
+    not have are collected from the task's own data.
     """
-    before = run_before(spec, folder)
+    before = initial_run(spec, folder)
     if before is not None:
         record: object = before.read_json(before.vocabulary)
-        where = f"The run '{before.path}'"
+        origin = f"The run '{before.path}'"
     elif spec.pretraining is not None:
         record = build_task(spec.pretraining).corpus.vocabularies.as_json()
-        where = f"The pre-training '{spec.pretraining.task}'"
+        origin = f"The pre-training '{spec.pretraining.task}'"
     else:
         return None
     try:
-        return task_class(spec.task).vocabularies_class.from_json(record).to_start_with()
+        return task_class(spec.task).vocabularies_class.from_json(record).for_warm_start()
     except RegardError as error:
-        raise RegardError(
-            f"{where} cannot be the start of the task '{spec.task}': {error}"
-        ) from error
+        raise RegardError(f"{origin} cannot initialise the task '{spec.task}': {error}") from error
 
 
-def start_facts(spec: RunSpec, folder: RunFolder | None = None) -> dict[str, Any]:
-    """What shows any later change in what a run starts from: the weights, or the texts read first.
+def warm_start_facts(spec: RunSpec, folder: RunFolder | None = None) -> dict[str, Any]:
+    """A fingerprint of the initial model, or the data facts of the pre-training.
 
-    Those of a pre-training that is over are in its own `folder`.
+    With `folder`, those of a finished pre-training are read from there.
     """
     if spec.pretraining is not None and folder is not None:
         return {"pretraining": folder.pretraining.read_json(folder.pretraining.data)}
-    before = run_before(spec)
+    before = initial_run(spec)
     if before is not None:
         digest = hashlib.blake2b(before.model.read_bytes(), digest_size=16).hexdigest()
-        return {"start_fingerprint": digest}
+        return {"init_fingerprint": digest}
     if spec.pretraining is not None:
         return {"pretraining": build_task(spec.pretraining).corpus.facts()}
     return {}
 
 
-def learned_before(spec: RunSpec) -> set[str]:
-    """The questions, as they are read, that the runs before this one have learned the answers to."""
+def pretraining_inputs(spec: RunSpec) -> set[str]:
+    """The normalised training inputs of all initial runs, back to the first."""
     found: set[str] = set()
-    before = None if spec.start is None else RunFolder.existing(Path(spec.start))
+    before = None if spec.init_from is None else RunFolder.existing(Path(spec.init_from))
     while before is not None:
         earlier = RunSpec.from_sections(before.read_json(before.spec))
-        found |= _questions(earlier)
+        found |= _training_inputs(earlier)
         if earlier.pretraining is not None:
-            found |= _questions(earlier.pretraining)
-        before = None if earlier.start is None else RunFolder.existing(Path(earlier.start))
+            found |= _training_inputs(earlier.pretraining)
+        before = None if earlier.init_from is None else RunFolder.existing(Path(earlier.init_from))
     return found
 
 
-def held_out_learned_before(spec: RunSpec, corpus: Any) -> dict[str, int]:
-    """How many sources of each held-out part the runs before have learned: their scores say little."""
-    learned = learned_before(spec)
-    parts = {"validation": corpus.validation, "test": corpus.test}
+def pretraining_leakage(spec: RunSpec, corpus: Any) -> dict[str, int]:
+    """How many inputs of each evaluation split occurred in training of the initial runs."""
+    seen = pretraining_inputs(spec)
+    splits = {"validation": corpus.validation, "test": corpus.test}
     return {
-        name: sum(as_read(source, lowercase=True) in learned for source in part.sources)
-        for name, part in parts.items()
+        name: sum(dedup_key(source, lowercase=True) in seen for source in split.inputs)
+        for name, split in splits.items()
     }
 
 
-def _questions(spec: RunSpec) -> set[str]:
-    """Those that a run learns from."""
-    options, unheard = spec.task_options, BadRows(skip=True)
-    if isinstance(options, LmOptions):
-        pairs = mixed_pairs(options, unheard) if options.pair_share else iter(())
-        return {as_read(question, lowercase=True) for question, _ in pairs}
+def _training_inputs(spec: RunSpec) -> set[str]:
+    """The normalised inputs of the training split."""
+    options, ignored = spec.task_options, RowErrors(skip=True)
+    if isinstance(options, LMOptions):
+        pairs = qa_pairs(options, ignored) if options.qa_fraction else iter(())
+        return {dedup_key(question, lowercase=True) for question, _ in pairs}
     kind = task_class(spec.task)
-    if isinstance(options, PairOptions) and issubclass(kind, PairTask):
-        rows = rows_of_part(options, kind.training_pairs(options), "train", unheard)
-        return {as_read(row.source, lowercase=True) for row in rows}
+    if isinstance(options, Seq2SeqOptions) and issubclass(kind, Seq2SeqTask):
+        rows = split_rows(options, kind.train_source(options), "train", ignored)
+        return {dedup_key(row.source, lowercase=True) for row in rows}
     return set()
 
 
-def take_start_weights(
-    spec: RunSpec, folder: RunFolder, model: nn.Module, *, tell: Callable[[str], None]
+def load_initial_parameters(
+    spec: RunSpec, folder: RunFolder, model: nn.Module, *, log: Callable[[str], None]
 ) -> None:
-    """Give a model the weights of the run before: all tensors that both have, which must fit."""
-    before = run_before(spec, folder)
+    """Copy the parameters of the initial run: all tensors that both models have; shapes must match."""
+    before = initial_run(spec, folder)
     if before is None:
         return
     way_out = f"Restore it, or finish that run: regard train --resume {before.path}"
-    tensors, _ = unpack(before.model, way_out=way_out)
-    own = model_tensors(model)
+    tensors, _ = read_safetensors(before.model, way_out=way_out)
+    own = model_state(model)
     shared = [name for name in own if name in tensors]
     for name in list(shared):
         was, now = tuple(tensors[name].shape), tuple(own[name].shape)
-        if was != now and name.startswith(OWN_LABELS):
-            shared.remove(name)  # other labels need another head
+        if was != now and name.startswith(CLASS_HEAD):
+            shared.remove(name)
         elif was != now:
             raise RegardError(
-                f"The run '{before.path}' cannot be the start of this one: '{name}' has the shape {was} "
-                f"there and {now} here. Use the model options of that run (its spec.json)."
+                f"The run '{before.path}' cannot initialise this one: '{name}' has shape {was} there and "
+                f"{now} here. Use the model options of that run (its spec.json)."
             )
     if not shared:
         raise RegardError(
-            f"The run '{before.path}' cannot be the start of this one: its model shares no part with "
-            f"'{spec.model}'. Set model.name to that of its spec.json."
+            f"The run '{before.path}' cannot initialise this one: its model has no parameters in common "
+            f"with '{spec.model}'. Use the model.name of its spec.json."
         )
     with torch.no_grad():
         for name in shared:
             own[name].copy_(tensors[name])
     new = [name for name in own if name not in shared]
-    told = f"; new: {', '.join(new[:NAMED_AT_MOST])}" if new else ""
-    more = f" and {len(new) - NAMED_AT_MOST} more" if len(new) > NAMED_AT_MOST else ""
-    tell(f"{len(shared)} tensors start from {before.path}{told}{more}")
+    listed = f"; new: {', '.join(new[:MAX_LISTED])}" if new else ""
+    more = f" and {len(new) - MAX_LISTED} more" if len(new) > MAX_LISTED else ""
+    log(f"{len(shared)} tensors initialised from {before.path}{listed}{more}")

@@ -1,10 +1,11 @@
-"""What lies in a study's folder.
+"""The study folder.
 
-study.json              what was asked for, and what was found out before the first run
-runs/KEY                the runs, each an ordinary run folder named after the hash of its spec
-failures/KEY.json       why a run failed
-record.json             everything the page shows, made from the runs
-page.html, table.csv    the record to look at and to reckon with; figures/*.svg
+study.json                  the spec of the study, and profiles of its variants
+runs/KEY                    run folders, named after the hash of their spec
+failures/KEY.json           why a run failed, with traceback
+record.json                 the result: scores, intervals, verdicts
+alignment_agreement.json    cached agreement of attention with known alignments
+page.html, table.csv        the result as a page and as a table; figures/*.svg
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.core.atomic_write import write_whole
+from regard.core.atomic_write import atomic_write
 from regard.core.errors import RegardError
 
 
@@ -26,7 +27,7 @@ class StudyFolder:
 
     @property
     def study(self) -> Path:
-        """What was asked for."""
+        """The spec of the study."""
         return self.path / "study.json"
 
     @property
@@ -36,53 +37,53 @@ class StudyFolder:
 
     @property
     def record(self) -> Path:
-        """What was found."""
+        """The result."""
         return self.path / "record.json"
 
     @property
     def page(self) -> Path:
-        """The record as a page."""
+        """The result as a page."""
         return self.path / "page.html"
 
     @property
     def table(self) -> Path:
-        """The record as a table, one row a run."""
+        """The result as CSV, one row per run."""
         return self.path / "table.csv"
 
     @property
     def figures(self) -> Path:
-        """Where the pictures of the page lie."""
+        """The figures of the page as SVG."""
         return self.path / "figures"
 
     @property
-    def agreements(self) -> Path:
-        """How well runs agree with known alignments, kept because it takes a second a run."""
-        return self.path / "agreements.json"
+    def alignment_agreement(self) -> Path:
+        """Cached agreement of attention with known alignments, by run."""
+        return self.path / "alignment_agreement.json"
 
     def failure(self, key: str) -> Path:
-        """Why a run failed."""
+        """The reason why a run failed."""
         return self.path / "failures" / f"{key}.json"
 
     def make(self) -> None:
-        """The folder, unless something else lies there."""
+        """Create the folder; refuse one with other content."""
         if self.path.exists() and not self.study.is_file() and any(self.path.iterdir()):
             raise RegardError(
-                f"'{self.path}' holds other things than a study. Choose another folder with --out."
+                f"'{self.path}' is not empty and not a study folder. Choose another folder with --out."
             )
         self.runs.mkdir(parents=True, exist_ok=True)
 
     def write(self, path: Path, value: Any) -> None:
-        """Plain values as a whole file of JSON."""
-        write_whole(path, json.dumps(value, indent=1, ensure_ascii=False))
+        """Write JSON atomically."""
+        atomic_write(path, json.dumps(value, indent=1, ensure_ascii=False))
 
     def read(self, path: Path) -> Any:
-        """The values of a file of JSON."""
+        """Read a JSON file."""
         try:
             return json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise RegardError(
-                f"'{self.path}' is not the folder of a study: it has no {path.name}. Give the folder that "
-                "`regard study` named at its end."
+                f"'{self.path}' is not a study folder: it has no {path.name}. Give the folder printed by "
+                "`regard study`."
             ) from error
         except (OSError, ValueError) as error:
             raise RegardError(

@@ -1,4 +1,4 @@
-"""Which runs count: one a seed and variant, with the learning rate that did best on the validation part."""
+"""Selecting the runs to compare: one per variant and seed, with the best learning rate on validation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from regard.studies.spec import StudyRun
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnownRun:
-    """A run of the study and what has become of it; `record` is empty unless it is finished."""
+class CollectedRun:
+    """A run of the study with its state; `record` is empty unless it is finished."""
 
     run: StudyRun
     folder: RunFolder
@@ -24,74 +24,85 @@ class KnownRun:
     reason: str
     record: dict[str, Any]
 
-    def score(self, part: str, metric: str) -> float:
-        """A score of the kept weights; not a number if there is none."""
-        value = self.record.get("scores", {}).get(part, {}).get(metric)
+    def score(self, split: str, metric: str) -> float:
+        """A score of the best checkpoint; NaN if there is none."""
+        value = self.record.get("scores", {}).get(split, {}).get(metric)
         return math.nan if value is None else float(value)
 
 
-def known_runs(prepared: PreparedStudy, folder: StudyFolder) -> list[KnownRun]:
-    """Every run of the study, in its order."""
-    return [_known(run, folder) for run in prepared.study.runs()]
+def collect_runs(prepared: PreparedStudy, folder: StudyFolder) -> list[CollectedRun]:
+    """The state of every run of the study, in order."""
+    return [_collect_run(run, folder) for run in prepared.study.runs()]
 
 
-def _known(run: StudyRun, folder: StudyFolder) -> KnownRun:
+def _collect_run(run: StudyRun, folder: StudyFolder) -> CollectedRun:
     run_folder = RunFolder(folder.runs / run.key)
     state: RunState = "missing"
-    reason, record = "it has not been run to its end", {}
+    reason, record = "not finished", {}
     failure = folder.failure(run.key)
     if run_folder.record.is_file():
         state, reason, record = "finished", "", run_folder.read_json(run_folder.record)
     elif failure.is_file():
-        state, reason = "failed", str(folder.read(failure).get("reason", "no reason was kept"))
-    return KnownRun(run=run, folder=run_folder, state=state, reason=reason, record=record)
+        state, reason = "failed", str(folder.read(failure).get("reason", "unknown"))
+    return CollectedRun(run=run, folder=run_folder, state=state, reason=reason, record=record)
 
 
-def best_rates(
-    runs: Sequence[KnownRun], *, metric: str, lower_is_better: bool
+def best_learning_rates(
+    runs: Sequence[CollectedRun], *, metric: str, lower_is_better: bool
 ) -> dict[str, float | None]:
-    """Variant → the learning rate with the best mean on validation; a rate with a run that failed comes last.
+    """Variant → the learning rate with the best mean validation score; failed runs count as worst.
 
-    Only seeds count with which every rate of the variant has been tried, if there are any.
+    Only seeds for which all rates of the variant have been run are used, if there are any.
     """
-    untried = {(known.run.variant, known.run.seed) for known in runs if known.state == "missing"}
-    tried = [known for known in runs if (known.run.variant, known.run.seed) not in untried]
-    whole = {known.run.variant for known in tried}
+    incomplete = {
+        (collected.run.variant, collected.run.seed)
+        for collected in runs
+        if collected.state == "missing"
+    }
+    complete = [
+        collected
+        for collected in runs
+        if (collected.run.variant, collected.run.seed) not in incomplete
+    ]
+    with_complete = {collected.run.variant for collected in complete}
     by_variant: dict[str, dict[float | None, list[float]]] = {}
-    for known in runs:
-        if known.run.variant not in whole or (known.run.variant, known.run.seed) not in untried:
-            scores = by_variant.setdefault(known.run.variant, {}).setdefault(
-                known.run.learning_rate, []
+    for collected in runs:
+        if (
+            collected.run.variant not in with_complete
+            or (collected.run.variant, collected.run.seed) not in incomplete
+        ):
+            scores = by_variant.setdefault(collected.run.variant, {}).setdefault(
+                collected.run.learning_rate, []
             )
-            scores.append(known.score("validation", metric))
+            scores.append(collected.score("validation", metric))
 
-    def badness(scores: list[float]) -> tuple[int, float]:
-        found = [score for score in scores if math.isfinite(score)]
-        mean = sum(found) / len(found) if found else math.inf
-        return len(scores) - len(found), mean if lower_is_better else -mean
+    def rank(scores: list[float]) -> tuple[int, float]:
+        finite = [score for score in scores if math.isfinite(score)]
+        mean = sum(finite) / len(finite) if finite else math.inf
+        return len(scores) - len(finite), mean if lower_is_better else -mean
 
     return {
-        variant: min(rates, key=lambda rate: badness(rates[rate]))
+        variant: min(rates, key=lambda rate: rank(rates[rate]))
         for variant, rates in by_variant.items()
     }
 
 
-def by_variant_and_seed(
-    runs: Sequence[KnownRun], rates: Mapping[str, float | None]
-) -> dict[str, dict[int, KnownRun]]:
-    """The runs that count."""
-    found: dict[str, dict[int, KnownRun]] = {}
-    for known in runs:
-        if known.run.learning_rate == rates[known.run.variant]:
-            found.setdefault(known.run.variant, {})[known.run.seed] = known
+def select_runs(
+    runs: Sequence[CollectedRun], rates: Mapping[str, float | None]
+) -> dict[str, dict[int, CollectedRun]]:
+    """Variant → seed → the run with the selected learning rate."""
+    found: dict[str, dict[int, CollectedRun]] = {}
+    for collected in runs:
+        if collected.run.learning_rate == rates[collected.run.variant]:
+            found.setdefault(collected.run.variant, {})[collected.run.seed] = collected
     return found
 
 
-def common_seeds(chosen: Mapping[str, Mapping[int, KnownRun]]) -> tuple[int, ...]:
-    """Seeds with which every variant has been run to its end or failed; else the one that most variants have."""
-    seeds = list(next(iter(chosen.values())))
+def common_seeds(selected: Mapping[str, Mapping[int, CollectedRun]]) -> tuple[int, ...]:
+    """Seeds without missing runs of any variant; else the one with the fewest missing runs."""
+    seeds = list(next(iter(selected.values())))
     missing = {
-        seed: sum(runs[seed].state == "missing" for runs in chosen.values()) for seed in seeds
+        seed: sum(runs[seed].state == "missing" for runs in selected.values()) for seed in seeds
     }
-    whole = tuple(seed for seed in seeds if not missing[seed])
-    return whole or (min(seeds, key=lambda seed: missing[seed]),)
+    complete = tuple(seed for seed in seeds if not missing[seed])
+    return complete or (min(seeds, key=lambda seed: missing[seed]),)

@@ -1,23 +1,23 @@
-"""What a study is: one question, a grid of variants, the same seeds for all, one budget.
+"""The spec of a study: a question, variants, seeds shared by all variants, one budget.
 
-Written the same in TOML, by flags or in Python:
+The same in TOML, by flags or in Python:
 
-    question = "Which score reads best?"
-    recipe = "pronounce-quick"              what every run is, before a variant changes it
-    seeds = 5                               that many, from 0; or a list
-    baseline = "dot"                        the variant that others are matched with; else the first
-    match = "parameters"                    widths are solved for, so that all variants are as large
-    learning_rates = [1e-3, 2e-3]           every variant tries each, and the best on validation counts
-    [training]                              over the recipe: the budget that all variants share
+    question = "Which attention score is best?"
+    recipe = "pronounce-quick"              the base of every run
+    seeds = 5                               0 to 4; or a list
+    baseline = "dot"                        the reference variant; default: the first
+    match = "parameters"                    choose widths so that all variants have as many parameters
+    learning_rates = [1e-3, 2e-3]           tuned per variant: the best on validation is selected
+    [training]                              overrides of the recipe: the budget of every variant
     steps = 2000
-    [over]                                  the grid: every combination is a variant
+    [sweep]                                 a grid: every combination is a variant
     "model.mechanism" = ["dot", "additive"]
-    [[variants]]                                or variants one by one, crossed with the grid
+    [[variants]]                            or variants one by one, crossed with the grid
     name = "Transformer"
     set = ["model.name=transformer", "model.num_layers=2"]
 
-Every variant has the same data, seeds, order of batches and evaluation, so that runs are paired by seed. Runs
-compute with one thread unless `threads` says more: as many of them as there are cores go side by side.
+All variants share data, seeds, batch order and evaluation, so that runs are paired by seed. A run uses one
+thread unless `threads` is set, and the runs of a study are executed in parallel.
 """
 
 from __future__ import annotations
@@ -31,44 +31,45 @@ from pathlib import Path
 from typing import Any, Self
 
 from regard.core.errors import RegardError
-from regard.core.registry import ShippedFiles, unknown_name
-from regard.runs.spec import SECTIONS, RunSpec, Sections, merged, read_recipe, settings_as_sections
+from regard.core.registry import BuiltinConfigs, unknown_name
+from regard.runs.spec import (
+    SECTIONS,
+    RunSpec,
+    Sections,
+    merge_sections,
+    parse_settings,
+    read_recipe,
+)
 
-# The variants of a study: listed one by one, made by a grid, or both.
-
-
-# That of an option in a grid which does not name its own.
-DEFAULT_SECTION = "model"
+DEFAULT_SECTION = "model"  # of a sweep option without a section
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One of the compared: its name, and what it changes in the base."""
+    """A variant: its name and its changes to the base sections."""
 
     name: str
     changes: Sections
 
 
 def variants_of(sections: Mapping[str, Any]) -> tuple[Variant, ...]:
-    """Those that are listed, each with every combination of the grid."""
-    over = sections.get("over", {})
-    if not isinstance(over, Mapping):
+    """The listed variants, each crossed with every combination of the sweep."""
+    sweep = sections.get("sweep", {})
+    if not isinstance(sweep, Mapping):
         raise RegardError(
-            f"over={over!r}: it must be a table of options and the values each takes, such as "
+            f"sweep={sweep!r}: it must be a table of options with lists of values, such as "
             'over = { "model.mechanism" = ["dot", "additive"] }.'
         )
-    given = sections.get("variants", [])
-    if not isinstance(given, list | tuple):
-        raise RegardError(
-            f"variants={given!r}: it must be a list of tables, each a [[variants]] of its own."
-        )
-    listed = [_listed_variant(variant) for variant in given] or [Variant(name="", changes={})]
+    entries = sections.get("variants", [])
+    if not isinstance(entries, list | tuple):
+        raise RegardError(f"variants={entries!r}: it must be a list of [[variants]] tables.")
+    listed = [_listed_variant(variant) for variant in entries] or [Variant(name="", changes={})]
     names: list[tuple[str, str]] = []
     values: list[list[Any]] = []
-    for name, choices in over.items():
+    for name, choices in sweep.items():
         if not isinstance(choices, list | tuple) or not choices:
             raise RegardError(
-                f"over {name}={choices!r}: it must be a list of the values to compare, such as "
+                f"over {name}={choices!r}: it must be a list of values to compare, such as "
                 f'{name} = ["a", "b"].'
             )
         section, _, option = name.rpartition(".")
@@ -81,9 +82,9 @@ def variants_of(sections: Mapping[str, Any]) -> tuple[Variant, ...]:
             labels = (_label(option, value) for (_, option), value in named)
             label = " · ".join(filter(None, (variant.name, *labels)))
             changes = variant.changes
-            # Another model drops the options of the one before, so that it must come first.
+            # `name` first: another model drops the options of the previous one.
             for (section, option), value in sorted(named, key=lambda one: one[0][1] != "name"):
-                changes = merged(changes, {section: {option: value}})
+                changes = merge_sections(changes, {section: {option: value}})
             variants.append(Variant(name=label or "only", changes=changes))
     repeated = {
         variant.name
@@ -92,7 +93,7 @@ def variants_of(sections: Mapping[str, Any]) -> tuple[Variant, ...]:
     }
     if repeated:
         raise RegardError(
-            f"Two variants are called '{min(repeated)}'. Every variant needs a name and options of its own."
+            f"Two variants are named '{min(repeated)}'. Variant names must be unique."
         )
     return tuple(variants)
 
@@ -107,7 +108,7 @@ def _listed_variant(variant: Any) -> Variant:
         raise RegardError(
             f'A variant is {variant!r}; write it as name = "…" and set = ["model.option=value", …].'
         )
-    return Variant(name=variant["name"], changes=settings_as_sections(variant.get("set", ())))
+    return Variant(name=variant["name"], changes=parse_settings(variant.get("set", ())))
 
 
 def _label(option: str, value: Any) -> str:
@@ -115,7 +116,7 @@ def _label(option: str, value: Any) -> str:
 
 
 KEYS = (
-    *("question", "recipe", "seeds", "baseline", "match", "learning_rates", "over", "variants"),
+    *("question", "recipe", "seeds", "baseline", "match", "learning_rates", "sweep", "variants"),
     *(*SECTIONS, "threads"),
 )
 MATCHES = ("parameters",)
@@ -123,7 +124,7 @@ MATCHES = ("parameters",)
 
 @dataclass(frozen=True, kw_only=True)
 class StudyRun:
-    """One training of a study; `key` is the hash of its spec, and the name of its folder."""
+    """One run of a study; `key` is the hash of its spec and the name of its folder."""
 
     variant: str
     seed: int
@@ -137,7 +138,7 @@ class StudyRun:
 
 @dataclass(frozen=True, kw_only=True)
 class StudySpec:
-    """A checked study. `base` are the sections of a run without variant and seed."""
+    """A validated study. `base` are the sections of a run without variant and seed."""
 
     base: Sections
     variants: tuple[Variant, ...]
@@ -146,11 +147,11 @@ class StudySpec:
     baseline: str = ""
     match: str | None = None
     learning_rates: tuple[float, ...] = ()
-    written: dict[str, Any] = field(default_factory=dict)
+    sections: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_sections(cls, sections: Mapping[str, Any]) -> Self:
-        """The study that these sections describe, every variant of it checked."""
+        """Validate the sections of a study and every variant."""
         for key in sections:
             if key not in KEYS:
                 raise unknown_name("key of a study", key, KEYS)
@@ -161,7 +162,7 @@ class StudySpec:
             raise unknown_name("variant", str(baseline), [variant.name for variant in variants])
         match = sections.get("match")
         if match is not None and match not in MATCHES:
-            raise unknown_name("figure to match", str(match), MATCHES)
+            raise unknown_name("match", str(match), MATCHES)
         study = cls(
             base=base,
             variants=variants,
@@ -170,31 +171,33 @@ class StudySpec:
             baseline=str(baseline),
             match=match,
             learning_rates=_learning_rates(sections.get("learning_rates", ())),
-            written=_written(sections, base),
+            sections=_resolve_recipe(sections, base),
         )
-        study._require_different_variants()
+        study._validate_variants()
         return study
 
-    def _require_different_variants(self) -> None:
-        """Every variant can be run, and none is another one under a second name."""
+    def _validate_variants(self) -> None:
+        """Every variant must have a valid spec, different from all others."""
         names: dict[str, str] = {}
         for variant in self.variants:
             try:
                 key = spec_key(
-                    self.spec_of(variant, seed=self.seeds[0], learning_rate=self.some_rate)
+                    self.run_spec(
+                        variant, seed=self.seeds[0], learning_rate=self.first_learning_rate
+                    )
                 )
             except RegardError as error:
                 raise RegardError(f"In the variant '{variant.name}': {error}") from error
             if key in names:
                 raise RegardError(
-                    f"The variants '{names[key]}' and '{variant.name}' are the same in every option. Leave one "
-                    "away, or let them differ."
+                    f"The variants '{names[key]}' and '{variant.name}' have the same options. Remove "
+                    "one, or make them differ."
                 )
             names[key] = variant.name
 
     @property
-    def some_rate(self) -> float | None:
-        """One of the learning rates, if there are any."""
+    def first_learning_rate(self) -> float | None:
+        """The first of `learning_rates`; None without any."""
         return next(iter(self.learning_rates), None)
 
     def variant(self, name: str) -> Variant:
@@ -202,31 +205,31 @@ class StudySpec:
         return next(variant for variant in self.variants if variant.name == name)
 
     def changed(self, changes: Mapping[str, Sections]) -> StudySpec:
-        """The study with more changes to some variants, by their names."""
+        """The study with further changes to variants, by name."""
         variants = (
-            replace(variant, changes=merged(variant.changes, changes.get(variant.name, {})))
+            replace(variant, changes=merge_sections(variant.changes, changes.get(variant.name, {})))
             for variant in self.variants
         )
         return replace(self, variants=tuple(variants))
 
-    def spec_of(
+    def run_spec(
         self, variant: Variant, *, seed: int, learning_rate: float | None = None
     ) -> RunSpec:
-        """The spec of one run."""
-        sections = merged(merged(self.base, variant.changes), {"seed": seed})
+        """The spec of a run of a variant."""
+        sections = merge_sections(merge_sections(self.base, variant.changes), {"seed": seed})
         if learning_rate is not None:
-            sections = merged(sections, {"training": {"learning_rate": learning_rate}})
+            sections = merge_sections(sections, {"training": {"learning_rate": learning_rate}})
         return RunSpec.from_sections(sections)
 
     def runs(self) -> tuple[StudyRun, ...]:
-        """All of them, seed by seed, so that a study that is stopped has whole seeds."""
+        """All runs, ordered by seed, so that an interrupted study has complete seeds."""
         rates: Sequence[float | None] = self.learning_rates or (None,)
         return tuple(
             StudyRun(
                 variant=variant.name,
                 seed=seed,
                 learning_rate=rate,
-                spec=self.spec_of(variant, seed=seed, learning_rate=rate),
+                spec=self.run_spec(variant, seed=seed, learning_rate=rate),
             )
             for seed in self.seeds
             for variant in self.variants
@@ -235,13 +238,13 @@ class StudySpec:
 
 
 def spec_key(spec: RunSpec) -> str:
-    """A short name that two specs share only if they are the same in every option."""
+    """A short hash of all options of a spec."""
     text = json.dumps(spec.as_sections(), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _written(sections: Mapping[str, Any], base: Sections) -> dict[str, Any]:
-    """The sections with what the recipe says in its place: its file may change, or lie elsewhere."""
+def _resolve_recipe(sections: Mapping[str, Any], base: Sections) -> dict[str, Any]:
+    """The sections with the content of the recipe in place of its name, since the file may change."""
     plain: dict[str, Any] = json.loads(json.dumps({**sections, **base}))
     plain.pop("recipe", None)
     return plain
@@ -250,8 +253,8 @@ def _written(sections: Mapping[str, Any], base: Sections) -> dict[str, Any]:
 def _base(sections: Mapping[str, Any]) -> Sections:
     base = read_recipe(str(sections["recipe"])) if "recipe" in sections else {}
     own = {key: sections[key] for key in (*SECTIONS, "threads") if key in sections}
-    # One thread a run, so that variants do not disturb one another and every machine counts alike.
-    return merged({"threads": 1, **base}, own)
+    # One thread per run, so that results do not depend on the machine or on parallel runs.
+    return merge_sections({"threads": 1, **base}, own)
 
 
 def _seeds(seeds: Any) -> tuple[int, ...]:
@@ -263,7 +266,7 @@ def _seeds(seeds: Any) -> tuple[int, ...]:
         or len(set(found)) < len(found)
     ):
         raise RegardError(
-            f"seeds={seeds!r}: give how many, 1 or more, or a list of different whole numbers."
+            f"seeds={seeds!r}: give a number of seeds of at least 1, or a list of different integers."
         )
     return tuple(found)
 
@@ -274,13 +277,10 @@ def _learning_rates(rates: Any) -> tuple[float, ...]:
     ):
         raise RegardError(f"learning_rates={rates!r}: it must be a list of positive numbers.")
     if len(set(rates)) < len(rates):
-        raise RegardError(f"learning_rates={rates!r}: every rate is tried once. Name each once.")
+        raise RegardError(f"learning_rates={rates!r}: the rates must be different.")
     return tuple(float(rate) for rate in rates)
 
 
-# Studies as TOML files: those shipped in the folder `shipped`, one a file, or the user's own.
-
-
-STUDIES = ShippedFiles("study", Path(__file__).parent / "shipped")
-shipped_studies = STUDIES.paths
+STUDIES = BuiltinConfigs("study", Path(__file__).parent / "configs")
+builtin_studies = STUDIES.paths
 read_study = STUDIES.read

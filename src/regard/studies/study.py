@@ -1,10 +1,10 @@
-"""A study from its spec to its record, in one call.
+"""Running a study from its spec to its record.
 
-    study = StudySpec.from_sections({"recipe": "pronounce-quick", "over": {"cell": ["lstm", "gru"]}})
+    study = StudySpec.from_sections({"recipe": "pronounce-quick", "sweep": {"cell": ["lstm", "gru"]}})
     record = run_study(study, Path("studies/mine"))
 
-Started again in the same folder it goes on: finished runs are recognised by their specs, and more seeds or
-variants only add runs.
+Started again in the same folder it resumes: finished runs are found by the hash of their spec, and more
+seeds or variants only add runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.core.atomic_write import write_whole
+from regard.core.atomic_write import atomic_write
 from regard.core.records.study import (
     CurvePoint,
     PairVerdict,
@@ -27,59 +27,57 @@ from regard.core.records.study import (
 )
 from regard.runs.folder import Predictions, evaluations, read_predictions
 from regard.runs.load import load
-from regard.studies.attention import Agreements, agreements, shared_pictures
+from regard.studies.attention import AgreementByVariant, agreement_by_variant, attention_examples
 from regard.studies.execution.jobs import Event, Executor
-from regard.studies.execution.local import Processes
+from regard.studies.execution.local import LocalExecutor
 from regard.studies.folder import StudyFolder
 from regard.studies.prepare import PreparedStudy, prepare_study
 from regard.studies.run_selection import (
-    KnownRun,
-    best_rates,
-    by_variant_and_seed,
+    CollectedRun,
+    best_learning_rates,
+    collect_runs,
     common_seeds,
-    known_runs,
+    select_runs,
 )
 from regard.studies.spec import StudySpec
 from regard.studies.statistics.bootstrap import ItemComparison, compare_on_items
 from regard.studies.statistics.compare_seeds import SeedComparison, SeedPair, compare_over_seeds
 from regard.studies.summary import (
-    budget_words,
+    describe_budget,
+    describe_tuning,
     disagreements,
     headline,
-    repeating_facts,
-    tries_words,
+    reproducibility,
 )
 from regard.tasks import task_class
-from regard.tasks.task import RunTask
-
-# Comparisons as the records that a page shows.
+from regard.tasks.task import Task
 
 
 def seed_verdicts(comparison: SeedComparison) -> list[PairVerdict]:
-    """Every pair of methods; where no claim may be made there is no interval that would read as one."""
+    """All pairs of methods; with too few seeds, without interval and detectable difference."""
     return [
         PairVerdict(
             holds_for="method",
             first=pair.first,
             second=pair.second,
             difference=pair.difference,
-            low=pair.interval.low if pair.interval and _claims(pair) else None,
-            high=pair.interval.high if pair.interval and _claims(pair) else None,
+            low=pair.interval.low if pair.interval and _has_verdict(pair) else None,
+            high=pair.interval.high if pair.interval and _has_verdict(pair) else None,
             adjusted_p=pair.holm_p,
-            detectable=pair.detectable if _claims(pair) else None,
+            detectable_difference=pair.detectable_difference if _has_verdict(pair) else None,
             verdict=pair.verdict,
-            words=pair.in_words(),
+            sentence=pair.sentence(),
         )
         for pair in comparison.pairs
     ]
 
 
-def _claims(pair: SeedPair) -> bool:
-    return pair.verdict != "these runs only"
+def _has_verdict(pair: SeedPair) -> bool:
+    return pair.verdict != "too few seeds"
 
 
 def item_verdicts(comparison: ItemComparison) -> list[PairVerdict]:
-    """Every pair of sets of models."""
+    """All pairs of trained models."""
     return [
         PairVerdict(
             holds_for="models",
@@ -89,150 +87,152 @@ def item_verdicts(comparison: ItemComparison) -> list[PairVerdict]:
             low=pair.interval.low if pair.interval else None,
             high=pair.interval.high if pair.interval else None,
             adjusted_p=pair.holm_p,
-            detectable=None,
+            detectable_difference=None,
             verdict=pair.verdict,
-            words=pair.in_words(),
+            sentence=pair.sentence(),
         )
         for pair in comparison.pairs
     ]
 
 
-# From the runs of a study to its record: everything that its page shows.
+SelectedRuns = Mapping[str, Mapping[int, CollectedRun]]
 
 
-Chosen = Mapping[str, Mapping[int, KnownRun]]
-
-
-def gather(
+def collect(
     prepared: PreparedStudy,
     folder: StudyFolder,
     *,
-    tell: Callable[[str], None] = lambda _: None,
+    log: Callable[[str], None] = lambda _: None,
 ) -> StudyRecord:
-    """Read every run and compare them."""
+    """Read all runs, and compare the variants."""
     study = prepared.study
-    spec = study.spec_of(study.variants[0], seed=study.seeds[0])
+    spec = study.run_spec(study.variants[0], seed=study.seeds[0])
     task = task_class(spec.task)
     metric = spec.task_options.metric or next(iter(task.metrics))
     lower_is_better = task.metrics[metric]
-    tell("reading the runs")
-    runs = known_runs(prepared, folder)
-    part = _part(runs)
-    rates = best_rates(runs, metric=metric, lower_is_better=lower_is_better)
-    chosen = by_variant_and_seed(runs, rates)
-    seeds = common_seeds(chosen)
-    tell("comparing the variants")
+    log("reading the runs")
+    runs = collect_runs(prepared, folder)
+    split = _evaluation_split(runs)
+    rates = best_learning_rates(runs, metric=metric, lower_is_better=lower_is_better)
+    selected = select_runs(runs, rates)
+    seeds = common_seeds(selected)
+    log("comparing the variants")
     over_seeds = compare_over_seeds(
         {
-            variant: {seed: of_variant[seed].score(part, metric) for seed in seeds}
-            for variant, of_variant in chosen.items()
+            variant: {seed: of_variant[seed].score(split, metric) for seed in seeds}
+            for variant, of_variant in selected.items()
         },
         lower_is_better=lower_is_better,
     )
-    compared = [variant.variant for variant in over_seeds.variants]
+    names = [variant.variant for variant in over_seeds.variants]
     predictions = {
-        variant: [read_predictions(chosen[variant][seed].folder, part) for seed in seeds]
-        for variant in compared
+        variant: [read_predictions(selected[variant][seed].folder, split) for seed in seeds]
+        for variant in names
     }
     on_items = _on_items(predictions, task, metric, lower_is_better=lower_is_better)
-    tell("looking at what the variants attend to")
-    agreed = agreements(
-        {variant: [of_variant[seed] for seed in seeds] for variant, of_variant in chosen.items()},
+    log("comparing attention with known alignments")
+    agreed = agreement_by_variant(
+        {variant: [of_variant[seed] for seed in seeds] for variant, of_variant in selected.items()},
         folder,
-        part=part,
+        split=split,
     )
-    first = {variant: chosen[variant][seeds[0]] for variant in compared}
-    first_written = {variant: of_variant[0] for variant, of_variant in predictions.items()}
-    some = next(iter(first_written.values()), None)
+    first = {variant: selected[variant][seeds[0]] for variant in names}
+    first_predictions = {variant: of_variant[0] for variant, of_variant in predictions.items()}
+    example = next(iter(first_predictions.values()), None)
     return StudyRecord(
         name=prepared.name,
         question=study.question
-        or f"Which of {len(study.variants)} variants does best on {spec.task}?",
+        or f"Which of {len(study.variants)} variants is best on {spec.task}?",
         headline=(
-            *headline(over_seeds, on_items, metric=metric, part=part),
+            *headline(over_seeds, on_items, metric=metric, split=split),
             *_unfinished(runs),
         ),
         task=spec.task,
-        part=part,
-        items=len(some) if some else 0,
+        split=split,
+        items=len(example) if example else 0,
         metric=metric,
         lower_is_better=lower_is_better,
         seeds=seeds,
-        budget=budget_words([study.spec_of(variant, seed=seeds[0]) for variant in study.variants]),
-        tries=tries_words(study),
+        budget=describe_budget(
+            [study.run_spec(variant, seed=seeds[0]) for variant in study.variants]
+        ),
+        tuning=describe_tuning(study),
         matched=prepared.matched,
         variants=tuple(
             _variant(
-                prepared, name, of_variant, seeds, over_seeds, agreed, part=part, rate=rates[name]
+                prepared, name, of_variant, seeds, over_seeds, agreed, split=split, rate=rates[name]
             )
-            for name, of_variant in chosen.items()
+            for name, of_variant in selected.items()
         ),
-        runs=tuple(_run(known, metric, part, counts=_counts(known, chosen)) for known in runs),
+        runs=tuple(
+            _run(collected, metric, split, selected=_is_selected(collected, selected))
+            for collected in runs
+        ),
         verdicts=(
             *seed_verdicts(over_seeds),
             *(item_verdicts(on_items) if on_items is not None else ()),
         ),
-        disagreements=disagreements(first_written, task=task, metric=metric),
-        pictures=shared_pictures(
-            {variant: load(known.folder.path) for variant, known in first.items()},
-            some.sources if some else (),
+        disagreements=disagreements(first_predictions, task=task, metric=metric),
+        attention_examples=attention_examples(
+            {variant: load(collected.folder.path) for variant, collected in first.items()},
+            example.inputs if example else (),
         ),
         agreement_source=agreed.source,
-        facts=repeating_facts(prepared, runs, seeds),
+        reproducibility=reproducibility(prepared, runs, seeds),
     )
 
 
-def _part(runs: Sequence[KnownRun]) -> str:
-    """The test part, unless the data has none."""
-    finished = [known for known in runs if known.state == "finished"]
-    has_test = all("test" in known.record["scores"] for known in finished)
+def _evaluation_split(runs: Sequence[CollectedRun]) -> str:
+    """The test split, unless the data has none."""
+    finished = [collected for collected in runs if collected.state == "finished"]
+    has_test = all("test" in collected.record["scores"] for collected in finished)
     return "test" if finished and has_test else "validation"
 
 
 def _on_items(
     predictions: Mapping[str, Sequence[Predictions]],
-    task: type[RunTask],
+    task: type[Task],
     metric: str,
     *,
     lower_is_better: bool,
 ) -> ItemComparison | None:
-    """Statistics are added up over the seeds: the answer is about these models together."""
-    if metric not in task.summed or not predictions:
+    """Compare on items, with statistics summed over seeds: about these models together."""
+    if metric not in task.corpus_metrics or not predictions:
         return None
-    every = [one for of_variant in predictions.values() for one in of_variant]
-    # Of all runs at once: which columns there are may depend on what was predicted.
-    together = task.item_statistics(
+    all_runs = [one for of_variant in predictions.values() for one in of_variant]
+    # Of all runs at once: the columns may depend on the predictions.
+    combined = task.item_statistics(
         metric,
-        [text for one in every for text in one.predicted],
-        [choices for one in every for choices in one.answers],
+        [text for one in all_runs for text in one.predictions],
+        [texts for one in all_runs for texts in one.references],
     )
-    of_runs = iter(np.split(together, len(every)))
+    of_runs = iter(np.split(combined, len(all_runs)))
     statistics = {
         variant: np.sum([next(of_runs) for _ in of_variant], axis=0)
         for variant, of_variant in predictions.items()
     }
-    score = task.summed_metric(metric).score
+    score = task.corpus_metric(metric).score
     return compare_on_items(statistics, score=score, lower_is_better=lower_is_better)
 
 
 def _variant(
     prepared: PreparedStudy,
     name: str,
-    runs: Mapping[int, KnownRun],
+    runs: Mapping[int, CollectedRun],
     seeds: Sequence[int],
     over_seeds: SeedComparison,
-    agreed: Agreements,
+    agreed: AgreementByVariant,
     *,
-    part: str,
+    split: str,
     rate: float | None,
 ) -> VariantRecord:
     found = next((variant for variant in over_seeds.variants if variant.variant == name), None)
     finished = [runs[seed] for seed in seeds if runs[seed].state == "finished"]
-    outcomes = [known.record["outcome"] for known in finished]
-    names = finished[0].record["scores"][part] if finished else {}
+    outcomes = [collected.record["outcome"] for collected in finished]
+    names = finished[0].record["scores"][split] if finished else {}
     interval = found.interval if found else None
     agreement = agreed.variants.get(name)
-    size = prepared.sizes[name]
+    profile = prepared.profiles[name]
     return VariantRecord(
         name=name,
         settings=prepared.study.variant(name).changes,
@@ -243,17 +243,17 @@ def _variant(
         scores={
             one: mean
             for one in names
-            if (mean := _mean([known.score(part, one) for known in finished])) is not None
+            if (mean := _mean([collected.score(split, one) for collected in finished])) is not None
         },
-        parameters=size.parameters,
-        operations=_mean([float(outcome["operations"]) for outcome in outcomes]),
+        parameters=profile.parameters,
+        flops=_mean([float(outcome["flops"]) for outcome in outcomes]),
         seconds=_mean([float(outcome["seconds"]) for outcome in outcomes]),
-        peak_bytes=size.peak_bytes,
+        peak_bytes=profile.peak_bytes,
         learning_rate=rate,
         agreement=agreement.mean if agreement else None,
         agreement_low=agreement.low if agreement else None,
         agreement_high=agreement.high if agreement else None,
-        trouble="; ".join(
+        problems="; ".join(
             f"seed {seed} {runs[seed].state}: {runs[seed].reason}"
             for seed in runs
             if runs[seed].state != "finished"
@@ -262,34 +262,34 @@ def _variant(
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    """The mean of values that are all numbers; None if one is not, or there are none."""
+    """The mean of finite values; None if one is not finite, or there are none."""
     return float(np.mean(values)) if values and np.isfinite(values).all() else None
 
 
-def _unfinished(runs: Sequence[KnownRun]) -> list[str]:
-    missing = sum(known.state == "missing" for known in runs)
+def _unfinished(runs: Sequence[CollectedRun]) -> list[str]:
+    missing = sum(collected.state == "missing" for collected in runs)
     if not missing:
         return []
     return [f"The study is not finished: {missing} of {len(runs)} runs are missing."]
 
 
-def _counts(known: KnownRun, chosen: Chosen) -> bool:
-    return chosen[known.run.variant].get(known.run.seed) is known
+def _is_selected(collected: CollectedRun, selected: SelectedRuns) -> bool:
+    return selected[collected.run.variant].get(collected.run.seed) is collected
 
 
-def _run(known: KnownRun, metric: str, part: str, *, counts: bool) -> StudyRunRecord:
-    outcome: dict[str, Any] = known.record.get("outcome", {})
-    scores: dict[str, dict[str, float]] = known.record.get("scores", {})
-    curve = evaluations(known.folder) if known.state == "finished" else []
+def _run(collected: CollectedRun, metric: str, split: str, *, selected: bool) -> StudyRunRecord:
+    outcome: dict[str, Any] = collected.record.get("outcome", {})
+    scores: dict[str, dict[str, float]] = collected.record.get("scores", {})
+    curve = evaluations(collected.folder) if collected.state == "finished" else []
     return StudyRunRecord(
-        variant=known.run.variant,
-        seed=known.run.seed,
-        learning_rate=known.run.learning_rate,
-        key=known.run.key,
-        state=known.state,
-        counts=counts,
-        reason=known.reason,
-        scores=_finite(scores.get(part, {})),
+        variant=collected.run.variant,
+        seed=collected.run.seed,
+        learning_rate=collected.run.learning_rate,
+        key=collected.run.key,
+        state=collected.state,
+        selected=selected,
+        reason=collected.reason,
+        scores=_finite(scores.get(split, {})),
         validation_scores=_finite(scores.get("validation", {})),
         steps=int(outcome.get("steps", 0)),
         seconds=float(outcome.get("seconds", 0.0)),
@@ -297,7 +297,7 @@ def _run(known: KnownRun, metric: str, part: str, *, counts: bool) -> StudyRunRe
             CurvePoint(
                 step=point.step,
                 tokens=point.tokens,
-                operations=float(point.operations),
+                flops=float(point.flops),
                 seconds=point.seconds,
                 score=score,
             )
@@ -321,34 +321,34 @@ def run_study(
     command: str = "",
     plugins: Sequence[str] = (),
     executor: Executor | None = None,
-    watch: Callable[[Event], None] = lambda _: None,
-    began: Callable[[PreparedStudy], None] = lambda _: None,
-    tell: Callable[[str], None] = lambda _: None,
+    on_event: Callable[[Event], None] = lambda _: None,
+    on_start: Callable[[PreparedStudy], None] = lambda _: None,
+    log: Callable[[str], None] = lambda _: None,
 ) -> StudyRecord:
-    """Train what is not trained yet, and compare.
+    """Train the missing runs, and compare the variants.
 
-    `watch` is told of every event of the executor, `began` of the study once it is ready to run, `tell` a
-    line about each stage.
+    `on_event` receives every event of the executor, `on_start` the prepared study before the first run,
+    `log` a line of text about each stage.
     """
-    # In full: on a cluster, processes may have another current folder.
-    place = StudyFolder(folder.absolute())
+    # Absolute: on a cluster, processes may have another working directory.
+    study_folder = StudyFolder(folder.absolute())
     prepared = prepare_study(
-        study, name=name or folder.name, command=command, plugins=plugins, tell=tell
+        study, name=name or folder.name, command=command, plugins=plugins, log=log
     )
-    place.make()
-    prepared.require_continued(place)
-    prepared.write(place)
-    began(prepared)
-    with closing((executor or Processes()).run(prepared.jobs(place))) as events:
+    study_folder.make()
+    prepared.validate_resume(study_folder)
+    prepared.write(study_folder)
+    on_start(prepared)
+    with closing((executor or LocalExecutor()).run(prepared.jobs(study_folder))) as events:
         for event in events:
-            watch(event)
-    return compared(prepared, place, tell=tell)
+            on_event(event)
+    return write_record(prepared, study_folder, log=log)
 
 
-def compared(
-    prepared: PreparedStudy, folder: StudyFolder, *, tell: Callable[[str], None] = lambda _: None
+def write_record(
+    prepared: PreparedStudy, folder: StudyFolder, *, log: Callable[[str], None] = lambda _: None
 ) -> StudyRecord:
-    """The record of the runs there are, kept in the folder."""
-    record = gather(prepared, folder, tell=tell)
-    write_whole(folder.record, record.as_json())
+    """Collect the runs that exist, and write record.json."""
+    record = collect(prepared, folder, log=log)
+    atomic_write(folder.record, record.as_json())
     return record

@@ -1,4 +1,4 @@
-"""The verdict of a study in a few sentences, as its page begins."""
+"""The summary of a study: headline, budget, tuning, reproducibility, disagreements between variants."""
 
 from __future__ import annotations
 
@@ -13,90 +13,80 @@ from regard.core.records.study import Disagreement
 from regard.runs.folder import Predictions
 from regard.runs.spec import RunSpec
 from regard.studies.prepare import PreparedStudy
-from regard.studies.run_selection import KnownRun
+from regard.studies.run_selection import CollectedRun
 from regard.studies.spec import StudySpec
 from regard.studies.statistics.bootstrap import ItemComparison, ItemPair
-from regard.studies.statistics.compare_seeds import FEWEST_SEEDS, SeedComparison, SeedPair
-from regard.tasks.task import RunTask
+from regard.studies.statistics.compare_seeds import MIN_SEEDS, SeedComparison, SeedPair
+from regard.tasks.task import Task
 
-MOST_LISTED = 6
+MAX_LISTED = 6
+MAX_DISAGREEMENTS = 12
+RARELY_CORRECT = 0.1
+"""Below this fraction of correct predictions, disagreements are selected by item score."""
 
 
 def headline(
-    over_seeds: SeedComparison, on_items: ItemComparison | None, *, metric: str, part: str
+    over_seeds: SeedComparison, on_items: ItemComparison | None, *, metric: str, split: str
 ) -> tuple[str, ...]:
-    """What may be said of the methods, then what may be said of these models."""
-    left_out = [
-        f"Left out of every comparison: {variant.variant} ({variant.reason})."
+    """The result in a few sentences: the methods over seeds, then these trained models on items."""
+    excluded = [
+        f"Excluded from all comparisons: {variant.variant} ({variant.reason})."
         for variant in over_seeds.excluded
     ]
     if not over_seeds.variants:
-        return ("No variant has been run to its end, so there is nothing to say yet.",)
+        return ("No variant is finished yet.",)
     sign = 1 if over_seeds.lower_is_better else -1
     ordered = sorted(over_seeds.variants, key=lambda variant: sign * variant.mean)
     best = ordered[0]
-    over = f"on {part}, {best.mean:.2f}, over {_counted(len(over_seeds.seeds), 'seed')}"
+    score = f"on {split}, {best.mean:.2f}, over {_counted(len(over_seeds.seeds), 'seed')}"
     if len(ordered) == 1:
         return (
-            f"{best.variant} has a mean {metric} {over}; there is nothing to compare it with.",
-            *left_out,
+            f"{best.variant} has a mean {metric} {score}; there is no other variant to compare with.",
+            *excluded,
         )
-    told = [f"{best.variant} has the {'lowest' if sign == 1 else 'highest'} mean {metric} {over}."]
-    if len(over_seeds.seeds) < FEWEST_SEEDS:
-        told.append(
-            f"That is true of these runs only: a claim about the methods takes {FEWEST_SEEDS} seeds."
-        )
+    order = "lowest" if sign == 1 else "highest"
+    sentences = [f"{best.variant} has the {order} mean {metric} {score}."]
+    if len(over_seeds.seeds) < MIN_SEEDS:
+        sentences.append(f"Too few seeds: a comparison of methods needs {MIN_SEEDS}.")
     else:
-        told.append(
-            _split(
-                best.variant, _against(best.variant, over_seeds.pairs), "over seeds", "The method"
-            )
-        )
+        verdicts = _verdicts_on(best.variant, over_seeds.pairs)
+        sentences.append(f"Methods, over seeds: {_comparison(best.variant, verdicts)}")
     if on_items is not None and on_items.pairs:
-        leading = min(on_items.variants, key=lambda variant: sign * variant.score).variant
-        told.append(
-            _split(
-                leading,
-                _against(leading, on_items.pairs),
-                f"on items like these {on_items.items:,}",
-                "Of these trained models, those of",
-            )
-        )
-    return (*told, *left_out)
+        best_models = min(on_items.variants, key=lambda variant: sign * variant.score).variant
+        comparison = _comparison(best_models, _verdicts_on(best_models, on_items.pairs))
+        sentences.append(f"Trained models, on items like these {on_items.items:,}: {comparison}")
+    return (*sentences, *excluded)
 
 
-def _against(variant: str, pairs: Sequence[SeedPair] | Sequence[ItemPair]) -> dict[str, str]:
+def _verdicts_on(variant: str, pairs: Sequence[SeedPair] | Sequence[ItemPair]) -> dict[str, str]:
     """Other variant → the verdict on `variant` against it."""
-    turned = {"better": "worse", "worse": "better"}
+    opposite = {"better": "worse", "worse": "better"}
     found: dict[str, str] = {}
     for pair in pairs:
         if pair.first == variant:
             found[pair.second] = pair.verdict
         elif pair.second == variant:
-            found[pair.first] = turned.get(pair.verdict, pair.verdict)
+            found[pair.first] = opposite.get(pair.verdict, pair.verdict)
     return found
 
 
-def _split(variant: str, against: dict[str, str], where: str, who: str) -> str:
-    better = [other for other, verdict in against.items() if verdict == "better"]
-    rest = [other for other in against if other not in better]
-    verb = "are" if who.endswith("those of") else "is"
-    parts = []
-    if better:
-        parts.append(f"{verb} better than {_listed(better)}")
-    if rest:
-        parts.append(f"cannot be told apart from {_listed(rest)}")
-    return f"{who} {variant} {' and '.join(parts)} {where}."
+def _comparison(variant: str, verdicts: dict[str, str]) -> str:
+    better = [other for other, verdict in verdicts.items() if verdict == "better"]
+    rest = [other for other in verdicts if other not in better]
+    if not better:
+        return f"{variant} against {_listed(rest)} is inconclusive, no difference detected."
+    text = f"{variant} is better than {_listed(better)}"
+    return f"{text}; inconclusive against {_listed(rest)}." if rest else f"{text}."
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Names in a row; a long row is cut short.
+    """Join names; a long list is truncated.
 
     >>> _listed(["dot", "additive", "location"])
     'dot, additive and location'
     """
-    if len(names) > MOST_LISTED:
-        return f"{', '.join(names[:MOST_LISTED])} and {len(names) - MOST_LISTED} more"
+    if len(names) > MAX_LISTED:
+        return f"{', '.join(names[:MAX_LISTED])} and {len(names) - MAX_LISTED} more"
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
@@ -104,182 +94,175 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-# What every variant of a study was given, in words, and what whoever repeats it needs to know.
-
-
-def budget_words(specs: Sequence[RunSpec]) -> str:
-    """What every run was given; where variants differ in it, all that there were."""
-    told = list(dict.fromkeys(_limits(spec) for spec in specs))
-    if len(told) == 1:
-        return f"Every run had {told[0]}."
-    return f"The variants had different budgets: {'; '.join(told)}."
+def describe_budget(specs: Sequence[RunSpec]) -> str:
+    """The budget of every run; all budgets if variants differ."""
+    budgets = list(dict.fromkeys(_limits(spec) for spec in specs))
+    if len(budgets) == 1:
+        return f"Every run had {budgets[0]}."
+    return f"The variants had different budgets: {'; '.join(budgets)}."
 
 
 def _limits(spec: RunSpec) -> str:
-    given = [
+    limits = [
         f"{limit:,.4g} {name}" if isinstance(limit, float) else f"{limit:,} {name}"
         for name, limit in spec.training.budget._asdict().items()
         if limit is not None
     ]
-    return " or ".join(given)
+    return " or ".join(limits)
 
 
-def tries_words(study: StudySpec) -> str:
-    """How often each variant could try, and with which learning rates."""
+def describe_tuning(study: StudySpec) -> str:
+    """The learning rates that were tried for each variant."""
     if study.learning_rates:
         listed = ", ".join(f"{rate:g}" for rate in study.learning_rates)
         return (
-            f"Every variant had {len(study.learning_rates)} tries with each seed, one for each learning rate "
-            f"({listed}); the rate with the best mean on validation counts."
+            f"The learning rate of every variant was tuned ({listed}, with every seed); the one with the "
+            "best mean on validation is selected."
         )
     rates = {
-        study.spec_of(variant, seed=study.seeds[0]).training.learning_rate
+        study.run_spec(variant, seed=study.seeds[0]).training.learning_rate
         for variant in study.variants
     }
     listed = ", ".join(f"{rate:g}" for rate in sorted(rates))
-    which = f"the learning rate {listed}" if len(rates) == 1 else f"its learning rate ({listed})"
-    return f"Every variant had one try, with {which}."
+    which = (
+        f"the learning rate {listed}" if len(rates) == 1 else f"its own learning rate ({listed})"
+    )
+    return f"Nothing was tuned: every variant has {which}."
 
 
-def repeating_facts(
-    prepared: PreparedStudy, runs: Sequence[KnownRun], seeds: Sequence[int]
+def reproducibility(
+    prepared: PreparedStudy, runs: Sequence[CollectedRun], seeds: Sequence[int]
 ) -> dict[str, str]:
-    """What whoever repeats the study needs; what differed between runs stands there more than once."""
-    records = [known.record for known in runs if known.state == "finished"]
+    """What is needed to reproduce the study; values that differ between runs are all listed."""
+    records = [collected.record for collected in runs if collected.state == "finished"]
     facts = {
         "command": prepared.command,
         "seeds": ", ".join(map(str, seeds)),
         "machine": prepared.machine,
     }
     for name in ("versions", "data", "signatures"):
-        told = dict.fromkeys(
+        values = dict.fromkeys(
             ", ".join(f"{key} {value}" for key, value in record.get(name, {}).items())
             for record in records
         )
-        if any(told):
-            facts[name] = "; ".join(told)
+        if any(values):
+            facts[name] = "; ".join(values)
     if records:
         threads = sorted({record["threads"] for record in records})
-        facts["threads"] = f"{', '.join(map(str, threads))} a run"
+        facts["threads"] = f"{', '.join(map(str, threads))} per run"
     return facts
-
-
-# Items on which the variants of a study disagree, chosen by a seed and not by hand.
-#
-# Where outputs are often right as a whole, these are items that some variants get right and others
-# wrong. Each variant is, where there are such items, alone right in some and alone wrong in others, so
-# that none is shown from its best side only. Where hardly any output is right as a whole, as in
-# translation, they are the items whose own scores lie farthest apart.
-
-
-COUNT = 12
-RARE = 0.1
-"""The share of right outputs below which items are chosen by their scores."""
 
 
 def disagreements(
     predictions: Mapping[str, Predictions],
     *,
-    task: type[RunTask],
+    task: type[Task],
     metric: str,
-    count: int = COUNT,
+    count: int = MAX_DISAGREEMENTS,
     seed: int = 0,
 ) -> tuple[Disagreement, ...]:
-    """At most `count` items in the order of the part, from what each variant wrote for the same items.
+    """At most `count` items on which the predictions of variants disagree, in the order of the split.
 
-    In place of a metric that cannot be taken item by item, such as the loss, the task's first that can is.
+    Selected by a seed. If predictions are often correct, items that some variants get right and others
+    wrong, balanced so that each variant is alone right on some and alone wrong on others. If they are
+    rarely correct, as in translation, the items with the largest spread of item scores; a metric without
+    item scores, such as the loss, is replaced by the task's first that has them.
     """
     if len(predictions) < 2:
         return ()
     first = next(iter(predictions.values()))
-    _require_same_items(predictions)
-    right = np.stack([_right(of_variant) for of_variant in predictions.values()], axis=1)
+    _validate_same_items(predictions)
+    correct = np.stack([_is_correct(of_variant) for of_variant in predictions.values()], axis=1)
     order = list(range(len(first)))
     random.Random(seed).shuffle(order)
-    if right.size and right.mean() < RARE:
-        chosen = _farthest_apart(predictions, task, metric, order, count)
+    if correct.size and correct.mean() < RARELY_CORRECT:
+        chosen = _largest_spread(predictions, task, metric, order, count)
     else:
-        chosen = _balanced(right, order, count)
+        chosen = _balanced(correct, order, count)
     return tuple(
         Disagreement(
-            source=first.sources[item],
-            answers=first.answers[item],
-            predicted={
-                variant: of_variant.predicted[item] for variant, of_variant in predictions.items()
+            input=first.inputs[item],
+            references=first.references[item],
+            predictions={
+                variant: of_variant.predictions[item] for variant, of_variant in predictions.items()
             },
-            right=tuple(
+            correct=tuple(
                 variant
-                for variant, is_right in zip(predictions, right[item], strict=True)
-                if is_right
+                for variant, is_correct in zip(predictions, correct[item], strict=True)
+                if is_correct
             ),
         )
         for item in sorted(chosen)
     )
 
 
-def _require_same_items(predictions: Mapping[str, Predictions]) -> None:
+def _validate_same_items(predictions: Mapping[str, Predictions]) -> None:
     first_variant, first = next(iter(predictions.items()))
     for variant, of_variant in predictions.items():
-        if (of_variant.sources, of_variant.answers) != (first.sources, first.answers):
+        if (of_variant.inputs, of_variant.references) != (first.inputs, first.references):
             raise RegardError(
-                f"The variants '{first_variant}' and '{variant}' were not scored on the same items, so they cannot be "
-                "compared item by item. Score all variants on the same data."
+                f"The variants '{first_variant}' and '{variant}' were evaluated on different items. "
+                "Evaluate all variants on the same data."
             )
 
 
-def _right(predictions: Predictions) -> Bool[np.ndarray, " items"]:
-    """Whether each output is one of the answers; white space only parts its words."""
+def _is_correct(predictions: Predictions) -> Bool[np.ndarray, " items"]:
+    """Whether each prediction is one of its references, up to white space."""
     return np.array(
         [
-            written.split() in [answer.split() for answer in answers]
-            for written, answers in zip(predictions.predicted, predictions.answers, strict=True)
+            prediction.split() in [reference.split() for reference in references]
+            for prediction, references in zip(
+                predictions.predictions, predictions.references, strict=True
+            )
         ],
         dtype=bool,
     )
 
 
-def _balanced(right: Bool[np.ndarray, "items variants"], order: list[int], count: int) -> list[int]:
-    """Items in turn from every kind of disagreement, until there are enough."""
+def _balanced(
+    correct: Bool[np.ndarray, "items variants"], order: list[int], count: int
+) -> list[int]:
+    """Items in turn from every kind of disagreement."""
     kinds: dict[tuple[str, int], list[int]] = {}
-    variants = right.shape[1]
+    variants = correct.shape[1]
     for item in order:
-        number = int(right[item].sum())
+        number = int(correct[item].sum())
         if number in (0, variants):
             continue
         kind = ("several", 0)
         if number == 1:
-            kind = ("alone right", int(right[item].argmax()))
+            kind = ("alone right", int(correct[item].argmax()))
         elif number == variants - 1:
-            kind = ("alone wrong", int(right[item].argmin()))
+            kind = ("alone wrong", int(correct[item].argmin()))
         kinds.setdefault(kind, []).append(item)
     # "alone right" of every variant before "alone wrong" of any, and the rest last.
-    in_turn = _in_turn([kinds[kind] for kind in sorted(kinds)])
-    return [item for item, _ in zip(in_turn, range(count), strict=False)]
+    interleaved = _interleave([kinds[kind] for kind in sorted(kinds)])
+    return [item for item, _ in zip(interleaved, range(count), strict=False)]
 
 
-def _in_turn(groups: list[list[int]]) -> Iterator[int]:
+def _interleave(groups: list[list[int]]) -> Iterator[int]:
     for turn in range(max(map(len, groups), default=0)):
         yield from (group[turn] for group in groups if turn < len(group))
 
 
-def _farthest_apart(
+def _largest_spread(
     predictions: Mapping[str, Predictions],
-    task: type[RunTask],
+    task: type[Task],
     metric: str,
     order: list[int],
     count: int,
 ) -> list[int]:
-    """The items with the widest spread of scores; of equal ones those that come first in the order."""
-    named = metric if metric in task.summed else next(iter(task.summed))
-    score = task.summed_metric(named).score
+    """The items with the largest spread of scores; ties in the given order."""
+    named = metric if metric in task.corpus_metrics else next(iter(task.corpus_metrics))
+    score = task.corpus_metric(named).score
     scores: Float[np.ndarray, "items variants"] = np.stack(
         [
-            score(task.item_statistics(named, of_variant.predicted, of_variant.answers))
+            score(task.item_statistics(named, of_variant.predictions, of_variant.references))
             for of_variant in predictions.values()
         ],
         axis=1,
     )
-    # An empty reference has no rate of errors, and so no spread of it.
+    # An empty reference has no error rate, and so no spread.
     spread = np.nan_to_num(np.ptp(scores, axis=1))
     widest = sorted(order, key=lambda item: -spread[item])
     return [item for item in widest[:count] if spread[item] > 0]

@@ -1,10 +1,12 @@
-"""Pre-training of an encoder: masked tokens, and whether two texts belong together (Devlin et al. 2019).
+"""Masked language modelling and next-sentence prediction: pre-training of an encoder (Devlin et al. 2019).
 
     the cat [MASK] on the mat        →  sat
-    first half | second half         →  the second follows the first, or is another document's
+    first half | second half         →  is the second half the next sentence, or from another document?
 
-The loss is the mean over masked tokens plus the mean over pairs. Accuracies are in percent; perplexity is
-that of the masked tokens. The embedded data are pages about films.
+The loss is the mean cross-entropy of masked tokens plus that of next-sentence labels. Accuracies are in
+percent; perplexity is that of the masked tokens. The embedded data are pages about films. Pairs and masks
+of evaluation splits are drawn from a fixed seed, the same for every model. The reference of a document is
+its masked tokens, separated by spaces.
 """
 
 from __future__ import annotations
@@ -25,417 +27,394 @@ from regard.core.batches import TextBatch
 from regard.core.errors import RegardError
 from regard.core.protocols import Decode, Loss
 from regard.data.batching import token_batches
-from regard.data.noising import masked_rows
-from regard.data.readers.text_file import BadRows
-from regard.data.splits import HeldOut, LearnedToo, held_out_facts, learned_too_words
-from regard.data.text_dataset import (
-    Document,
-    DocumentFile,
-    TextChunks,
-    TextRows,
-    embedded_documents,
-)
-from regard.data.tokenizers.subword import MASK_NUMBER
+from regard.data.datasets.films import FilmDocuments
+from regard.data.noising import mask_tokens
+from regard.data.readers.text_file import RowErrors
+from regard.data.splits import EvalSplit, Leakage, leakage_summary, split_facts
+from regard.data.text_dataset import ChunkDataset, Document, DocumentFile, TextDataset
+from regard.data.tokenizers.subword import MASK_ID
 from regard.data.tokenizers.vocabulary import Vocabulary
-from regard.tasks.metrics.accuracy import perplexity, require_answers, right_places
-from regard.tasks.metrics.metric import SummedMetric, percentage
-from regard.tasks.task import Assessed
+from regard.tasks.metrics.accuracy import perplexity, token_matches, validate_references
+from regard.tasks.metrics.metric import CorpusMetric, percentage
+from regard.tasks.task import EvalResult, to_device_of
 from regard.tasks.text_task import (
     RowSource,
     TextBatches,
     TextOptions,
     TextTask,
     TextVocabularies,
-    beside,
-    evaluation_cuts,
-    part_rows,
-    plain_batch,
+    collate_texts,
+    evaluation_index_batches,
+    split_rows,
 )
 
-# What a model says of masked tokens and of pairs, held against what is wanted.
-
-
-class Answers(NamedTuple):
-    """What is said at some places or of some rows, and what is wanted there."""
-
-    logits: Float[Tensor, "asked choices"]
-    wanted: Int[Tensor, " asked"]
-
-
-def answers_of(model: Any, batch: TextBatch) -> tuple[Answers, Answers]:
-    """Of the masked tokens and of the pairs; nothing is projected where nothing is wanted."""
-    hidden = model.hidden(batch.tokens, batch.lengths, batch.segments)
-    predicted, labelled = batch.predicted, batch.labelled
-    of_tokens = Answers(model.token_logits(hidden[predicted]), batch.wanted[predicted])
-    if not labelled.any():
-        # Not asked at all: a head that is never used must not be moved by weight decay either.
-        return of_tokens, Answers(hidden.new_zeros(0, 2), batch.labels[:0])
-    pooled = model.pooled(hidden)[labelled]
-    return of_tokens, Answers(model.pair_logits(pooled), batch.labels[labelled])
-
-
-def likeliest(logits: Float[Tensor, "asked vocabulary"]) -> Int[Tensor, " asked"]:
-    """The likeliest token that can stand in a text; MASK and the special ones are never told."""
-    first = MASK_NUMBER + 1
-    return logits[..., first:].argmax(dim=-1) + first
-
-
-class Tally:
-    """Adds up what was asked, its cross-entropy, and how much of what was said is right."""
-
-    def __init__(self) -> None:
-        self.total, self.right, self.count = 0.0, 0, 0
-
-    def add(self, answers: Answers, said: Int[Tensor, " asked"]) -> None:
-        """Take in the answers of one batch."""
-        self.total += F.cross_entropy(answers.logits, answers.wanted, reduction="sum").item()
-        self.right += int((said == answers.wanted).sum())
-        self.count += len(answers.wanted)
-
-    @property
-    def mean(self) -> float:
-        """The cross-entropy of one answer."""
-        return self.total / self.count
-
-    @property
-    def accuracy(self) -> float:
-        """In percent."""
-        return 100.0 * self.right / self.count
-
-
-# What the task `encoder` can be told.
+TOKENIZER = "wordpiece"
+ENCODE_ROWS = 4096  # enough for the tokenizer to work in parallel
+EVAL_SEED = 2019
+SENTENCE_ENDS = ".!?"
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderOptions(TextOptions):
-    """As `TextOptions`, and:
+class MaskedLMOptions(TextOptions):
+    """As `TextOptions`, with one document per line in `train_file`, and pages about films without it.
 
-    text           a file with a document a line; without it, pages about films are learned from
-    pairs          whether it is also told if the second half of a row follows the first
-    masked_share   the share of the tokens that are to be told
+    Args:
+        next_sentence: Also predict whether the second half of a row follows the first.
+        mask_fraction: Fraction of tokens to predict.
     """
 
-    text: str | None = None
-    pairs: bool = True
-    masked_share: float = 0.15
+    next_sentence: bool = True
+    mask_fraction: float = 0.15
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.masked_share <= 1:
+        if not 0 < self.mask_fraction <= 1:
             raise RegardError(
-                f"task.masked_share={self.masked_share}: a share is above 0 and at most 1. "
+                f"task.mask_fraction={self.mask_fraction}: it must be above 0 and at most 1. "
                 "Use such as 0.15."
             )
 
 
-# The rows of the task `encoder`: documents in pieces, masked, and what is asked of held-out ones.
-#
-# Pairs and masks of what is held out are drawn from a fixed seed, so that every model is asked the
-# same. The answer to a document is the tokens at its masked places, with spaces between.
+class HeadOutput(NamedTuple):
+    """Logits of one prediction head, and the targets."""
+
+    logits: Float[Tensor, "predictions classes"]
+    targets: Int[Tensor, " predictions"]
 
 
-KIND = "wordpiece"
-ROWS_AT_A_TIME = 4096  # enough for the tokenizer to work in parallel
-HELD_OUT_SEED = 2019
-SENTENCE_ENDS = ".!?"
+def head_outputs(model: Any, batch: TextBatch) -> tuple[HeadOutput, HeadOutput]:
+    """Outputs for masked tokens and for next-sentence labels; other positions are not projected."""
+    hidden = model.hidden(batch.tokens, batch.lengths, batch.segments)
+    masked, labelled = batch.target_mask, batch.labelled
+    of_tokens = HeadOutput(model.token_logits(hidden[masked]), batch.token_targets[masked])
+    if not labelled.any():
+        # The unused head gets no gradient at all, so that weight decay does not change it either.
+        return of_tokens, HeadOutput(hidden.new_zeros(0, 2), batch.labels[:0])
+    pooled = model.pooled(hidden)[labelled]
+    return of_tokens, HeadOutput(model.pair_logits(pooled), batch.labels[labelled])
 
 
-def held_out_documents(
-    texts: Sequence[str], options: EncoderOptions, vocabulary: Vocabulary
-) -> HeldOut:
-    """These documents, each with the tokens that are masked in it."""
-    rows, chunks = held_out_rows(texts, options, vocabulary)
-    answers: dict[int, list[str]] = {}
-    batches = held_out_batches(rows, options, vocabulary)
-    for place in range(len(batches)):
-        for row, wanted in zip(batches.indices(place), batches[place].wanted, strict=True):
-            answers[int(row)] = vocabulary.tokens_of(wanted[wanted >= 0].tolist())
-    joined = by_document(answers, chunks, documents=len(texts))
-    return HeldOut(sources=tuple(texts), answers=tuple((answer,) for answer in joined))
+def predicted_tokens(
+    logits: Float[Tensor, "predictions vocabulary"],
+) -> Int[Tensor, " predictions"]:
+    """The most probable ordinary token; MASK and the special tokens are excluded."""
+    first = MASK_ID + 1
+    return logits[..., first:].argmax(dim=-1) + first
 
 
-def held_out_rows(
-    texts: Sequence[str], options: EncoderOptions, vocabulary: Vocabulary
-) -> tuple[TextRows, TextChunks]:
-    """What is asked of these documents, the same each time, and the pieces it is made of."""
-    chunks = chunked(texts, options, vocabulary)
-    pairs = options.pairs and len(np.unique(chunks.documents)) > 1
-    return chunks.rows(rng=np.random.default_rng(HELD_OUT_SEED), pairs=pairs), chunks
+class RunningScore:
+    """Cross-entropy and accuracy, accumulated over batches."""
+
+    def __init__(self) -> None:
+        self.total, self.correct, self.count = 0.0, 0, 0
+
+    def add(self, output: HeadOutput, predictions: Int[Tensor, " predictions"]) -> None:
+        """Add the predictions of one batch."""
+        self.total += F.cross_entropy(output.logits, output.targets, reduction="sum").item()
+        self.correct += int((predictions == output.targets).sum())
+        self.count += len(output.targets)
+
+    @property
+    def mean(self) -> float:
+        """Mean cross-entropy."""
+        return self.total / self.count
+
+    @property
+    def accuracy(self) -> float:
+        """Accuracy in percent."""
+        return 100.0 * self.correct / self.count
 
 
-def held_out_batches(
-    rows: TextRows, options: EncoderOptions, vocabulary: Vocabulary
+def eval_split(texts: Sequence[str], options: MaskedLMOptions, vocabulary: Vocabulary) -> EvalSplit:
+    """The documents, each with its masked tokens as reference."""
+    rows, chunks = eval_rows(texts, options, vocabulary)
+    references: dict[int, list[str]] = {}
+    batches = eval_batches(rows, options, vocabulary)
+    for index in range(len(batches)):
+        targets_of_rows = batches[index].token_targets
+        for row, targets in zip(batches.indices(index), targets_of_rows, strict=True):
+            references[int(row)] = vocabulary.tokens_of(targets[targets >= 0].tolist())
+    joined = join_by_document(references, chunks, documents=len(texts))
+    return EvalSplit(inputs=tuple(texts), references=tuple((reference,) for reference in joined))
+
+
+def eval_rows(
+    texts: Sequence[str], options: MaskedLMOptions, vocabulary: Vocabulary
+) -> tuple[TextDataset, ChunkDataset]:
+    """The rows to evaluate on, the same each time, and the chunks that they consist of."""
+    chunks = chunk_documents(texts, options, vocabulary)
+    pairs = options.next_sentence and len(np.unique(chunks.documents)) > 1
+    return chunks.examples(rng=np.random.default_rng(EVAL_SEED), next_sentence=pairs), chunks
+
+
+def eval_batches(
+    rows: TextDataset, options: MaskedLMOptions, vocabulary: Vocabulary
 ) -> TextBatches:
-    """The batches of held-out rows, masked the same way each time."""
+    """Evaluation batches with fixed masks."""
     return TextBatches(
-        cuts=evaluation_cuts(rows),
-        make=lambda chosen: masked_batch(
-            rows, chosen, options, vocabulary=vocabulary.size, seeds=(HELD_OUT_SEED,)
+        index_batches=evaluation_index_batches(rows),
+        collate=lambda indices: masked_batch(
+            rows, indices, options, vocabulary=vocabulary.size, seeds=(EVAL_SEED,)
         ),
     )
 
 
 def masked_batch(
-    rows: TextRows,
-    chosen: Int64[np.ndarray, " rows"],
-    options: EncoderOptions,
+    rows: TextDataset,
+    indices: Int64[np.ndarray, " rows"],
+    options: MaskedLMOptions,
     *,
     vocabulary: int,
     seeds: tuple[int, ...],
 ) -> TextBatch:
-    """The batch of these rows; its masks are a function of the seeds and of its first row."""
-    batch = plain_batch(rows, chosen)
-    masked = masked_rows(
+    """The batch of these rows; the masks are a function of the seeds and of the first row index."""
+    batch = collate_texts(rows, indices)
+    masked = mask_tokens(
         batch.tokens.numpy(),
-        rng=np.random.default_rng([*seeds, int(chosen[0])]),
-        mask=MASK_NUMBER,
-        vocabulary=vocabulary,
-        share=options.masked_share,
+        rng=np.random.default_rng([*seeds, int(indices[0])]),
+        mask_id=MASK_ID,
+        vocab_size=vocabulary,
+        mask_fraction=options.mask_fraction,
     )
-    tokens, wanted = (torch.from_numpy(array) for array in masked)
-    return batch._replace(tokens=tokens, wanted=wanted)
+    tokens, targets = (torch.from_numpy(array) for array in masked)
+    return batch._replace(tokens=tokens, token_targets=targets)
 
 
-def by_document(said: dict[int, list[str]], chunks: TextChunks, *, documents: int) -> list[str]:
-    """What is said of the pieces of each document, in order, with spaces between."""
-    words: list[list[str]] = [[] for _ in range(documents)]
+def join_by_document(
+    tokens: dict[int, list[str]], chunks: ChunkDataset, *, documents: int
+) -> list[str]:
+    """The tokens of all chunks of each document, in order, separated by spaces."""
+    joined: list[list[str]] = [[] for _ in range(documents)]
     for row, document in enumerate(chunks.documents.tolist()):
-        words[document] += said[row]
-    return [" ".join(of_document) for of_document in words]
+        joined[document] += tokens[row]
+    return [" ".join(of_document) for of_document in joined]
 
 
-def chunked(texts: Iterable[str], options: EncoderOptions, vocabulary: Vocabulary) -> TextChunks:
-    """Documents as pieces that leave room for START and two ENDs."""
-    return TextChunks.build(
-        _encoded(iter(texts), vocabulary),
-        longest=options.max_length - 3,
+def chunk_documents(
+    texts: Iterable[str], options: MaskedLMOptions, vocabulary: Vocabulary
+) -> ChunkDataset:
+    """Documents in chunks, which leave three positions for START and two ENDs."""
+    return ChunkDataset.build(
+        _encode(iter(texts), vocabulary),
+        max_length=options.max_length - 3,
         sentence_ends={number for mark in SENTENCE_ENDS for number in vocabulary.encode(mark)},
     )
 
 
-def _encoded(texts: Iterator[str], vocabulary: Vocabulary) -> Iterator[list[int]]:
-    while block := list(islice(texts, ROWS_AT_A_TIME)):
+def _encode(texts: Iterator[str], vocabulary: Vocabulary) -> Iterator[list[int]]:
+    while block := list(islice(texts, ENCODE_ROWS)):
         yield from vocabulary.encode_all(block)
 
 
-def require_mask(vocabulary: Vocabulary) -> None:
-    """Refuse a vocabulary in which nothing can be masked."""
-    if vocabulary.kind != KIND:
-        raise RegardError(
-            f"A vocabulary of {vocabulary.kind} has no token for a masked place. Use one of {KIND}."
-        )
-
-
-# The files of the task `encoder`, read and cut into what is learned from and what is held out.
-#
-# What is learned from is streamed twice: once for the vocabulary, once for the tokens. Held-out
-# documents are kept as texts, since they are scored.
-
-
 @dataclass(frozen=True, kw_only=True)
-class EncoderCorpus:
-    """Everything read from the files of the task."""
+class MaskedLMCorpus:
+    """Data splits and vocabulary; the training data is read twice, for vocabulary and tokens."""
 
     vocabularies: TextVocabularies
-    train: TextChunks
-    validation: HeldOut
-    test: HeldOut
-    # How many texts of each held-out part stand in the training part too.
-    learned_too: dict[str, int]
-    bad: BadRows
+    train: ChunkDataset
+    validation: EvalSplit
+    test: EvalSplit
+    # Documents of each evaluation split that also occur in training.
+    leakage: dict[str, int]
+    errors: RowErrors
 
     @classmethod
     def read(
         cls,
-        options: EncoderOptions,
+        options: MaskedLMOptions,
         *,
         texts: RowSource[Document],
         vocabularies: TextVocabularies | None = None,
     ) -> Self:
-        """Read the files; known `vocabularies` are used again, as when a run is resumed."""
-        bad = BadRows(skip=options.skip_bad_rows)
-        first = bad
+        """Read the files; given `vocabularies` are reused, as when a run is resumed."""
+        errors = RowErrors(skip=options.skip_bad_rows)
+        train_errors = errors
         if vocabularies is None:
-            rows = part_rows(texts, options, "train", bad)
+            rows = split_rows(texts, options, "train", errors)
             vocabularies = TextVocabularies.build(
-                options, kind=KIND, texts=(row.text for row in rows)
+                options, kind=TOKENIZER, texts=(row.text for row in rows)
             )
-            first = BadRows(skip=True)  # every later pass meets the same bad rows again
-        require_mask(vocabularies.text)
-        held_out = {
-            part: held_out_documents(
-                [row.text for row in _held_out_rows(texts, options, part, bad)],
+            train_errors = RowErrors(skip=True)  # reported by the first pass
+        if vocabularies.text.kind != TOKENIZER:
+            raise RegardError(
+                f"A {vocabularies.text.kind} vocabulary has no [MASK] token. Use {TOKENIZER}."
+            )
+        splits = {
+            split: eval_split(
+                [row.text for row in _eval_documents(texts, options, split, errors)],
                 options,
                 vocabularies.text,
             )
-            for part in ("validation", "test")
+            for split in ("validation", "test")
         }
-        seen = LearnedToo[Any](held_out, lowercase=options.lowercase, text_of=lambda row: row.text)
-        watched = seen.watch(part_rows(texts, options, "train", first))
-        train = chunked((row.text for row in watched), options, vocabularies.text)
+        leakage = Leakage[Any](splits, lowercase=options.lowercase, text_of=lambda row: row.text)
+        watched = leakage.watch(split_rows(texts, options, "train", train_errors))
+        train = chunk_documents((row.text for row in watched), options, vocabularies.text)
         if not len(train):
             raise RegardError(
-                "There are no documents to learn from. Give more, or lower "
-                f"task.validation_share={options.validation_share} and task.test_share={options.test_share}."
+                "The training split is empty. Give more documents, or lower task.validation_fraction="
+                f"{options.validation_fraction} and task.test_fraction={options.test_fraction}."
             )
         return cls(
             vocabularies=vocabularies,
             train=train,
-            validation=held_out["validation"],
-            test=held_out["test"],
-            learned_too=seen.counts(),
-            bad=bad,
+            validation=splits["validation"],
+            test=splits["test"],
+            leakage=leakage.counts(),
+            errors=errors,
         )
 
     def facts(self) -> dict[str, Any]:
-        """How much there is of each part, and a fingerprint that shows any later change."""
+        """Sizes and fingerprints of the splits, for a run's record."""
         return {
             "train_documents": len(np.unique(self.train.documents)),
-            "train_pieces": len(self.train),
+            "train_chunks": len(self.train),
             "train_fingerprint": self.train.fingerprint(),
-            **held_out_facts(self.validation, self.test),
-            "held_out_sources_in_train": self.learned_too,
-            "bad_rows": self.bad.count,
+            **split_facts(self.validation, self.test),
+            "leakage": self.leakage,
+            "row_errors": self.errors.count,
         }
 
     def describe(self) -> str:
-        """How much there is, in one line."""
+        """Sizes and leakage in one line."""
         facts = self.facts()
         return (
-            f"{facts['train_documents']:,} documents to learn from in {len(self.train):,} pieces, "
-            f"{len(self.validation):,} to develop on, {len(self.test):,} to test on; vocabulary of "
-            f"{self.vocabularies.text.size:,}" + learned_too_words(self.learned_too, "documents")
+            f"{facts['train_documents']:,} training documents in {len(self.train):,} chunks, "
+            f"{len(self.validation):,} validation documents, {len(self.test):,} test documents; "
+            f"vocabulary size {self.vocabularies.text.size:,}"
+            + leakage_summary(self.leakage, "documents")
         )
 
 
-def _held_out_rows(
-    texts: RowSource[Document], options: EncoderOptions, part: str, bad: BadRows
+def _eval_documents(
+    texts: RowSource[Document], options: MaskedLMOptions, split: str, errors: RowErrors
 ) -> Iterator[Document]:
-    own: str | None = getattr(options, part)
-    if own:
-        return DocumentFile(path=Path(own)).rows(bad=bad)
-    return part_rows(texts, options, part, BadRows(skip=True))
+    file: str | None = getattr(options, f"{split}_file")
+    if file:
+        return DocumentFile(path=Path(file)).rows(errors=errors)
+    return split_rows(texts, options, split, RowErrors(skip=True))
 
 
-class Encoder(TextTask):
-    """The score that decides is the share of masked tokens that are told right."""
+class MaskedLM(TextTask):
+    """Masked language modelling; the default metric is the accuracy on masked tokens."""
 
-    options_class = EncoderOptions
+    options_class = MaskedLMOptions
     metrics: ClassVar[dict[str, bool]] = {
         "masked_accuracy": False,
-        "pair_accuracy": False,
+        "next_sentence_accuracy": False,
         "perplexity": True,
         "loss": True,
     }
-    summed: ClassVar[dict[str, SummedMetric]] = {
-        "masked_accuracy": SummedMetric(right_places, percentage)
+    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {
+        "masked_accuracy": CorpusMetric(token_matches, percentage)
     }
 
-    def __init__(self, *, corpus: Any, options: EncoderOptions, seed: int, decode: Decode) -> None:
+    def __init__(self, *, corpus: Any, options: MaskedLMOptions, seed: int, decode: Decode) -> None:
         super().__init__(corpus=corpus, options=options, seed=seed, decode=decode)
-        if self.metric == "pair_accuracy" and not options.pairs:
+        if self.metric == "next_sentence_accuracy" and not options.next_sentence:
             raise RegardError(
-                "task.metric='pair_accuracy' needs pairs, but task.pairs is false. Set it to true, or "
-                "choose another metric, such as masked_accuracy."
+                "task.metric='next_sentence_accuracy' needs task.next_sentence=true, but it is false. "
+                "Set it to true, or choose another metric, such as masked_accuracy."
             )
 
     @classmethod
     def from_options(
         cls,
-        options: EncoderOptions,
+        options: MaskedLMOptions,
         *,
         seed: int,
         decode: Decode,
         vocabularies: TextVocabularies | None = None,
     ) -> Self:
-        """Read the files the options name."""
-        texts = cls.training_texts(options)
-        corpus = EncoderCorpus.read(options, texts=texts, vocabularies=vocabularies)
+        """Read the data files that the options name."""
+        texts: RowSource[Document] = (
+            FilmDocuments()
+            if options.train_file is None
+            else DocumentFile(path=Path(options.train_file))
+        )
+        corpus = MaskedLMCorpus.read(options, texts=texts, vocabularies=vocabularies)
         return cls(corpus=corpus, options=options, seed=seed, decode=decode)
 
     @classmethod
-    def training_texts(cls, options: EncoderOptions) -> RowSource[Document]:
-        """What is learned from."""
-        if options.text is None:
-            return embedded_documents()
-        return DocumentFile(path=Path(options.text))
-
-    @classmethod
-    def scores(cls, predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-        """The masked tokens that are right; what is said of pairs is not among the predictions."""
-        require_answers(answers)
-        sums = np.array(right_places(predicted, answers)).sum(axis=0)
+    def scores(
+        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
+        """The accuracy on masked tokens; next-sentence labels are not among the predictions."""
+        validate_references(references)
+        sums = np.array(token_matches(predictions, references)).sum(axis=0)
         return {"masked_accuracy": percentage(sums).item()}
 
     @classmethod
-    def held_out(
+    def read_split(
         cls,
-        text: str,
-        options: EncoderOptions,
+        file: str,
+        options: MaskedLMOptions,
         *,
-        bad: BadRows,
+        errors: RowErrors,
         vocabularies: TextVocabularies | None = None,
-    ) -> HeldOut:
-        """A file of documents to score a model on; which tokens are asked for needs a vocabulary.
+    ) -> EvalSplit:
+        """Read a file of documents to evaluate on.
 
-        Without one the answers are empty, and are found by `assess_on`.
+        Without vocabularies the references are empty; `evaluate_on` computes its own.
         """
-        texts = [row.text for row in DocumentFile(path=Path(text)).rows(bad=bad)]
+        texts = [row.text for row in DocumentFile(path=Path(file)).rows(errors=errors)]
         if vocabularies is None:
-            return HeldOut(sources=tuple(texts), answers=(("",),) * len(texts))
-        return held_out_documents(texts, options, vocabularies.text)
+            return EvalSplit(inputs=tuple(texts), references=(("",),) * len(texts))
+        return eval_split(texts, options, vocabularies.text)
 
     def epoch(self, number: int) -> TextBatches:
-        """The batches of one pass, rows of like length together; pairs and masks are drawn anew."""
-        rows = self.corpus.train.rows(
-            rng=np.random.default_rng([self.seed, number]), pairs=self.options.pairs
+        """The batches of one epoch, by length; pairs and masks are drawn anew."""
+        rows = self.corpus.train.examples(
+            rng=np.random.default_rng([self.seed, number]), next_sentence=self.options.next_sentence
         )
-        cuts = token_batches(
+        index_batches = token_batches(
             rows.store, max_tokens=self.options.batch_tokens, seed=self.seed, epoch=number
         )
         vocabulary, seeds = self.corpus.vocabularies.text.size, (self.seed, number)
         return TextBatches(
-            cuts=cuts,
-            make=lambda chosen: masked_batch(
-                rows, chosen, self.options, vocabulary=vocabulary, seeds=seeds
+            index_batches=index_batches,
+            collate=lambda indices: masked_batch(
+                rows, indices, self.options, vocabulary=vocabulary, seeds=seeds
             ),
         )
 
     def loss(self, model: Any, batch: TextBatch) -> Loss:
-        """The two means added, times the number of predictions, which it is to be divided by."""
-        of_tokens, of_pairs = answers_of(model, batch)
-        # Of no rows the mean is not a number; the sum over them is 0.
+        """The sum of both mean losses, times the number of predictions that the loop divides by."""
+        # The mean over no rows is not a number; the sum over them is 0.
         tokens, pairs = (
-            F.cross_entropy(asked.logits, asked.wanted, reduction="sum") / max(1, len(asked.wanted))
-            for asked in (of_tokens, of_pairs)
+            F.cross_entropy(output.logits, output.targets, reduction="sum")
+            / max(1, len(output.targets))
+            for output in head_outputs(model, batch)
         )
         return Loss((tokens + pairs) * batch.num_predictions, batch.num_predictions)
 
-    def assess_on(self, model: Any, part: HeldOut) -> Assessed:
-        """Scores on any part, and the tokens told at the masked places of each document."""
+    def evaluate_on(self, model: Any, split: EvalSplit) -> EvalResult:
+        """Scores on a split, and the predicted tokens of each document."""
         vocabulary = self.corpus.vocabularies.text
-        rows, chunks = held_out_rows(part.sources, self.options, vocabulary)
-        batches = held_out_batches(rows, self.options, vocabulary)
-        told: dict[int, list[str]] = {}
-        tokens, pairs = Tally(), Tally()
-        for place in range(len(batches)):
-            batch = beside(model, batches[place])
-            of_tokens, of_pairs = answers_of(model, batch)
-            said = likeliest(of_tokens.logits)
-            tokens.add(of_tokens, said)
+        rows, chunks = eval_rows(split.inputs, self.options, vocabulary)
+        batches = eval_batches(rows, self.options, vocabulary)
+        tokens_of: dict[int, list[str]] = {}
+        tokens, pairs = RunningScore(), RunningScore()
+        for index in range(len(batches)):
+            batch = to_device_of(model, batches[index])
+            of_tokens, of_pairs = head_outputs(model, batch)
+            predictions = predicted_tokens(of_tokens.logits)
+            tokens.add(of_tokens, predictions)
             pairs.add(of_pairs, of_pairs.logits.argmax(dim=-1))
-            of_rows = said.split(batch.predicted.sum(dim=1).tolist())
-            for row, numbers in zip(batches.indices(place), of_rows, strict=True):
-                told[int(row)] = vocabulary.tokens_of(numbers.tolist())
+            of_rows = predictions.split(batch.target_mask.sum(dim=1).tolist())
+            for row, ids in zip(batches.indices(index), of_rows, strict=True):
+                tokens_of[int(row)] = vocabulary.tokens_of(ids.tolist())
         if not tokens.count:
-            raise RegardError("Nothing is masked: the texts have no token that is known.")
+            raise RegardError(
+                "No token is masked: the texts have no known token. Give other texts."
+            )
         scores = {"masked_accuracy": tokens.accuracy}
         loss = tokens.mean
         if pairs.count:
-            scores["pair_accuracy"] = pairs.accuracy
+            scores["next_sentence_accuracy"] = pairs.accuracy
             loss += pairs.mean
         scores |= {"perplexity": perplexity(tokens.mean), "loss": loss}
-        return Assessed(scores, by_document(told, chunks, documents=len(part.sources)))
+        return EvalResult(scores, join_by_document(tokens_of, chunks, documents=len(split.inputs)))
 
     @classmethod
     def predict(
@@ -447,26 +426,27 @@ class Encoder(TextTask):
         *,
         options: Any,
     ) -> list[str]:
-        """Each text with every [MASK] in it filled by the likeliest token."""
+        """Each text with every [MASK] replaced by the most probable token."""
         del decode
         vocabulary = vocabularies.text
         encoded = vocabulary.encode_all(texts)
-        longest = options.max_length - 2  # START and END stand around a text
-        for text, numbers in zip(texts, encoded, strict=True):
-            if len(numbers) > longest:
+        longest = options.max_length - 2  # START and END
+        for text, ids in zip(texts, encoded, strict=True):
+            if len(ids) > longest:
                 raise RegardError(
-                    f"A text has {len(numbers)} tokens, but the model learned from rows of at most "
-                    f"{longest}: '{text[:40]}…'. Give it in parts."
+                    f"The text '{text[:40]}…' has {len(ids)} tokens, but the model takes at most "
+                    f"{longest}. Split it."
                 )
-        rows, outputs = TextRows.of_texts(encoded), [""] * len(encoded)
-        cuts = evaluation_cuts(rows)
+        rows, outputs = TextDataset.of_texts(encoded), [""] * len(encoded)
+        index_batches = evaluation_index_batches(rows)
         with torch.inference_mode():
-            for place in range(len(cuts)):
-                batch = beside(model, plain_batch(rows, cuts.indices(place)))
+            for index in range(len(index_batches)):
+                indices = index_batches.indices(index)
+                batch = to_device_of(model, collate_texts(rows, indices))
                 hidden = model.hidden(batch.tokens, batch.lengths, batch.segments)
-                masked = batch.tokens == MASK_NUMBER
+                masked = batch.tokens == MASK_ID
                 filled = batch.tokens.clone()
-                filled[masked] = likeliest(model.token_logits(hidden[masked]))
-                for row, numbers in zip(cuts.indices(place), filled.tolist(), strict=True):
-                    outputs[row] = vocabulary.decode(numbers)
+                filled[masked] = predicted_tokens(model.token_logits(hidden[masked]))
+                for row, ids in zip(indices, filled.tolist(), strict=True):
+                    outputs[row] = vocabulary.decode(ids)
         return outputs

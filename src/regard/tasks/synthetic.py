@@ -1,9 +1,24 @@
-"""What every task on drawn strings can be told: how many, of which lengths, drawn from what."""
+"""Synthetic tasks: generated strings to classify or to transform, for length generalisation.
+
+    parity               0 1 1 0 1                 →  odd
+    aa_star              a a a a                   →  yes
+    brackets             ( [ ] )                   →  yes
+    listops              [MAX 2 9 [MIN 4 7 ] 0 ]   →  9
+    associative_recall   k4 v1 k0 v7 ? k0          →  v7
+    copy, reverse        cab                       →  cab, bac
+
+A Transformer of fixed size fails on parity of longer strings, an RNN does not (Hahn 2020). Copying is hard
+for a state of fixed size (Jelassi et al. 2024). ListOps: Nangia and Bowman 2018.
+
+The generators are in `data/synthetic.py`. Training and validation strings have the same lengths; test
+strings are longer by default. A run can be evaluated at other lengths: `load(RUN).score("80-100")`. The
+metric of copy and reverse is exact match, in percent.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -11,136 +26,130 @@ from regard.core.errors import RegardError
 from regard.core.protocols import Decode
 from regard.data.readers.formats import PairRow
 from regard.data.readers.labelled import LabelledRow
-from regard.data.readers.text_file import BadRows
-from regard.data.splits import HeldOut, LearnedToo
+from regard.data.readers.text_file import RowErrors
+from regard.data.splits import EvalSplit, Leakage
 from regard.data.synthetic import (
+    AAStar,
     Associations,
     Brackets,
     Copying,
-    DrawnLabels,
-    DrawnPairs,
-    EvenAs,
+    ExampleGenerator,
     ListOperations,
     Parity,
-    Rule,
+    SyntheticLabels,
+    SyntheticPairs,
     length_range,
 )
 from regard.tasks.classification.corpus import (
-    FRAME,
+    NUM_BOUNDARY_TOKENS,
     ClassifyCorpus,
     ClassifyOptions,
-    held_out_cuts,
-    held_out_texts,
-    training_rows,
+    encode_labelled,
+    labelled_split,
+    split_truncation,
 )
-from regard.tasks.classification.labels import require_labels
+from regard.tasks.classification.labels import validate_labels
 from regard.tasks.classification.task import Classify
-from regard.tasks.metrics.accuracy import right_labels
-from regard.tasks.metrics.metric import SummedMetric, percentage
-from regard.tasks.seq2seq.corpus import PairOptions, PairRows, PairVocabularies
-from regard.tasks.seq2seq.task import PairTask
-from regard.tasks.text_task import TextVocabularies, part_rows
+from regard.tasks.metrics.accuracy import exact_match, exact_matches
+from regard.tasks.metrics.metric import CorpusMetric, percentage
+from regard.tasks.seq2seq.corpus import PairRows, PairVocabularies, Seq2SeqOptions
+from regard.tasks.seq2seq.task import Seq2SeqTask
+from regard.tasks.text_task import TextVocabularies, split_rows
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawnStrings:
-    """Strings to develop on are held out by their hash, so of the lengths that are learned from.
+class SyntheticOptions:
+    """Options of every synthetic task. The validation split is held out by hash, at training lengths.
 
-    strings          how many are drawn to learn from and to develop on; the same may come twice
-    shortest         the least length of these; `longest` the greatest
-    test_strings     how many are drawn to test on: others, usually longer
-    test_shortest    the least length of these; `test_longest` the greatest
-    drawn_from       another number gives other strings; a run's seed changes none
+    Args:
+        num_examples: Number of training and validation examples; duplicates may occur.
+        shortest, longest: Their lengths.
+        num_test_examples: Number of test examples.
+        test_shortest, test_longest: Their lengths.
+        data_seed: Seed of the data; the seed of a run does not change it.
     """
 
-    strings: int = 4000
+    num_examples: int = 4000
     shortest: int = 1
     longest: int = 16
-    test_strings: int = 1000
+    num_test_examples: int = 1000
     test_shortest: int = 17
     test_longest: int = 64
-    drawn_from: int = 0
+    data_seed: int = 0
 
-    def to_learn(self) -> dict[str, int]:
-        """The words of `DrawnExamples` for what is learned from and developed on."""
+    def train_kwargs(self) -> dict[str, int]:
+        """Keyword arguments of `SyntheticExamples` for training and validation."""
         return {
             "shortest": self.shortest,
             "longest": self.longest,
-            "count": self.strings,
-            "seed": 2 * self.drawn_from,
+            "count": self.num_examples,
+            "seed": 2 * self.data_seed,
         }
 
-    def to_test(self, shortest: int | None = None, longest: int | None = None) -> dict[str, int]:
-        """The words of `DrawnExamples` for the test part, or for one of these lengths."""
+    def test_kwargs(
+        self, shortest: int | None = None, longest: int | None = None
+    ) -> dict[str, int]:
+        """Keyword arguments of `SyntheticExamples` for the test split, or for other lengths."""
         return {
             "shortest": self.test_shortest if shortest is None else shortest,
             "longest": self.test_longest if longest is None else longest,
-            "count": self.test_strings,
-            # Odd, so that no part of any lengths is drawn as the one that is learned from.
-            "seed": 2 * self.drawn_from + 1,
+            "count": self.num_test_examples,
+            "seed": 2 * self.data_seed + 1,  # odd, so that no split repeats the training data
         }
 
+    def validate(self) -> None:
+        """Raise on data files and impossible numbers."""
+        for name in ("train_file", "validation_file", "test_file"):
+            if getattr(self, name) is not None:
+                raise RegardError(
+                    f"task.{name}={getattr(self, name)!r}: a synthetic task generates its data. Remove "
+                    "it; to train on a file, use the task 'classify' or 'translate'."
+                )
+        for name in ("num_examples", "num_test_examples", "shortest", "test_shortest"):
+            if getattr(self, name) < 1:
+                raise RegardError(f"task.{name}={getattr(self, name)}: it must be 1 or more.")
+        for first, last in (("shortest", "longest"), ("test_shortest", "test_longest")):
+            if getattr(self, first) > getattr(self, last):
+                raise RegardError(
+                    f"task.{first}={getattr(self, first)} is more than "
+                    f"task.{last}={getattr(self, last)}. Swap them."
+                )
 
-def require_drawn(options: Any, files: Iterable[str]) -> None:
-    """Refuse files and numbers that make no strings."""
-    for name in files:
-        if getattr(options, name) is not None:
-            raise RegardError(
-                f"task.{name}={getattr(options, name)!r}: the strings of this task are drawn, not read. "
-                "Leave it away; to learn from a file, use the task 'classify' or 'translate'."
-            )
-    for name in ("strings", "test_strings", "shortest", "test_shortest"):
-        if getattr(options, name) < 1:
-            raise RegardError(f"task.{name}={getattr(options, name)}: it must be 1 or more.")
-    for first, last in (("shortest", "longest"), ("test_shortest", "test_longest")):
-        if getattr(options, first) > getattr(options, last):
-            raise RegardError(
-                f"task.{first}={getattr(options, first)} is more than "
-                f"task.{last}={getattr(options, last)}. Swap them."
-            )
 
-
-def require_room(rule: Rule, options: Any, *, frame: int) -> None:
-    """Refuse strings that would be cut off: what is cut may be what the answer depends on."""
+def validate_max_length(generator: ExampleGenerator, options: Any, *, boundary_tokens: int) -> None:
+    """Raise if strings would be truncated, since the target may depend on the removed tokens."""
     length = max(options.longest, options.test_longest)
-    places = rule.tokens(length) + frame
-    if places > options.max_length:
+    tokens = generator.num_tokens(length) + boundary_tokens
+    if tokens > options.max_length:
         raise RegardError(
-            f"A string of length {length} takes {places} places, but task.max_length is "
+            f"A string of length {length} has {tokens} tokens, but task.max_length is "
             f"{options.max_length}. Raise it, or lower task.longest and task.test_longest."
         )
 
 
-# A task on drawn strings that have a label: classification without any file.
-#
-# What is asked is a `Rule` of `data/strings`; training, loss and scores are those of `classify`.
-# The test part has lengths of its own, and a run can be scored at any others:
-# `load(RUN).score("80-100")`.
-
-
 @dataclass(frozen=True, kw_only=True)
-class DrawnLabelOptions(DrawnStrings, ClassifyOptions):
-    """As `DrawnStrings` and, but for files, as `ClassifyOptions`."""
+class SyntheticLabelOptions(SyntheticOptions, ClassifyOptions):
+    """As `SyntheticOptions` and, except for files, as `ClassifyOptions`."""
 
     tokens: str = "characters"
     lowercase: bool = False
-    test_share: float = 0.0
+    test_fraction: float = 0.0
     max_length: int = 512
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_drawn(self, ("labels", "validation", "test"))
+        self.validate()
 
 
-class DrawnLabelTask(Classify):
-    """A kind of task says by its options what the rule is."""
+class SyntheticClassification(Classify):
+    """Classification of generated strings; a subclass names the generator."""
 
-    options_class: ClassVar[type[DrawnLabelOptions]]
+    options_class: ClassVar[type[SyntheticLabelOptions]]
 
     @classmethod
     @abstractmethod
-    def rule(cls, options: Any) -> Rule:
-        """What is drawn."""
+    def generator(cls, options: Any) -> ExampleGenerator:
+        """The generator of the examples."""
 
     @classmethod
     def from_options(
@@ -151,32 +160,37 @@ class DrawnLabelTask(Classify):
         decode: Decode,
         vocabularies: TextVocabularies | None = None,
     ) -> Self:
-        """Draw the strings that the options describe."""
-        assert isinstance(options, DrawnLabelOptions)
-        rule = cls.rule(options)
-        require_room(rule, options, frame=FRAME)
-        corpus = drawn_corpus(rule, options, vocabularies=vocabularies)
+        """Generate the data."""
+        assert isinstance(options, SyntheticLabelOptions)
+        generator = cls.generator(options)
+        validate_max_length(generator, options, boundary_tokens=NUM_BOUNDARY_TOKENS)
+        corpus = synthetic_corpus(generator, options, vocabularies=vocabularies)
         return cls(corpus=corpus, options=options, seed=seed, decode=decode)
 
     @classmethod
-    def held_out(
-        cls, text: str, options: Any, *, vocabularies: Any = None, bad: BadRows
-    ) -> HeldOut:
-        """Strings of a length or of a range of lengths, such as "80-100"; else a labelled file."""
-        lengths = length_range(text)
+    def read_split(
+        cls, file: str, options: Any, *, vocabularies: Any = None, errors: RowErrors
+    ) -> EvalSplit:
+        """Examples of a length or range of lengths, such as "80-100"; else a labelled file."""
+        lengths = length_range(file)
         if lengths is None:
-            return super().held_out(text, options, vocabularies=vocabularies, bad=bad)
-        drawn = DrawnLabels(rule=cls.rule(options), **options.to_test(*lengths))
-        return held_out_texts(drawn.rows(bad=bad))
+            return super().read_split(file, options, vocabularies=vocabularies, errors=errors)
+        examples = SyntheticLabels(
+            generator=cls.generator(options), **options.test_kwargs(*lengths)
+        )
+        return labelled_split(examples.rows(errors=errors))
 
 
-def drawn_corpus(
-    rule: Rule, options: DrawnLabelOptions, *, vocabularies: TextVocabularies | None = None
+def synthetic_corpus(
+    generator: ExampleGenerator,
+    options: SyntheticLabelOptions,
+    *,
+    vocabularies: TextVocabularies | None = None,
 ) -> ClassifyCorpus:
-    """The parts, as those of a file are; known `vocabularies` are used again."""
-    bad = BadRows()
-    drawn = DrawnLabels(rule=rule, **options.to_learn())
-    rows = list(part_rows(drawn, options, "train", bad))
+    """Data splits and vocabularies; given `vocabularies` are reused."""
+    errors = RowErrors()
+    examples = SyntheticLabels(generator=generator, **options.train_kwargs())
+    rows = list(split_rows(examples, options, "train", errors))
     if vocabularies is None:
         vocabularies = TextVocabularies.build(
             options, kind=options.tokens, texts=(row.text for row in rows)
@@ -184,265 +198,204 @@ def drawn_corpus(
     if not vocabularies.labels:
         labels = tuple(sorted({row.label for row in rows}))
         vocabularies = TextVocabularies(text=vocabularies.text, labels=labels)
-    require_labels(vocabularies.labels, drawn.path)
-    longer = DrawnLabels(rule=rule, **options.to_test())
-    held_out = {
-        "validation": held_out_texts(part_rows(drawn, options, "validation", bad)),
-        "test": held_out_texts(longer.rows(bad=bad)),
+    validate_labels(vocabularies.labels, examples.path)
+    test = SyntheticLabels(generator=generator, **options.test_kwargs())
+    splits = {
+        "validation": labelled_split(split_rows(examples, options, "validation", errors)),
+        "test": labelled_split(test.rows(errors=errors)),
     }
-    seen = LearnedToo[LabelledRow](
-        held_out, lowercase=options.lowercase, text_of=lambda row: row.text
+    leakage = Leakage[LabelledRow](
+        splits, lowercase=options.lowercase, text_of=lambda row: row.text
     )
-    train, cut = training_rows(seen.watch(rows), options, vocabularies)
+    train, truncation = encode_labelled(leakage.watch(rows), options, vocabularies)
     return ClassifyCorpus(
         vocabularies=vocabularies,
         train=train,
-        validation=held_out["validation"],
-        test=held_out["test"],
-        learned_too=seen.counts(),
+        validation=splits["validation"],
+        test=splits["test"],
+        leakage=leakage.counts(),
         notice="",
-        cuts={"train": cut} | held_out_cuts(held_out, vocabularies, options),
+        truncation={"train": truncation} | split_truncation(splits, vocabularies, options),
         max_length=options.max_length,
-        bad=bad,
+        errors=errors,
     )
 
 
-# A task on drawn strings for which another string is to be written, without any file.
-#
-# An answer counts if it is right to the last symbol: exact match, in percent. The test part has
-# lengths of its own, and a run can be scored at any others: `load(RUN).score("80-100")`.
-
-
 @dataclass(frozen=True, kw_only=True)
-class DrawnPairOptions(DrawnStrings, PairOptions):
-    """As `DrawnStrings` and, but for files, as `PairOptions`."""
+class SyntheticPairOptions(SyntheticOptions, Seq2SeqOptions):
+    """As `SyntheticOptions` and, except for files, as `Seq2SeqOptions`."""
 
     source_tokens: str = "characters"
     target_tokens: str = "characters"
     shared_vocabulary: bool = True
     label_smoothing: float = 0.0
     beam_size: int = 1
-    test_share: float = 0.0
+    test_fraction: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_drawn(self, ("pairs", "validation", "test"))
+        self.validate()
 
 
-class DrawnPairTask(PairTask):
-    """A kind of task says by its options what the rule is."""
+class SyntheticSeq2Seq(Seq2SeqTask):
+    """A transformation of generated strings; a subclass names the generator."""
 
-    options_class: ClassVar[type[DrawnPairOptions]]
+    options_class: ClassVar[type[SyntheticPairOptions]]
     metrics: ClassVar[dict[str, bool]] = {"exact_match": False, "loss": True}
-    summed: ClassVar[dict[str, SummedMetric]] = {
-        "exact_match": SummedMetric(right_labels, percentage)
+    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {
+        "exact_match": CorpusMetric(exact_matches, percentage)
     }
-    groups_answers = False
+    groups_references = False
 
     @classmethod
     @abstractmethod
-    def rule(cls, options: Any) -> Rule:
-        """What is drawn."""
+    def generator(cls, options: Any) -> ExampleGenerator:
+        """The generator of the examples."""
 
     @classmethod
     def from_options(
         cls,
-        options: PairOptions,
+        options: Seq2SeqOptions,
         *,
         seed: int,
         decode: Decode,
         vocabularies: PairVocabularies | None = None,
     ) -> Self:
-        """Draw the strings that the options describe."""
-        assert isinstance(options, DrawnPairOptions)
-        rule = cls.rule(options)
-        require_room(rule, options, frame=0)
+        """Generate the data."""
+        assert isinstance(options, SyntheticPairOptions)
+        generator = cls.generator(options)
+        validate_max_length(generator, options, boundary_tokens=0)
         task = super().from_options(options, seed=seed, decode=decode, vocabularies=vocabularies)
-        longer = DrawnPairs(rule=rule, **options.to_test())
-        corpus = replace(task.corpus, test=_held_out(longer.rows(bad=BadRows())))
+        test = SyntheticPairs(generator=generator, **options.test_kwargs())
+        corpus = replace(task.corpus, test=_pair_split(test.rows(errors=RowErrors())))
         return cls(corpus=corpus, options=options, seed=seed, decode=decode)
 
     @classmethod
-    def training_pairs(cls, options: PairOptions) -> PairRows:
-        assert isinstance(options, DrawnPairOptions)
-        return DrawnPairs(rule=cls.rule(options), **options.to_learn())
+    def train_source(cls, options: Seq2SeqOptions) -> PairRows:
+        assert isinstance(options, SyntheticPairOptions)
+        return SyntheticPairs(generator=cls.generator(options), **options.train_kwargs())
 
     @classmethod
-    def held_out(
-        cls, text: str, options: Any, *, vocabularies: Any = None, bad: BadRows
-    ) -> HeldOut:
-        """Strings of a length or of a range of lengths, such as "80-100"; else a file of pairs."""
-        lengths = length_range(text)
+    def read_split(
+        cls, file: str, options: Any, *, vocabularies: Any = None, errors: RowErrors
+    ) -> EvalSplit:
+        """Examples of a length or range of lengths, such as "80-100"; else a file of pairs."""
+        lengths = length_range(file)
         if lengths is None:
-            return super().held_out(text, options, vocabularies=vocabularies, bad=bad)
-        drawn = DrawnPairs(rule=cls.rule(options), **options.to_test(*lengths))
-        return _held_out(drawn.rows(bad=bad))
+            return super().read_split(file, options, vocabularies=vocabularies, errors=errors)
+        examples = SyntheticPairs(generator=cls.generator(options), **options.test_kwargs(*lengths))
+        return _pair_split(examples.rows(errors=errors))
 
     @classmethod
-    def scores(cls, predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-        """The share of exact matches."""
-        right = [hit for hit, _ in right_labels(predicted, answers)]
-        return {"exact_match": 100.0 * sum(right) / max(1, len(right))}
+    def scores(
+        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
+        """Exact match in percent."""
+        return {"exact_match": exact_match(predictions, references)}
 
 
-def _held_out(rows: Any) -> HeldOut:
-    pairs: list[PairRow] = list(rows)
-    return HeldOut.of(((row.source, row.target) for row in pairs), group=False)
-
-
-# PARITY: is the number of ones in a string of bits odd?
-#
-# 0 1 1 0 1   →  odd
-#
-# Trained on short strings and tested on longer ones: a recurrent layer carries on with what it has
-# learned, a Transformer of fixed size does not (Hahn 2020; Bhattamishra et al. 2020).
+def _pair_split(rows: Iterator[PairRow]) -> EvalSplit:
+    return EvalSplit.of(((row.source, row.target) for row in rows), group=False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParityOptions(DrawnLabelOptions):
-    """As `DrawnLabelOptions`: a length is a number of bits."""
+class ParityOptions(SyntheticLabelOptions):
+    """As `SyntheticLabelOptions`; lengths are in bits."""
 
 
-class ParityTask(DrawnLabelTask):
-    """The rule has no options."""
+class ParityTask(SyntheticClassification):
+    """Whether the number of ones is even or odd."""
 
     options_class = ParityOptions
 
     @classmethod
-    def rule(cls, options: Any) -> Rule:
-        """Bits."""
+    def generator(cls, options: Any) -> ExampleGenerator:
         del options
         return Parity()
 
 
-# (aa)*: an even number of a's, and nothing else.
-#
-# a a a a   →  yes a a a     →  no
-#
-# Of each length there is one string of a's only, so that the lengths of some are held out to
-# develop on.
-
-
 @dataclass(frozen=True, kw_only=True)
-class EvenAsOptions(DrawnLabelOptions):
-    """As `DrawnLabelOptions`: a length is a number of symbols. And:
+class AAStarOptions(SyntheticLabelOptions):
+    """As `SyntheticLabelOptions`; lengths are in symbols. `b_fraction` of the strings contain b's."""
 
-    b_share     how many of the strings have a b among the a's
-    """
-
-    b_share: float = 0.2
+    b_fraction: float = 0.2
     longest: int = 40
     test_shortest: int = 41
     test_longest: int = 160
-    validation_share: float = 0.2
+    validation_fraction: float = 0.2
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.b_share < 1:
-            raise RegardError(f"task.b_share={self.b_share}: it must be from 0 to below 1.")
+        if not 0 <= self.b_fraction < 1:
+            raise RegardError(f"task.b_fraction={self.b_fraction}: it must be from 0 to below 1.")
 
 
-class EvenAsTask(DrawnLabelTask):
-    """Whether a string is in the language."""
+class AAStarTask(SyntheticClassification):
+    """Whether a string is in the language (aa)*."""
 
-    options_class = EvenAsOptions
+    options_class = AAStarOptions
 
     @classmethod
-    def rule(cls, options: Any) -> Rule:
-        """a's, and some b's."""
-        return EvenAs(b_share=options.b_share)
-
-
-# Copying: a string to itself, or to itself backwards.
-#
-# copy       cab  →  cab reverse    cab  →  bac
-#
-# What is easy for attention and hard for a memory of fixed size; how far it reaches beyond the
-# lengths it was learned at is another question (Jelassi et al. 2024).
+    def generator(cls, options: Any) -> ExampleGenerator:
+        return AAStar(b_fraction=options.b_fraction)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CopyOptions(DrawnPairOptions):
-    """As `DrawnPairOptions`: a length is a number of letters. And:
-
-    symbols     how many letters there are
-    """
+class CopyOptions(SyntheticPairOptions):
+    """As `SyntheticPairOptions`; lengths are in letters, `symbols` is the alphabet size."""
 
     symbols: int = 8
     test_longest: int = 32
 
 
-class Copy(DrawnPairTask):
-    """A string to itself."""
+class Copy(SyntheticSeq2Seq):
+    """Copy the input."""
 
     options_class = CopyOptions
 
     @classmethod
-    def rule(cls, options: Any) -> Rule:
-        """Letters."""
+    def generator(cls, options: Any) -> ExampleGenerator:
         return Copying(symbols=options.symbols)
 
 
-class Reverse(DrawnPairTask):
-    """A string to itself backwards."""
+class Reverse(SyntheticSeq2Seq):
+    """Reverse the input."""
 
     options_class = CopyOptions
 
     @classmethod
-    def rule(cls, options: Any) -> Rule:
-        """Letters, which are to be turned round."""
+    def generator(cls, options: Any) -> ExampleGenerator:
         return Copying(symbols=options.symbols, backwards=True)
 
 
-# Associative recall: keys with a value each, then one of the keys again: what was its value?
-#
-# k4 v1 k0 v7 k9 v1 ? k0   →  v7
-#
-# The answer is one token, so that it is classified. How many pairs a model can keep is what is
-# measured.
-
-
 @dataclass(frozen=True, kw_only=True)
-class AssociateOptions(DrawnLabelOptions):
-    """As `DrawnLabelOptions`: a length is a number of pairs. And:
-
-    keys       how many there are; no more pairs fit into a string
-    values     how many there are
-    """
+class AssociativeRecallOptions(SyntheticLabelOptions):
+    """As `SyntheticLabelOptions`; lengths are in key–value pairs, at most `keys`."""
 
     keys: int = 64
     values: int = 16
     tokens: str = "words"
-    strings: int = 20000
+    num_examples: int = 20000
     longest: int = 16
     test_shortest: int = 17
     test_longest: int = 64
 
 
-class AssociateTask(DrawnLabelTask):
-    """The value of a key."""
+class AssociativeRecallTask(SyntheticClassification):
+    """The value of the queried key."""
 
-    options_class = AssociateOptions
+    options_class = AssociativeRecallOptions
 
     @classmethod
-    def rule(cls, options: Any) -> Rule:
-        """Pairs of a key and a value."""
+    def generator(cls, options: Any) -> ExampleGenerator:
         return Associations(keys=options.keys, values=options.values)
 
 
-# Nested brackets: is every bracket closed by one of its kind, in order?
-#
-# ( [ ] )   →  yes ( [ ) ]   →  no
-#
-# Hierarchy in its smallest form: how deep and how long the strings are can be set apart.
-
-
 @dataclass(frozen=True, kw_only=True)
-class BracketsOptions(DrawnLabelOptions):
-    """As `DrawnLabelOptions`: a length is a number of brackets, and even. And:
+class BracketsOptions(SyntheticLabelOptions):
+    """As `SyntheticLabelOptions`; lengths are in brackets, and even.
 
-    kinds     of brackets, 1 to 4
-    depth     how many are open at once in a balanced string, at most
+    `kinds` is the number of bracket types, 1 to 4, and `depth` the maximum nesting depth.
     """
 
     kinds: int = 2
@@ -453,47 +406,34 @@ class BracketsOptions(DrawnLabelOptions):
     test_longest: int = 80
 
 
-class BracketsTask(DrawnLabelTask):
+class BracketsTask(SyntheticClassification):
     """Whether a string is balanced."""
 
     options_class = BracketsOptions
 
     @classmethod
-    def rule(cls, options: Any) -> Rule:
-        """Balanced strings, and spoilt ones."""
+    def generator(cls, options: Any) -> ExampleGenerator:
         return Brackets(kinds=options.kinds, depth=options.depth)
 
 
-# Operations on nested lists of digits (ListOps): the value is a digit.
-#
-# [MAX 2 9 [MIN 4 7 ] 0 ]   →  9
-#
-# What is inside must be worked out before what is outside (Nangia and Bowman 2018; Tay et al.
-# 2021).
-
-
 @dataclass(frozen=True, kw_only=True)
-class ListOpsOptions(DrawnLabelOptions):
-    """As `DrawnLabelOptions`: a length is a number of tokens. And:
-
-    depth     how many lists may be open at once
-    """
+class ListOpsOptions(SyntheticLabelOptions):
+    """As `SyntheticLabelOptions`; lengths are in tokens, `depth` is the maximum nesting depth."""
 
     depth: int = 3
     tokens: str = "words"
-    strings: int = 20000
+    num_examples: int = 20000
     shortest: int = 3
     longest: int = 30
     test_shortest: int = 31
     test_longest: int = 100
 
 
-class ListOpsTask(DrawnLabelTask):
-    """The digit that an expression is worth."""
+class ListOpsTask(SyntheticClassification):
+    """The value of an expression, a digit."""
 
     options_class = ListOpsOptions
 
     @classmethod
-    def rule(cls, options: Any) -> Rule:
-        """Lists of digits and lists."""
+    def generator(cls, options: Any) -> ExampleGenerator:
         return ListOperations(depth=options.depth)

@@ -1,69 +1,79 @@
-"""What a run asks of a task beyond what training asks: its data, what its models are, what they write."""
+"""The base class of tasks: data, loss, metrics and predictions of one problem."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
+from regard.core.batches import PairBatch, TextBatch
 from regard.core.errors import RegardError
 from regard.core.protocols import Decode, Loss
-from regard.core.registry import look_up
-from regard.data.readers.text_file import BadRows
-from regard.data.splits import HeldOut
-from regard.tasks.metrics.metric import ItemScores
+from regard.core.registry import lookup
+from regard.data.readers.text_file import RowErrors
+from regard.data.splits import EvalSplit
+from regard.tasks.metrics.metric import MetricTable
+
+TensorBatch = TypeVar("TensorBatch", PairBatch, TextBatch)
 
 
-class Assessed(NamedTuple):
-    """How a model scored on a part, what it wrote for each source, and what that was read from."""
+class EvalResult(NamedTuple):
+    """Scores of a model on a split, its prediction for each input, and the raw model outputs."""
 
     scores: dict[str, float]
-    predicted: list[str]
+    predictions: list[str]
     outputs: Any = None
 
 
 @runtime_checkable
 class Vocabularies(Protocol):
-    """How texts become numbers, as kept in a run's folder."""
+    """The vocabularies of a task, as stored in a run folder."""
 
     def as_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The vocabularies as JSON values."""
         ...
 
     @classmethod
     def from_json(cls, record: object) -> Self:
-        """What `as_json` wrote."""
+        """Load the output of `as_json`."""
         ...
 
-    def to_start_with(self) -> Self:
-        """What a task that starts from a run with these takes over."""
+    def for_warm_start(self) -> Self:
+        """The part that a task initialised from this run takes over."""
         ...
 
     def sizes(self) -> dict[str, int]:
-        """The sizes a model is built with: numbers of tokens and labels, by the model's own words."""
+        """Vocabulary sizes and number of classes, as keyword arguments of a model."""
         ...
 
 
-class RunTask(ItemScores, ABC):
-    """Data, loss, metrics and outputs of one problem; it meets `core.task.Task`."""
+class Task(MetricTable, ABC):
+    """Data, loss, metrics and predictions of one problem; implements `TrainingTask`.
+
+    Args:
+        corpus: The data splits and the vocabularies.
+        options: An instance of `options_class`.
+        seed: Random seed of the data order.
+        decode: Greedy decoding or beam search; ignored by tasks that generate nothing.
+    """
 
     options_class: ClassVar[type[Any]]
     vocabularies_class: ClassVar[type[Any]]
-    # Whether a model of this task goes on with a text, instead of answering it.
-    goes_on: ClassVar[bool] = False
+    # Whether a model of this task generates a continuation of a text.
+    is_generative: ClassVar[bool] = False
 
     def __init__(self, *, corpus: Any, options: Any, seed: int, decode: Decode) -> None:
-        # To score a model, a corpus of its vocabularies and a part to develop on is enough.
+        # Evaluation alone needs only vocabularies and a validation split in `corpus`.
         self.corpus = corpus
         self.options = options
         self.seed = seed
         self.decode = decode
         self.metric = options.metric or next(iter(self.metrics))
-        self.lower_is_better = look_up("metric", self.metric, self.metrics)
+        self.lower_is_better = lookup("metric", self.metric, self.metrics)
         if not len(corpus.validation):
             raise RegardError(
-                "There is nothing held out to evaluate on. Give a file with --validation, or raise "
-                f"task.validation_share={options.validation_share}."
+                "The validation split is empty. Give a file with --validation-file, or raise "
+                f"task.validation_fraction={options.validation_fraction}."
             )
 
     @classmethod
@@ -71,19 +81,21 @@ class RunTask(ItemScores, ABC):
     def from_options(
         cls, options: Any, *, seed: int, decode: Decode, vocabularies: Any = None
     ) -> Self:
-        """Read the files the options name; known vocabularies are used again."""
+        """Read the data files that the options name; given vocabularies are reused."""
 
     @classmethod
     @abstractmethod
-    def scores(cls, predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-        """Every metric that is a function of what was predicted."""
+    def scores(
+        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
+        """Every metric that is a function of the predictions."""
 
     @classmethod
     @abstractmethod
-    def held_out(
-        cls, text: str, options: Any, *, vocabularies: Any = None, bad: BadRows
-    ) -> HeldOut:
-        """A file to score a model with these vocabularies on, other than those of the options."""
+    def read_split(
+        cls, file: str, options: Any, *, vocabularies: Any = None, errors: RowErrors
+    ) -> EvalSplit:
+        """Read another file to evaluate on."""
 
     @classmethod
     @abstractmethod
@@ -96,56 +108,62 @@ class RunTask(ItemScores, ABC):
         *,
         options: Any,
     ) -> list[str]:
-        """What the model makes of each text, in their order."""
+        """The prediction for each text, in order."""
 
     @classmethod
     @abstractmethod
-    def cost_words(cls, batch: Any) -> dict[str, int]:
-        """The sizes of a batch, by the words of its model's `cost`."""
+    def cost_kwargs(cls, batch: Any) -> dict[str, int]:
+        """The sizes of a batch, as keyword arguments of the model's `cost`."""
 
     @abstractmethod
     def epoch(self, number: int) -> Any:
-        """The batches of one pass, made one at a time; a function of seed and number alone."""
+        """The batches of one epoch, created lazily; a function of seed and epoch number."""
 
     @abstractmethod
     def loss(self, model: Any, batch: Any) -> Loss:
-        """The loss of a batch."""
+        """The training loss of a batch."""
 
     @abstractmethod
-    def assess_on(self, model: Any, part: HeldOut) -> Assessed:
-        """Scores on any part, the loss among them, and the predictions they are of."""
+    def evaluate_on(self, model: Any, split: EvalSplit) -> EvalResult:
+        """Loss, metrics and predictions on a split."""
 
     def evaluate(self, model: Any) -> dict[str, float]:
-        """Scores on the part held out for development."""
-        return self.assess_on(model, self.corpus.validation).scores
+        """Scores on the validation split."""
+        return self.evaluate_on(model, self.corpus.validation).scores
 
-    def details(self, model: Any, part: HeldOut, assessed: Assessed) -> dict[str, Any]:
-        """What is told of the kept weights beside their scores, as JSON values."""
-        del model, part, assessed
+    def details(self, model: Any, split: EvalSplit, result: EvalResult) -> dict[str, Any]:
+        """Further results of the best checkpoint, as JSON values."""
+        del model, split, result
         return {}
 
-    def notes(self, part: HeldOut) -> list[str]:
-        """What has to be known of a part before scores on it are believed, a line each."""
-        del part
+    def notes(self, split: EvalSplit) -> list[str]:
+        """Warnings about a split, one line each."""
+        del split
         return []
 
-    def require_metric(self, model: Any) -> None:
-        """Refuse a metric that this model has no score of, before it is trained."""
+    def validate_metric(self, model: Any) -> None:
+        """Raise, before training, if this model cannot be scored by the chosen metric."""
         del model
 
     @classmethod
-    def taken_over(cls, own: Mapping[str, Any], task_options: Any) -> dict[str, Any]:
-        """As a pre-training with options of its `own`: what it takes over of the task that it is for."""
+    def inherited_options(cls, own: Mapping[str, Any], task_options: Any) -> dict[str, Any]:
+        """Options of a pre-training stage that follow from those of the fine-tuning task."""
         del own, task_options
         return {}
 
     @classmethod
-    def decoding(cls, options: Any) -> dict[str, Any]:
-        """The words of `decode` that final outputs are made with; none where nothing is decoded."""
+    def decode_kwargs(cls, options: Any) -> dict[str, Any]:
+        """Keyword arguments of `decode` for the final predictions; empty without decoding."""
         del options
         return {}
 
-    def baselines(self, part: HeldOut) -> dict[str, float]:
-        """What is reached without a model, by name."""
-        del part
+    def baselines(self, split: EvalSplit) -> dict[str, float]:
+        """Scores of trivial baselines, such as the majority baseline, by name."""
+        del split
         return {}
+
+
+def to_device_of(model: Any, batch: TensorBatch) -> TensorBatch:
+    """The batch on the device of the model's parameters."""
+    device = next(iter(model.parameters())).device
+    return type(batch)(*(tensor.to(device) for tensor in batch))

@@ -1,4 +1,6 @@
-"""A task on texts to be understood: what is the same whether tokens are to be told or labels."""
+"""Tasks on single texts: options, vocabulary, splits and batches that masked language modelling and
+text classification share.
+"""
 
 from __future__ import annotations
 
@@ -13,35 +15,36 @@ from jaxtyping import Int64
 from regard.core.batches import TextBatch
 from regard.core.errors import RegardError
 from regard.data.batching import Batches, evaluation_batches
-from regard.data.noising import NOTHING
-from regard.data.readers.text_file import BadRows
-from regard.data.splits import as_read, held_out_shares, part_of
-from regard.data.text_dataset import DocumentRows, TextRows
+from regard.data.noising import IGNORE_INDEX
+from regard.data.readers.text_file import RowErrors
+from regard.data.splits import dedup_key, holdout_fractions, split_of
+from regard.data.text_dataset import DocumentDataset, TextDataset
 from regard.data.tokenizers.vocabulary import Vocabulary, build_vocabulary, load_vocabulary
-from regard.tasks.task import RunTask
-
-# What a task on texts to be understood can be told.
+from regard.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
-    """Options that are the same whatever is asked about a text.
+    """Options of every task on single texts.
 
-    validation, test           held-out files; without them, parts of what is learned from, chosen by a hash
-    validation_share           the part held out where `validation` is not given
-    test_share          the part held out for testing where neither `validation` nor `test` is given
-    skip_bad_rows       leave bad rows out, and list them, instead of stopping at the first
-    vocabulary_size     of a vocabulary of word pieces, subwords or words; characters are all there
-    lowercase           whether all texts are put into lower case
-    max_length          places in a row at most, START and END included
-    batch_tokens        places in a batch, padding included
-    metric              the score that decides which weights are kept
+    Args:
+        train_file: Training data.
+        validation_file, test_file: Evaluation data; without them, splits of the training data by hash.
+        validation_fraction: Fraction held out without `validation_file`.
+        test_fraction: Fraction held out with neither `validation_file` nor `test_file`.
+        skip_bad_rows: Skip and list malformed rows instead of raising.
+        vocabulary_size: Maximum size of a WordPiece, subword or word vocabulary.
+        lowercase: Lower-case all texts.
+        max_length: Maximum sequence length, START and END included.
+        batch_tokens: Maximum number of tokens in a batch, padding included.
+        metric: The metric that selects the best checkpoint.
     """
 
-    validation: str | None = None
-    test: str | None = None
-    validation_share: float = 0.05
-    test_share: float = 0.05
+    train_file: str | None = None
+    validation_file: str | None = None
+    test_file: str | None = None
+    validation_fraction: float = 0.05
+    test_fraction: float = 0.05
     skip_bad_rows: bool = False
     vocabulary_size: int = 8000
     lowercase: bool = True
@@ -60,22 +63,19 @@ class TextOptions:
             )
 
 
-# The vocabulary of a task on texts, and the labels it tells apart, if any.
-
-
-# kind → by which keyword its size is told
-SIZED_KINDS = {
+# Tokenizer → its keyword for the vocabulary size.
+SIZE_KEYWORDS = {
     "subwords": "size",
     "wordpiece": "size",
     "words": "max_size",
-    "running_words": "max_size",
+    "word_punct": "max_size",
 }
-COUNTED_KINDS = ("words", "running_words")
+WORD_LEVEL = ("words", "word_punct")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextVocabularies:
-    """How texts become token numbers; label i has the class number i."""
+    """The vocabulary of the texts, and the labels in the order of their class ids."""
 
     text: Vocabulary
     labels: tuple[str, ...] = ()
@@ -84,62 +84,59 @@ class TextVocabularies:
     def build(
         cls, options: TextOptions, *, kind: str, texts: Iterable[str], min_count: int = 1
     ) -> Self:
-        """The vocabulary of these texts, which are read once; it has no labels yet."""
-        size = {SIZED_KINDS[kind]: options.vocabulary_size} if kind in SIZED_KINDS else {}
-        counted = {"min_count": min_count} if kind in COUNTED_KINDS else {}
+        """Build the vocabulary in one pass over the texts, without labels."""
+        size = {SIZE_KEYWORDS[kind]: options.vocabulary_size} if kind in SIZE_KEYWORDS else {}
+        counted = {"min_count": min_count} if kind in WORD_LEVEL else {}
         try:
             text = build_vocabulary(kind, texts, lowercase=options.lowercase, **size, **counted)
         except RegardError as error:
-            for word, value in size.items():  # the option's name for a vocabulary's own word
-                if str(error).startswith(own := f"{word}={value}"):
-                    said = str(error).removeprefix(own)
-                    raise RegardError(f"task.vocabulary_size={value}{said}") from error
+            for keyword, value in size.items():  # name the task's option, not the tokenizer's
+                if str(error).startswith(own := f"{keyword}={value}"):
+                    rest = str(error).removeprefix(own)
+                    raise RegardError(f"task.vocabulary_size={value}{rest}") from error
             raise
         return cls(text=text)
 
-    def to_start_with(self) -> Self:
-        """What another task takes over: how texts are cut, and not the labels, which are a task's own."""
+    def for_warm_start(self) -> Self:
+        """The vocabulary without the labels, which differ between tasks."""
         return replace(self, labels=())
 
     def sizes(self) -> dict[str, int]:
-        """The sizes a model is built with, by their keywords."""
+        """Vocabulary size and number of classes, as keyword arguments of a model."""
         classes = {"classes": len(self.labels)} if self.labels else {}
         return {"vocabulary": self.text.size, **classes}
 
     def as_json(self) -> dict[str, Any]:
-        """Both as JSON values."""
+        """Vocabulary and labels as JSON values."""
         return {"text": self.text.as_json(), "labels": list(self.labels)}
 
     @classmethod
     def from_json(cls, record: object) -> Self:
-        """The vocabularies that `as_json` wrote."""
+        """Load the output of `as_json`."""
         match record:
             case {"text": text, "labels": [*labels]} if all(
                 isinstance(label, str) for label in labels
             ) and len(set(labels)) == len(labels):
                 return cls(text=load_vocabulary(text), labels=tuple(labels))
         raise RegardError(
-            "The vocabulary file has no 'text' and 'labels' in it, or a label stands there twice. "
-            "Restore it as it was written, or train anew."
+            "The vocabulary file lacks 'text' or 'labels', or a label occurs twice. Restore the "
+            "original file, or train again."
         )
 
 
-class TextTask(RunTask):
-    """Nothing is written token by token, so decoding is taken and not used."""
+class TextTask(Task):
+    """A task on single texts. Nothing is generated, so `decode` is ignored."""
 
     vocabularies_class: ClassVar[type[TextVocabularies]] = TextVocabularies
 
     @classmethod
-    def cost_words(cls, batch: TextBatch) -> dict[str, int]:
-        """The sizes of a batch, by the words of its model's `cost`."""
+    def cost_kwargs(cls, batch: TextBatch) -> dict[str, int]:
+        """The sizes of a batch, as keyword arguments of the model's `cost`."""
         return {
             "batch_size": batch.tokens.shape[0],
             "length": batch.tokens.shape[1],
-            "places": int(batch.predicted.sum()),
+            "masked_tokens": int(batch.target_mask.sum()),
         }
-
-
-# Which texts of a file belong to which part.
 
 
 @runtime_checkable
@@ -158,45 +155,42 @@ Row = TypeVar("Row", bound=TextRow)
 
 @runtime_checkable
 class RowSource(Protocol[Row_co]):
-    """A file, or what stands for one, that can be read several times."""
+    """A file or a dataset that can be read several times."""
 
-    def rows(self, *, bad: BadRows) -> Iterator[Row_co]:
-        """Its rows, in order."""
+    def rows(self, *, errors: RowErrors) -> Iterator[Row_co]:
+        """The rows, in order."""
         ...
 
 
-def part_rows(
-    source: RowSource[Row], options: TextOptions, part: str, bad: BadRows
+def split_rows(
+    source: RowSource[Row], options: TextOptions, split: str, errors: RowErrors
 ) -> Iterator[Row]:
-    """The rows of the main file that belong to one part."""
-    validation, test = held_out_shares(options)
-    for row in source.rows(bad=bad):
-        text = as_read(row.text, lowercase=options.lowercase)
-        if part_of(text, validation=validation, test=test) == part:
+    """The rows of the training file that the hash of their text assigns to `split`."""
+    validation, test = holdout_fractions(options)
+    for row in source.rows(errors=errors):
+        text = dedup_key(row.text, lowercase=options.lowercase)
+        if split_of(text, validation=validation, test=test) == split:
             yield row
 
 
-# Batches of texts, made when they are asked for, and moved to where the model is.
+EVAL_BATCH_TOKENS = 8192  # larger than in training: evaluation stores no gradients
 
-
-PLACES_AT_A_TIME = 8192  # no gradients are kept while evaluating, so batches may be larger
-
-Make = Callable[[Int64[np.ndarray, " rows"]], TextBatch]
+Collate = Callable[[Int64[np.ndarray, " rows"]], TextBatch]
 
 
 class TextBatches(Sequence[TextBatch]):
-    """Which rows go together is known; `make` turns them into a batch, one batch at a time."""
+    """Batches that `collate` creates on access from the row indices of `index_batches`."""
 
-    def __init__(self, *, cuts: Batches, make: Make) -> None:
-        self._cuts = cuts
-        self._make = make
+    def __init__(self, *, index_batches: Batches, collate: Collate) -> None:
+        self._index_batches = index_batches
+        self._collate = collate
 
     def __len__(self) -> int:
-        return len(self._cuts)
+        return len(self._index_batches)
 
     def indices(self, index: int) -> Int64[np.ndarray, " rows"]:
-        """Which rows batch `index` holds."""
-        return self._cuts.indices(index)
+        """The row indices of batch `index`."""
+        return self._index_batches.indices(index)
 
     @overload
     def __getitem__(self, index: int) -> TextBatch: ...
@@ -205,31 +199,27 @@ class TextBatches(Sequence[TextBatch]):
     def __getitem__(self, index: slice) -> TextBatches: ...
 
     def __getitem__(self, index: int | slice) -> TextBatch | TextBatches:
-        """One batch; or, of a slice, some of the batches, still unmade."""
+        """One batch, or a lazy slice of the batches."""
         if isinstance(index, slice):
-            return TextBatches(cuts=self._cuts[index], make=self._make)
-        return self._make(self.indices(index))
+            return TextBatches(index_batches=self._index_batches[index], collate=self._collate)
+        return self._collate(self.indices(index))
 
 
-def evaluation_cuts(rows: TextRows | DocumentRows) -> Batches:
-    """Which rows are evaluated together: all of them, by length; the longest fits too."""
+def evaluation_index_batches(rows: TextDataset | DocumentDataset) -> Batches:
+    """All rows, batched by length for evaluation."""
     longest = int(rows.store.source_lengths.max(initial=0)) + 3
-    return evaluation_batches(rows.store, max_tokens=max(PLACES_AT_A_TIME, longest))
+    return evaluation_batches(rows.store, max_tokens=max(EVAL_BATCH_TOKENS, longest))
 
 
-def plain_batch(rows: TextRows | DocumentRows, chosen: Int64[np.ndarray, " rows"]) -> TextBatch:
-    """The batch of these rows; no token is to be told."""
-    tokens, lengths, segments = (torch.from_numpy(array) for array in rows.padded(chosen))
+def collate_texts(
+    rows: TextDataset | DocumentDataset, indices: Int64[np.ndarray, " rows"]
+) -> TextBatch:
+    """The padded batch of these rows, without token targets."""
+    tokens, lengths, segments = (torch.from_numpy(array) for array in rows.padded(indices))
     return TextBatch(
         tokens=tokens,
         lengths=lengths,
         segments=segments,
-        wanted=torch.full_like(tokens, NOTHING),
-        labels=torch.from_numpy(rows.labels[chosen]),
+        token_targets=torch.full_like(tokens, IGNORE_INDEX),
+        labels=torch.from_numpy(rows.labels[indices]),
     )
-
-
-def beside(model: Any, batch: TextBatch) -> TextBatch:
-    """The batch where the model is."""
-    device = next(iter(model.parameters())).device
-    return TextBatch(*(tensor.to(device) for tensor in batch))

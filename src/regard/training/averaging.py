@@ -1,9 +1,9 @@
-"""Averages of the weights over a run, which often score better than the weights themselves.
+"""Weight averaging: evaluating an average of the parameters over training instead of the last ones.
 
-none          the weights as they are
-exponential   average ← d · average + (1 − d) · weights after every step,
-              d = min(decay, (1 + t) / (10 + t)) after step t, so that the start is soon forgotten
-last          the mean of the weights at the last k evaluations
+none          no averaging
+exponential   exponential moving average (EMA), updated after every step:
+              average ← d · average + (1 − d) · parameters, d = min(decay, (1 + t) / (10 + t)) at step t
+last          the mean of the parameters at the last k evaluations (checkpoint averaging)
 """
 
 from __future__ import annotations
@@ -14,119 +14,122 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 from regard.training.options import TrainingOptions
 
 
 @runtime_checkable
 class Averaging(Protocol):
-    """An average that is kept up to date, and can be saved and loaded."""
+    """An average of a model's trainable parameters that can be saved and loaded."""
 
-    def stepped(self, step: int) -> None:
-        """Take note of the weights after this step."""
+    def update(self, step: int) -> None:
+        """Update the average after an optimizer step."""
         ...
 
-    def weights(self, step: int) -> dict[str, Tensor] | None:
-        """The weights to evaluate at this step, by parameter; None for the model's own.
+    def average(self, step: int) -> dict[str, Tensor] | None:
+        """The averaged parameters to evaluate at this step, by name; None for the model's own.
 
-        Asking twice at the same step changes nothing.
+        Calling it twice at the same step changes nothing.
         """
         ...
 
-    def tensors(self) -> dict[str, Tensor]:
-        """What must be saved."""
+    def state_dict(self) -> dict[str, Tensor]:
+        """The tensors to save in a checkpoint."""
         ...
 
-    def load(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from what was saved; a KeyError or RuntimeError where it is of another model."""
+    def load_state_dict(self, tensors: dict[str, Tensor]) -> None:
+        """Restore `state_dict`; KeyError or RuntimeError if it belongs to another model."""
         ...
 
 
 class NoAveraging:
-    """The weights as they are."""
+    """Evaluates the model's own parameters."""
 
     def __init__(self, model: nn.Module, options: TrainingOptions) -> None:
-        """There is nothing to keep."""
+        """Without state."""
 
-    def stepped(self, step: int) -> None:
-        """Nothing to note."""
+    def update(self, step: int) -> None:
+        """Do nothing."""
 
-    def weights(self, step: int) -> dict[str, Tensor] | None:
-        """The model's own."""
+    def average(self, step: int) -> dict[str, Tensor] | None:
+        """None: the model's own parameters."""
         return None
 
-    def tensors(self) -> dict[str, Tensor]:
-        """None."""
+    def state_dict(self) -> dict[str, Tensor]:
+        """Empty."""
         return {}
 
-    def load(self, tensors: dict[str, Tensor]) -> None:
-        """Nothing to load."""
+    def load_state_dict(self, tensors: dict[str, Tensor]) -> None:
+        """Do nothing."""
 
 
 class ExponentialAveraging:
-    """A decaying average, begun with the first weights."""
+    """An exponential moving average, initialised with the first parameters."""
 
     def __init__(self, model: nn.Module, options: TrainingOptions) -> None:
-        """The average starts as a copy of the weights."""
+        """Copy the parameters."""
         self.decay = options.average_decay
-        self.parameters = _trained(model)
-        self.average = {name: now.detach().clone() for name, now in self.parameters.items()}
+        self.parameters = _trainable_parameters(model)
+        self.averaged = {name: now.detach().clone() for name, now in self.parameters.items()}
 
     @torch.no_grad()
-    def stepped(self, step: int) -> None:
-        """Move the average a little towards the weights."""
+    def update(self, step: int) -> None:
+        """Move the average towards the parameters."""
         decay = min(self.decay, (1 + step) / (10 + step))
         torch._foreach_lerp_(
-            list(self.average.values()), list(self.parameters.values()), weight=1.0 - decay
+            list(self.averaged.values()), list(self.parameters.values()), weight=1.0 - decay
         )
 
-    def weights(self, step: int) -> dict[str, Tensor] | None:
-        """The average."""
-        return self.average
+    def average(self, step: int) -> dict[str, Tensor] | None:
+        """The moving average."""
+        return self.averaged
 
-    def tensors(self) -> dict[str, Tensor]:
-        """The average, by parameter."""
-        return dict(self.average)
+    def state_dict(self) -> dict[str, Tensor]:
+        """The moving average, by parameter name."""
+        return dict(self.averaged)
 
-    def load(self, tensors: dict[str, Tensor]) -> None:
-        """Copied, so that the memory stays where it is."""
-        for name, average in self.average.items():
-            average.copy_(tensors[name])
+    def load_state_dict(self, tensors: dict[str, Tensor]) -> None:
+        """Copy in place."""
+        for name, averaged in self.averaged.items():
+            averaged.copy_(tensors[name])
 
 
 class LastAveraging:
-    """The mean of the weights at the last few evaluations."""
+    """The mean of the parameters at the last `average_last` evaluations."""
 
     def __init__(self, model: nn.Module, options: TrainingOptions) -> None:
-        """Nothing is taken before the first evaluation."""
+        """Start without snapshots."""
         self.count = options.average_last
-        self.parameters = _trained(model)
-        self.taken: dict[int, dict[str, Tensor]] = {}
+        self.parameters = _trainable_parameters(model)
+        self.snapshots: dict[int, dict[str, Tensor]] = {}
 
-    def stepped(self, step: int) -> None:
-        """Weights are taken at evaluations only."""
+    def update(self, step: int) -> None:
+        """Do nothing: snapshots are taken at evaluations."""
 
     @torch.no_grad()
-    def weights(self, step: int) -> dict[str, Tensor] | None:
-        """The mean over this evaluation and those before it."""
-        self.taken[step] = {name: now.detach().clone() for name, now in self.parameters.items()}
-        for old in sorted(self.taken)[: -self.count]:
-            del self.taken[old]
-        sets = [self.taken[when] for when in sorted(self.taken)]
-        return {name: torch.stack([one[name] for one in sets]).mean(0) for name in self.parameters}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Every set of weights taken, as `<step>.<parameter>`."""
+    def average(self, step: int) -> dict[str, Tensor] | None:
+        """Take a snapshot, and return the mean of the last ones."""
+        self.snapshots[step] = {name: now.detach().clone() for name, now in self.parameters.items()}
+        for old in sorted(self.snapshots)[: -self.count]:
+            del self.snapshots[old]
+        snapshots = [self.snapshots[step] for step in sorted(self.snapshots)]
         return {
-            f"{step}.{name}": value
-            for step, taken in self.taken.items()
-            for name, value in taken.items()
+            name: torch.stack([snapshot[name] for snapshot in snapshots]).mean(0)
+            for name in self.parameters
         }
 
-    def load(self, tensors: dict[str, Tensor]) -> None:
-        """The sets of weights, by step."""
+    def state_dict(self) -> dict[str, Tensor]:
+        """Every snapshot, as `<step>.<parameter>`."""
+        return {
+            f"{step}.{name}": value
+            for step, snapshot in self.snapshots.items()
+            for name, value in snapshot.items()
+        }
+
+    def load_state_dict(self, tensors: dict[str, Tensor]) -> None:
+        """Restore the snapshots."""
         steps = sorted({int(name.partition(".")[0]) for name in tensors})
-        self.taken = {
+        self.snapshots = {
             step: {
                 name: torch.empty_like(now).copy_(tensors[f"{step}.{name}"]).detach()
                 for name, now in self.parameters.items()
@@ -143,9 +146,9 @@ AVERAGINGS: dict[str, Callable[[nn.Module, TrainingOptions], Averaging]] = {
 
 
 def build_averaging(model: nn.Module, options: TrainingOptions) -> Averaging:
-    """The averaging the options ask for, of the trained parameters of `model`."""
-    return look_up("averaging", options.averaging, AVERAGINGS)(model, options)
+    """The averaging that `options.averaging` names."""
+    return lookup("averaging", options.averaging, AVERAGINGS)(model, options)
 
 
-def _trained(model: nn.Module) -> dict[str, nn.Parameter]:
+def _trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: value for name, value in model.named_parameters() if value.requires_grad}

@@ -1,4 +1,7 @@
-"""Those who are told how a run goes: a display, a log, a test."""
+"""Callbacks of the training loop: the protocol, a progress bar, and a TensorBoard logger.
+
+A callback receives an event at the start, after every step, evaluation and checkpoint, and at the end.
+"""
 
 from __future__ import annotations
 
@@ -14,35 +17,33 @@ from rich.progress import BarColumn, Progress, TextColumn
 from regard.core.errors import RegardError
 from regard.training.options import TrainingOptions
 
-# What a training run came to.
-
-
-Stopped = Literal["budget", "patience", "interrupted"]
+StopReason = Literal["budget", "patience", "interrupted"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """`best` are the scores of the evaluation with the best metric, `last` those of the last one.
+    """The result of training. Counts and seconds are totals over all sessions of the run.
 
-    Counts and seconds are those of all sessions of a run together; `epochs` are passes over the
-    data, the last one perhaps in part. `parameters` is how many numbers the model has.
+    `best` are the scores of the best evaluation by the task's metric, `last` those of the last one.
+    `epochs` counts passes over the data, fractions included. `parameters` is the parameter count.
     """
 
     steps: int
     epochs: float
     tokens: int
-    operations: int
+    flops: int
     seconds: float
     best: dict[str, float]
     last: dict[str, float]
-    stopped: Stopped
+    stop_reason: StopReason
     parameters: int
 
 
-class Start(NamedTuple):
-    """A run begins, or goes on after `step`, or turns out to be `finished`.
+class TrainingStart(NamedTuple):
+    """The state of a run before its first step, or on resuming after `step`.
 
-    `best` is the best metric so far, if there is one.
+    `progress` is the used fraction of the budget; `best` the best metric so far; `finished` the reason
+    for which the run had already ended.
     """
 
     folder: Path
@@ -51,29 +52,29 @@ class Start(NamedTuple):
     step: int
     tokens: int
     seconds: float
-    share: float
+    progress: float
     metric: str
     lower_is_better: bool
     best: float | None
     finished: Literal["budget", "patience"] | None
 
 
-class StepTaken(NamedTuple):
-    """One step: its mean loss, and where the run stands after it. `share` is that of the budget."""
+class StepMetrics(NamedTuple):
+    """The metrics of one optimizer step. `loss` is its mean; `progress` the used fraction of the budget."""
 
     step: int
     epoch: int
     tokens: int
-    operations: int
+    flops: int
     loss: float
     learning_rate: float
     gradient_norm: float
     seconds: float
-    share: float
+    progress: float
 
 
 class Evaluation(NamedTuple):
-    """The scores after a step; `improved` says that the metric is the best so far."""
+    """Validation scores after a step; `improved` if the metric is the best so far."""
 
     step: int
     scores: dict[str, float]
@@ -83,100 +84,95 @@ class Evaluation(NamedTuple):
 
 
 @runtime_checkable
-class Watcher(Protocol):
-    """Told of everything as it happens; must not disturb the model or torch's random numbers."""
+class Callback(Protocol):
+    """Receives the events of a run; must not change the model or torch's random state."""
 
-    def started(self, info: Start) -> None:
+    def on_train_begin(self, info: TrainingStart) -> None:
         """Before the first step."""
         ...
 
-    def stepped(self, info: StepTaken) -> None:
-        """After every step, so be quick."""
+    def on_step_end(self, info: StepMetrics) -> None:
+        """After every step; called often."""
         ...
 
-    def evaluated(self, scores: Evaluation) -> None:
+    def on_evaluate(self, scores: Evaluation) -> None:
         """After every evaluation."""
         ...
 
-    def saved(self, path: Path) -> None:
-        """After a checkpoint or the kept weights were written."""
+    def on_save(self, path: Path) -> None:
+        """After a checkpoint or the model file was written."""
         ...
 
-    def ended(self, outcome: Outcome | None) -> None:
-        """At the very end, always; None if an error ended the run."""
+    def on_train_end(self, outcome: Outcome | None) -> None:
+        """At the end, always; `outcome` is None if training raised an error."""
         ...
 
 
-class Audience:
-    """Several watchers as one."""
+class CallbackList:
+    """Forwards every event to several callbacks."""
 
-    def __init__(self, watchers: Sequence[Watcher]) -> None:
-        """They are told in this order."""
-        self.watchers = watchers
+    def __init__(self, callbacks: Sequence[Callback]) -> None:
+        """Called in this order."""
+        self.callbacks = callbacks
 
-    def started(self, info: Start) -> None:
-        """Tell all."""
-        for watcher in self.watchers:
-            watcher.started(info)
+    def on_train_begin(self, info: TrainingStart) -> None:
+        """Forward."""
+        for callback in self.callbacks:
+            callback.on_train_begin(info)
 
-    def stepped(self, info: StepTaken) -> None:
-        """Tell all."""
-        for watcher in self.watchers:
-            watcher.stepped(info)
+    def on_step_end(self, info: StepMetrics) -> None:
+        """Forward."""
+        for callback in self.callbacks:
+            callback.on_step_end(info)
 
-    def evaluated(self, scores: Evaluation) -> None:
-        """Tell all."""
-        for watcher in self.watchers:
-            watcher.evaluated(scores)
+    def on_evaluate(self, scores: Evaluation) -> None:
+        """Forward."""
+        for callback in self.callbacks:
+            callback.on_evaluate(scores)
 
-    def saved(self, path: Path) -> None:
-        """Tell all."""
-        for watcher in self.watchers:
-            watcher.saved(path)
+    def on_save(self, path: Path) -> None:
+        """Forward."""
+        for callback in self.callbacks:
+            callback.on_save(path)
 
-    def ended(self, outcome: Outcome | None) -> None:
-        """Tell all."""
-        for watcher in self.watchers:
-            watcher.ended(outcome)
-
-
-# How a run goes, shown while it goes: a bar in a terminal, a line an evaluation elsewhere.
-#
-# ━━━━━━━━━━╸━━━━━━━  58%  step 5,800  10,240 tokens/s  loss 0.412  left 0:04:10  wer 0.251 (best
-# 0.248)
-#
-# On standard error, since standard output is for results.
+    def on_train_end(self, outcome: Outcome | None) -> None:
+        """Forward."""
+        for callback in self.callbacks:
+            callback.on_train_end(outcome)
 
 
-SECONDS_BETWEEN = 0.2  # drawing more often costs time and shows nothing more
+REFRESH_SECONDS = 0.2
 SMOOTHING = 0.02
 FINISHED = {
-    "budget": "is finished: its budget was used up",
-    "patience": "is finished: its patience was at an end",
+    "budget": "is finished: its budget is exhausted",
+    "patience": "is finished: early stopping",
 }
 
 
 class ProgressDisplay:
-    """A watcher that draws, or prints where nothing can be drawn over."""
+    """A progress bar in a terminal; one line per evaluation elsewhere. Both on standard error.
+
+    ━━━━━━━━━━╸━━━━━━━  58%  step 5,800  10,240 tokens/s  loss 0.412  left 0:04:10  wer 0.251 (best 0.248)
+    """
 
     def __init__(self, console: Console | None = None) -> None:
-        """Draw on `console`; on standard error without one."""
+        """Write to `console`; by default to standard error."""
         self.console = console or Console(stderr=True, highlight=False)
         self.progress: Progress | None = None
-        self._begun: tuple[float, float, int] = (0.0, 0.0, 0)  # share, seconds, tokens
+        self._start: tuple[float, float, int] = (0.0, 0.0, 0)  # progress, seconds, tokens
         self._drawn = 0.0
         self._loss: float | None = None
         self._scores = ""
-        self._latest: StepTaken | None = None
+        self._latest: StepMetrics | None = None
 
-    def started(self, info: Start) -> None:
-        """Say what is trained, and open the bar."""
+    def on_train_begin(self, info: TrainingStart) -> None:
+        """Print the model size and folder, and open the bar."""
         if info.finished is not None:
             self._print(f"{info.folder} {FINISHED[info.finished]} at step {info.step:,}")
             return
-        going_on = f", going on after step {info.step:,}" if info.step else ""
-        self._print(f"training {info.parameters:,} parameters in {info.folder}{going_on}")
-        self._begun = (info.share, info.seconds, info.tokens)
+        resumed = f", resumed after step {info.step:,}" if info.step else ""
+        self._print(f"training {info.parameters:,} parameters in {info.folder}{resumed}")
+        self._start = (info.progress, info.seconds, info.tokens)
         if info.best is not None:
             self._scores = f"best {info.metric} {info.best:.4g}"
         if not self.console.is_terminal:
@@ -188,21 +184,21 @@ class ProgressDisplay:
             auto_refresh=False,
             expand=True,
         )
-        self.progress.update(self.progress.add_task("", total=1.0), completed=info.share)
+        self.progress.update(self.progress.add_task("", total=1.0), completed=info.progress)
         self.progress.start()
 
-    def stepped(self, info: StepTaken) -> None:
-        """Follow the loss; draw now and then."""
+    def on_step_end(self, info: StepMetrics) -> None:
+        """Smooth the loss; refresh the bar at intervals."""
         before = info.loss if self._loss is None else self._loss
         self._loss = before + SMOOTHING * (info.loss - before)
         self._latest = info
         now = time.monotonic()
-        if self.progress is not None and now - self._drawn >= SECONDS_BETWEEN:
+        if self.progress is not None and now - self._drawn >= REFRESH_SECONDS:
             self._drawn = now
             self._draw()
 
-    def evaluated(self, scores: Evaluation) -> None:
-        """Show the metric and the best one; print all scores where there is no bar."""
+    def on_evaluate(self, scores: Evaluation) -> None:
+        """Show the metric and its best value; without a bar, print all scores."""
         metric = f"{scores.metric} {scores.scores[scores.metric]:.4g}"
         self._scores = metric + (f" (best {scores.best:.4g})" if scores.best is not None else "")
         if self.progress is not None:
@@ -210,12 +206,12 @@ class ProgressDisplay:
             return
         all_scores = "  ".join(f"{name} {value:.4g}" for name, value in scores.scores.items())
         mark = "  (best so far)" if scores.improved else ""
-        self._print(f"{self._standing()}  {all_scores}{mark}" if self._latest else all_scores)
+        self._print(f"{self._status()}  {all_scores}{mark}" if self._latest else all_scores)
 
-    def saved(self, path: Path) -> None:
-        """Nothing to show: it happens all the time."""
+    def on_save(self, path: Path) -> None:
+        """Show nothing."""
 
-    def ended(self, outcome: Outcome | None) -> None:
+    def on_train_end(self, outcome: Outcome | None) -> None:
         """Close the bar."""
         if self.progress is None:
             return
@@ -227,33 +223,33 @@ class ProgressDisplay:
     def _draw(self) -> None:
         if self.progress is None or self._latest is None:
             return
-        text = self._standing() + (f"  {self._scores}" if self._scores else "")
+        text = self._status() + (f"  {self._scores}" if self._scores else "")
         self.progress.update(
-            self.progress.task_ids[0], completed=self._latest.share, description=text
+            self.progress.task_ids[0], completed=self._latest.progress, description=text
         )
         self.progress.refresh()
 
-    def _standing(self) -> str:
-        """Where the run stands: step, rate, loss, time left."""
+    def _status(self) -> str:
+        """Step, throughput, loss, time left."""
         latest = self._latest
         if latest is None:
             return ""
-        share, seconds, tokens = self._begun
+        progress, seconds, tokens = self._start
         spent = max(latest.seconds - seconds, 1e-9)
         rate = (latest.tokens - tokens) / spent
-        words = [f"step {latest.step:,}", f"{rate:,.0f} tokens/s", f"loss {self._loss:.4g}"]
-        if latest.share > share:
-            left = spent * (1.0 - latest.share) / (latest.share - share)
-            words.append(f"left {clock_time(left)}")
-        return "  ".join(words)
+        fields = [f"step {latest.step:,}", f"{rate:,.0f} tokens/s", f"loss {self._loss:.4g}"]
+        if latest.progress > progress:
+            left = spent * (1.0 - latest.progress) / (latest.progress - progress)
+            fields.append(f"left {clock_time(left)}")
+        return "  ".join(fields)
 
     def _print(self, text: str) -> None:
-        # As it stands: a folder's name may look like markup, and a log is not wrapped.
+        # No markup: a folder name may contain brackets. No wrapping, for log files.
         self.console.print(text, markup=False, soft_wrap=True)
 
 
 def clock_time(seconds: float) -> str:
-    """Hours, minutes and seconds.
+    """Format seconds as hours, minutes and seconds.
 
     >>> clock_time(3725.4)
     '1:02:05'
@@ -263,14 +259,11 @@ def clock_time(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}"
 
 
-# The numbers of a run as TensorBoard shows them.
-
-
 class TensorBoard:
-    """A watcher that writes scalars to `folder`; those of steps as often as metrics are logged."""
+    """Writes scalars to a TensorBoard log folder, every `log_every` steps."""
 
     def __init__(self, folder: Path) -> None:
-        """Say at once if TensorBoard is not there."""
+        """Raise if TensorBoard is not installed."""
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
@@ -278,33 +271,33 @@ class TensorBoard:
                 f"TensorBoard is not installed ({error}). Install it with: pip install "
                 "'regard[tensorboard]'"
             ) from error
-        self._kind: Any = SummaryWriter
+        self._writer_class: Any = SummaryWriter
         self._writer: Any = None
         self._every = 1
         self.folder = folder
 
-    def started(self, info: Start) -> None:
-        """Open the file; what an earlier session wrote after this step is no longer shown."""
+    def on_train_begin(self, info: TrainingStart) -> None:
+        """Open the log; entries of an earlier session after this step are purged."""
         self._every = info.options.log_every
-        self._writer = self._kind(str(self.folder), purge_step=info.step + 1)
+        self._writer = self._writer_class(str(self.folder), purge_step=info.step + 1)
 
-    def stepped(self, info: StepTaken) -> None:
-        """Loss, learning rate, norm of the gradient, tokens."""
+    def on_step_end(self, info: StepMetrics) -> None:
+        """Log loss, learning rate, gradient norm and tokens."""
         if info.step % self._every:
             return
         for name in ("loss", "learning_rate", "gradient_norm", "tokens"):
             self._writer.add_scalar(f"training/{name}", getattr(info, name), info.step)
 
-    def evaluated(self, scores: Evaluation) -> None:
-        """Every score."""
+    def on_evaluate(self, scores: Evaluation) -> None:
+        """Log every validation score."""
         for name, value in scores.scores.items():
             self._writer.add_scalar(f"validation/{name}", value, scores.step)
 
-    def saved(self, path: Path) -> None:
-        """Hand over what was written, so that it is as far as the checkpoint."""
+    def on_save(self, path: Path) -> None:
+        """Flush, so that the log reaches as far as the checkpoint."""
         self._writer.flush()
 
-    def ended(self, outcome: Outcome | None) -> None:
+    def on_train_end(self, outcome: Outcome | None) -> None:
         """Close the file."""
         if self._writer is not None:
             self._writer.close()

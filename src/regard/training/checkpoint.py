@@ -1,7 +1,14 @@
-"""Everything a run needs to go on, in one file that is replaced as a whole.
+"""Checkpoints: saving and resuming a run, model files, and the JSONL log of metrics.
 
-Tensors by name, and facts (counters, options) as JSON in the file's metadata, with a checksum over
-both: a run never goes on from a file that was cut off or has changed. Nothing in it can be run.
+A checkpoint is one safetensors file, written atomically and never pickled:
+
+    model.<name>                parameters and buffers
+    optimizer.<name>.<field>    optimizer state
+    average.<...>               weight averaging
+    generator.cpu               torch's random state
+    metadata                    training state, options and seed as JSON, with a checksum over all
+
+A truncated or modified file is refused.
 """
 
 from __future__ import annotations
@@ -21,23 +28,18 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.core.atomic_write import write_whole
+from regard.core.atomic_write import atomic_write
 from regard.core.errors import RegardError
 from regard.training.averaging import Averaging
-from regard.training.optimizers import load_state_tensors, state_tensors
+from regard.training.optimizers import load_optimizer_state, optimizer_state
 from regard.training.options import BUDGETS, TrainingOptions
 from regard.training.schedule import Usage
-
-# The weights of a model as a file of named tensors (safetensors; nothing in it can be run).
-#
-# A tensor that a model has under several names (tied weights) is written once, under the first.
-
 
 STEP = "step"
 
 
-def model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter and saved buffer of a model, each once."""
+def model_state(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter and persistent buffer of a model; tied tensors once, under their first name."""
     found: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -47,40 +49,42 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     return found
 
 
-def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor], *, source: Path) -> None:
-    """Copy tensors into the model they were taken from; the names and shapes must be the same."""
-    own = model_tensors(model)
+def load_model_state(model: nn.Module, tensors: Mapping[str, Tensor], *, source: Path) -> None:
+    """Copy tensors into a model; names and shapes must match."""
+    own = model_state(model)
     missing = [name for name in own if name not in tensors]
-    strange = [name for name in tensors if name not in own]
-    for fault, names in (("lacks", missing), ("has, and the model has not,", strange)):
+    unexpected = [name for name in tensors if name not in own]
+    for problem, names in (("missing", missing), ("unexpected", unexpected)):
         if names:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            raise _misfit(source, f"the file {fault} '{names[0]}'{more}")
+            raise _model_mismatch(source, f"{problem} tensor '{names[0]}'{more}")
     for name, tensor in own.items():
         if tensors[name].shape != tensor.shape:
             was, now = tuple(tensors[name].shape), tuple(tensor.shape)
-            raise _misfit(source, f"'{name}' has shape {was} in the file and {now} in the model")
+            raise _model_mismatch(
+                source, f"'{name}' has shape {was} in the file and {now} in the model"
+            )
     with torch.no_grad():
         for name, tensor in own.items():
             tensor.copy_(tensors[name])
 
 
-def write_weights(
-    path: Path, model: nn.Module, *, replaced: Mapping[str, Tensor] | None, step: int
+def write_parameters(
+    path: Path, model: nn.Module, *, averaged: Mapping[str, Tensor] | None, step: int
 ) -> None:
-    """Write the weights of a model, some of them `replaced` by an average, and the step they are of."""
-    tensors = {**model_tensors(model), **(replaced or {})}
-    write_whole(path, pack(tensors, {STEP: str(step)}))
+    """Write the parameters of a model, or their average, with the step they belong to."""
+    tensors = {**model_state(model), **(averaged or {})}
+    atomic_write(path, pack_safetensors(tensors, {STEP: str(step)}))
 
 
-def load_weights(model: nn.Module, path: Path) -> None:
-    """Give a model the weights in a file that `write_weights` wrote, at the first evaluation."""
-    way_out = f"Restore it, or go on with the run: regard train --resume {path.parent}"
-    load_model_tensors(model, unpack(path, way_out=way_out)[0], source=path)
+def load_parameters(model: nn.Module, path: Path) -> None:
+    """Load a file written by `write_parameters` into a model."""
+    way_out = f"Restore it, or resume the run: regard train --resume {path.parent}"
+    load_model_state(model, read_safetensors(path, way_out=way_out)[0], source=path)
 
 
-def weights_step(path: Path) -> int | None:
-    """The step whose weights a file holds; None where there is no file or it says nothing."""
+def parameters_step(path: Path) -> int | None:
+    """The step at which a model file was saved; None without a file or metadata."""
     try:
         with safe_open(path, framework="pt") as file:
             return int((file.metadata() or {})[STEP])
@@ -88,44 +92,44 @@ def weights_step(path: Path) -> int | None:
         return None
 
 
-def pack(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
+def pack_safetensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
     """The content of a safetensors file."""
-    held = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    return save(held, dict(metadata))
+    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    return save(on_cpu, dict(metadata))
 
 
-def unpack(path: Path, *, way_out: str) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and the metadata of a safetensors file; what to do if it is broken is `way_out`."""
+def read_safetensors(path: Path, *, way_out: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and metadata of a safetensors file; `way_out` ends the message of an error."""
     try:
         with safe_open(path, framework="pt") as file:
-            # Copied to memory of torch's own alignment, on which the last bit of a product may depend.
+            # Clone to torch's own memory alignment: the last bit of a matrix product may depend on it.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
             return tensors, file.metadata() or {}
     except FileNotFoundError as error:
-        raise RegardError(f"'{path}' is not there. {way_out}") from error
+        raise RegardError(f"'{path}' does not exist. {way_out}") from error
     except (OSError, SafetensorError, ValueError, RuntimeError) as error:
         raise RegardError(
-            f"'{path}' is not a whole safetensors file ({error}). {way_out}"
+            f"'{path}' is not a valid safetensors file ({error}). {way_out}"
         ) from error
 
 
-def _misfit(source: Path, why: str) -> RegardError:
+def _model_mismatch(source: Path, why: str) -> RegardError:
     return RegardError(
-        f"'{source}' does not fit the model: {why}. Build the model with the options it was trained with."
+        f"'{source}' does not match the model: {why}. Build the model with the options it was trained with."
     )
 
 
-FACTS, CHECKSUM = "facts", "checksum"
+CONTENT, CHECKSUM = "content", "checksum"
 
 
 class Checkpoint(NamedTuple):
-    """What was saved."""
+    """The content of a checkpoint file."""
 
     tensors: dict[str, Tensor]
-    facts: dict[str, Any]
+    metadata: dict[str, Any]
 
-    def part(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors whose name begins with `prefix`, without it."""
+    def with_prefix(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names start with `prefix`, which is removed."""
         return {
             name.removeprefix(prefix): tensor
             for name, tensor in self.tensors.items()
@@ -134,49 +138,46 @@ class Checkpoint(NamedTuple):
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Replace the file at `path`; killed in the middle, the old one stays."""
-    facts = json.dumps(checkpoint.facts, sort_keys=True)
-    metadata = {FACTS: facts, CHECKSUM: _checksum(checkpoint.tensors, facts)}
-    write_whole(path, pack(checkpoint.tensors, metadata))
+    """Write atomically: a crash leaves the previous checkpoint."""
+    content = json.dumps(checkpoint.metadata, sort_keys=True)
+    header = {CONTENT: content, CHECKSUM: _checksum(checkpoint.tensors, content)}
+    atomic_write(path, pack_safetensors(checkpoint.tensors, header))
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """What `write_checkpoint` wrote, or an error that says what to do."""
-    way_out = f"Remove it to begin the run anew, or put back a copy of '{path.name}' that is whole."
-    tensors, metadata = unpack(path, way_out=way_out)
-    if FACTS not in metadata or CHECKSUM not in metadata:
-        raise RegardError(f"'{path}' holds tensors but is no checkpoint. {way_out}")
-    facts = metadata[FACTS]
-    if _checksum(tensors, facts) != metadata[CHECKSUM]:
-        raise RegardError(f"'{path}' has changed since it was written. {way_out}")
-    return Checkpoint(tensors, json.loads(facts))
+    """Read a file written by `write_checkpoint`."""
+    way_out = f"Delete it to restart the run, or restore a valid copy of '{path.name}'."
+    tensors, header = read_safetensors(path, way_out=way_out)
+    if CONTENT not in header or CHECKSUM not in header:
+        raise RegardError(f"'{path}' is a safetensors file but not a checkpoint. {way_out}")
+    content = header[CONTENT]
+    if _checksum(tensors, content) != header[CHECKSUM]:
+        raise RegardError(f"'{path}' was modified: its checksum does not match. {way_out}")
+    return Checkpoint(tensors, json.loads(content))
 
 
-def _checksum(tensors: Mapping[str, Tensor], facts: str) -> str:
-    value = zlib.crc32(facts.encode())
+def _checksum(tensors: Mapping[str, Tensor], content: str) -> str:
+    value = zlib.crc32(content.encode())
     for name in sorted(tensors):
         value = zlib.crc32(name.encode(), value)
-        content = tensors[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        value = zlib.crc32(content.numpy().tobytes(), value)
+        data = tensors[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        value = zlib.crc32(data.numpy().tobytes(), value)
     return f"{value:08x}"
 
 
-# Where a run stands between two steps: all that is not a tensor.
-
-
 @dataclass(kw_only=True)
-class Counters:
-    """The next batch is number `batch` of epoch `epoch`.
+class TrainingState:
+    """The training state that is not a tensor. The next batch is number `batch` of epoch `epoch`.
 
-    `loss_total` and `loss_count` are summed since the last row of metrics; the learning rate and the
-    norm of the gradient are those of the last step. `waited` counts evaluations since the best one.
+    `loss_total` and `loss_count` are sums since the last logged row. Learning rate and gradient norm are
+    those of the last step. `model_step` is the step saved in model.safetensors, -1 before the first.
     """
 
     step: int = 0
     epoch: int = 0
     batch: int = 0
     tokens: int = 0
-    operations: int = 0
+    flops: int = 0
     seconds: float = 0.0
     loss_total: float = 0.0
     loss_count: int = 0
@@ -185,33 +186,33 @@ class Counters:
     best: dict[str, float] = field(default_factory=dict)
     last: dict[str, float] = field(default_factory=dict)
     evaluated_step: int = -1
-    kept_step: int = -1
-    waited: int = 0
+    model_step: int = -1
+    evaluations_since_best: int = 0
     finished: Literal["budget", "patience"] | None = None
 
     @property
     def used(self) -> Usage:
-        """What counts against a budget."""
-        return Usage(self.step, self.tokens, self.seconds, self.operations)
+        """The usage to compare with the budget."""
+        return Usage(self.step, self.tokens, self.seconds, self.flops)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """JSON-compatible values."""
         return asdict(self)
 
-    def note_scores(
+    def update_scores(
         self, scores: dict[str, float], *, metric: str, lower_is_better: bool, keep: str
     ) -> bool:
-        """Take in an evaluation, and whether its weights are to be kept; true if it is the best so far."""
+        """Record an evaluation and whether its parameters are saved; whether it is the best so far."""
         improved = _is_better(
             scores[metric], self.best.get(metric), lower_is_better=lower_is_better
         )
         if improved:
             self.best = scores
-        self.waited = 0 if improved else self.waited + 1
+        self.evaluations_since_best = 0 if improved else self.evaluations_since_best + 1
         self.last = scores
         self.evaluated_step = self.step
         if improved or keep == "last":
-            self.kept_step = self.step
+            self.model_step = self.step
         return improved
 
 
@@ -223,27 +224,24 @@ def _is_better(value: float, best: float | None, *, lower_is_better: bool) -> bo
     return value < best if lower_is_better else value > best
 
 
-# All tensors of a run, gathered for a checkpoint and given back.
-#
-# model.<name>               weights and buffers optimizer.<name>.<field>   what the optimiser
-# remembers of a weight average.<...>              what the averaging keeps generator.cpu
-# where torch's random numbers stand
-
-
-def gather(
+def collect_state(
     *, model: nn.Module, optimizers: list[Optimizer], averaging: Averaging
 ) -> dict[str, Tensor]:
-    """The tensors as they are now; not copies."""
-    parts = {
-        "model.": model_tensors(model),
-        "optimizer.": state_tensors(optimizers, model),
-        "average.": averaging.tensors(),
+    """All tensors of a run, not copied."""
+    sections = {
+        "model.": model_state(model),
+        "optimizer.": optimizer_state(optimizers, model),
+        "average.": averaging.state_dict(),
         "generator.": {"cpu": torch.get_rng_state()},
     }
-    return {prefix + name: value for prefix, part in parts.items() for name, value in part.items()}
+    return {
+        prefix + name: value
+        for prefix, tensors in sections.items()
+        for name, value in tensors.items()
+    }
 
 
-def give_back(
+def restore_state(
     checkpoint: Checkpoint,
     *,
     model: nn.Module,
@@ -251,42 +249,41 @@ def give_back(
     averaging: Averaging,
     path: Path,
 ) -> None:
-    """Make everything as it was when it was gathered; `path` is for errors."""
-    load_model_tensors(model, checkpoint.part("model."), source=path)
-    strange = load_state_tensors(optimizers, model, checkpoint.part("optimizer."))
-    if strange:
-        raise _state_mismatch(path, f"optimiser has no use for '{strange[0]}'")
+    """Load all tensors of a run; `path` is named in errors."""
+    load_model_state(model, checkpoint.with_prefix("model."), source=path)
+    unexpected = load_optimizer_state(optimizers, model, checkpoint.with_prefix("optimizer."))
+    if unexpected:
+        raise _state_mismatch(path, f"unexpected optimizer state '{unexpected[0]}'")
     try:
-        averaging.load(checkpoint.part("average."))
+        averaging.load_state_dict(checkpoint.with_prefix("average."))
     except (KeyError, RuntimeError, ValueError) as error:
-        raise _state_mismatch(path, f"averaging finds no fitting {error}") from error
-    generator = checkpoint.part("generator.").get("cpu")
+        raise _state_mismatch(path, f"the averaging state does not match ({error})") from error
+    generator = checkpoint.with_prefix("generator.").get("cpu")
     if generator is None:
-        raise _state_mismatch(path, "random numbers have no place to go on from")
+        raise _state_mismatch(path, "the random state is missing")
     torch.set_rng_state(generator)
 
 
 def _state_mismatch(path: Path, why: str) -> RegardError:
-    return RegardError(f"'{path}' does not fit the run: its {why}. Train anew in another folder.")
+    return RegardError(
+        f"'{path}' does not match the run: {why}. Start a new run in another folder."
+    )
 
 
-# Whether a run may go on from a checkpoint with the options at hand.
+def resume_state(
+    metadata: dict[str, Any], *, options: TrainingOptions, seed: int, path: Path
+) -> tuple[TrainingState, dict[str, int]]:
+    """The training state of a checkpoint, and the sizes of its JSONL files.
 
-
-def counters_to_go_on(
-    facts: dict[str, Any], *, options: TrainingOptions, seed: int, path: Path
-) -> tuple[Counters, dict[str, int]]:
-    """Where the run stands, and how long its files of rows were.
-
-    Other options are refused: budgets may differ, as long as none of them is lowered; all else must be
-    as it was. A run that had used up its budget is not finished any more if that was raised.
+    The options must be those of the run, except that budgets may be raised. A run that had exhausted a
+    budget which is now raised is no longer finished.
     """
     try:
-        before = {**facts["options"], "seed": facts["seed"]}
-        counters, lengths = Counters(**facts["counters"]), dict(facts["lengths"])
+        before = {**metadata["options"], "seed": metadata["seed"]}
+        state, log_sizes = TrainingState(**metadata["state"]), dict(metadata["log_sizes"])
     except (KeyError, TypeError) as error:
         raise RegardError(
-            f"'{path}' was written by another version of regard ({error}). Train anew in another "
+            f"'{path}' was written by another version of regard ({error}). Start a new run in another "
             "folder."
         ) from error
     now = {**options.as_dict(), "seed": seed}
@@ -297,48 +294,45 @@ def counters_to_go_on(
             f"{name} was {before.get(name)!r}, is {now[name]!r}" for name in changed
         )
         raise RegardError(
-            f"The run in '{folder}' was begun with other options: {differences}. On resuming, only "
-            f"the budgets may change ({', '.join(BUDGETS)}). Resume with the options as they were, or "
-            "train anew in another folder."
+            f"The run in '{folder}' has other options: {differences}. On resuming, only the budgets may "
+            f"change ({', '.join(BUDGETS)}). Resume with the same options, or start a new run in another "
+            "folder."
         )
     for name in BUDGETS:
         old, new = before.get(name), now[name]
         if old is not None and new is not None and new < old:
             raise RegardError(
-                f"The run in '{folder}' was begun with {name}={old}, and {name}={new} is less. On "
-                "resuming, a budget may be raised, added or left away, not lowered."
+                f"The run in '{folder}' has the budget {name}={old}; {name}={new} is lower. On resuming, a "
+                "budget may be raised, added or removed, not lowered."
             )
-    if counters.finished == "budget" and not options.budget.is_used(counters.used):
-        counters.finished = None
-    return counters, lengths
+    if state.finished == "budget" and not options.budget.is_exhausted(state.used):
+        state.finished = None
+    return state, log_sizes
 
 
-# A file of JSON rows that can be cut back to what it was at a checkpoint.
-#
-# A row is handed to the system as soon as it is written, so that it can be followed while the run
-# goes on; it is on the disk for certain once `length` was asked for.
+class JsonlFile:
+    """An append-only JSON Lines file that can be truncated to its size at a checkpoint.
 
+    Rows are flushed as they are written, so that they can be followed; `synced_size` forces them to disk.
+    """
 
-class RowFile:
-    """Rows are added at the end; `kept` bytes stay of what is there, all others are cut off."""
-
-    def __init__(self, path: Path, *, kept: int) -> None:
-        """Open the file, or make it."""
+    def __init__(self, path: Path, *, keep_bytes: int) -> None:
+        """Open or create the file, and truncate it to `keep_bytes`."""
         self.path = path
         try:
-            there = path.stat().st_size if path.exists() else 0
-            if there < kept:
+            size = path.stat().st_size if path.exists() else 0
+            if size < keep_bytes:
                 raise RegardError(
-                    f"'{path}' has {there} bytes and had {kept} when the checkpoint beside it was "
-                    "written, so rows are lost. Put the file back, or train anew in another folder."
+                    f"'{path}' has {size} bytes, but had {keep_bytes} at the checkpoint: rows are missing. "
+                    "Restore the file, or start a new run in another folder."
                 )
             self._file = path.open("ab")
-            self._file.truncate(kept)
+            self._file.truncate(keep_bytes)
         except OSError as error:
             raise RegardError(f"'{path}' cannot be written: {error.strerror or error}.") from error
 
     def __enter__(self) -> Self:
-        """For `with`: closed at the end."""
+        """Return itself."""
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -346,19 +340,21 @@ class RowFile:
         self._file.close()
 
     def add(self, row: dict[str, Any]) -> None:
-        """Write one row; what is no number is written as null, for JSON has no word for it."""
-        text = json.dumps({key: _number(value) for key, value in row.items()}, allow_nan=False)
+        """Append one row; NaN and infinity become null."""
+        text = json.dumps(
+            {key: _finite_or_none(value) for key, value in row.items()}, allow_nan=False
+        )
         self._file.write(text.encode() + b"\n")
         self._file.flush()
 
-    def length(self) -> int:
-        """How many bytes the file has, all of them on the disk."""
+    def synced_size(self) -> int:
+        """Sync to disk, and return the size in bytes."""
         self._file.flush()
         os.fsync(self._file.fileno())
         return os.fstat(self._file.fileno()).st_size
 
 
-def _number(value: Any) -> Any:
+def _finite_or_none(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _number(one) for key, one in value.items()}
+        return {key: _finite_or_none(one) for key, one in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""Scoring a model in the middle of its training, and leaving no trace in it."""
+"""Validation during training, without side effects on the model or the random state."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import RegardError
-from regard.core.protocols import Task
+from regard.core.protocols import TrainingTask
 
 
 def evaluate(
     model: nn.Module,
-    task: Task,
+    task: TrainingTask,
     *,
     averaged: Mapping[str, Tensor] | None,
     guard: AbstractContextManager[None],
 ) -> dict[str, float]:
-    """The task's scores of a model, with `averaged` in the place of its own weights if there are any.
+    """The task's validation scores of a model, with the `averaged` parameters if there are any.
 
-    Weights, modes and the order of random numbers are afterwards what they were before, also if `guard`,
-    which surrounds the task's own work and nothing else, ends it early.
+    Parameters, training mode and random state are restored afterwards, also if `guard`, a context around
+    `task.evaluate`, raises.
     """
     modes = {module: module.training for module in model.modules()}
     generator = torch.get_rng_state()
     try:
-        with weights_replaced(model, averaged or {}), torch.inference_mode():
+        with swapped_parameters(model, averaged or {}), torch.inference_mode():
             model.eval()
             with guard:
-                found = task.evaluate(model)
+                scores = task.evaluate(model)
     finally:
         torch.set_rng_state(generator)
         for module, mode in modes.items():
             module.training = mode
-    scores = {name: float(value) for name, value in found.items()}
+    scores = {name: float(value) for name, value in scores.items()}
     if task.metric not in scores:
         raise RegardError(
             f"The task's metric '{task.metric}' is not among its scores: {', '.join(scores) or 'none'}. "
-            "Let `evaluate` return it, or name another metric."
+            "Return it from `evaluate`, or choose another metric."
         )
     return scores
 
 
 @contextmanager
-def weights_replaced(model: nn.Module, others: Mapping[str, Tensor]) -> Iterator[None]:
-    """The parameters named in `others` hold those values inside, and their own again afterwards."""
+def swapped_parameters(model: nn.Module, values: Mapping[str, Tensor]) -> Iterator[None]:
+    """Temporarily replace the parameters named in `values`."""
     parameters = dict(model.named_parameters())
-    replaced = [parameters[name].detach() for name in others]
+    replaced = [parameters[name].detach() for name in values]
     own = [tensor.clone() for tensor in replaced]
     try:
-        if others:
-            torch._foreach_copy_(replaced, list(others.values()))
+        if values:
+            torch._foreach_copy_(replaced, list(values.values()))
         yield
     finally:
-        if others:
+        if values:
             torch._foreach_copy_(replaced, own)

@@ -1,14 +1,13 @@
-"""The training loop: batches in, weights and rows of metrics out, and at any moment a way to go on.
+"""The training loop: steps, validation, early stopping, checkpoints, resuming.
 
-    metrics.jsonl            what was found: the same bytes in every run with the same options and seed
-    timing.jsonl             how long it took, which is never the same
-    checkpoint.safetensors   all that is needed to go on
-    model.safetensors        the weights that were kept
+    metrics.jsonl            loss, learning rate and validation scores; reproducible byte for byte
+    timing.jsonl             seconds and tokens per second
+    checkpoint.safetensors   everything needed to resume
+    model.safetensors        the best checkpoint, or the last one with keep="last"
 
-A checkpoint is written between two steps, and always after an evaluation, before the kept weights.
-Whatever a killed run wrote after its last checkpoint is cut off or written again, so a run that was
-killed and resumed ends with the same bits as one that was not: on a CPU, with as many threads, and
-without a budget of seconds.
+Checkpoints are written between two steps, and after every evaluation before model.safetensors. Rows that a
+killed run logged after its last checkpoint are truncated, so that a killed and resumed run ends with the
+same bits as an uninterrupted one: on a CPU, with the same number of threads, without a budget of seconds.
 """
 
 from __future__ import annotations
@@ -22,110 +21,105 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.core.atomic_write import remove_remains
+from regard.core.atomic_write import remove_temporary_files
 from regard.core.errors import RegardError
-from regard.core.protocols import Task
+from regard.core.protocols import TrainingTask
 from regard.training.averaging import build_averaging
 from regard.training.callbacks import (
-    Audience,
+    Callback,
+    CallbackList,
     Evaluation,
     Outcome,
-    Start,
-    StepTaken,
-    Stopped,
-    Watcher,
+    StepMetrics,
+    StopReason,
+    TrainingStart,
 )
 from regard.training.checkpoint import (
     Checkpoint,
-    Counters,
-    RowFile,
-    counters_to_go_on,
-    gather,
-    give_back,
+    JsonlFile,
+    TrainingState,
+    collect_state,
+    parameters_step,
     read_checkpoint,
-    weights_step,
+    restore_state,
+    resume_state,
     write_checkpoint,
-    write_weights,
+    write_parameters,
 )
 from regard.training.evaluate import evaluate
 from regard.training.options import TrainingOptions
-from regard.training.process import AbandonedError, Interruption, folder_locked
-from regard.training.schedule import SCHEDULES, Moment
+from regard.training.process import EvaluationInterruptedError, Interruption, folder_lock
+from regard.training.schedule import SCHEDULES, ScheduleState
 from regard.training.step import Stepper
-
-# How long a run has taken, and how quick its steps are.
 
 
 class Clock:
-    """Seconds of all sessions of a run together, `before` of them in earlier ones."""
+    """Wall-clock time of a run over all its sessions, and its throughput."""
 
-    def __init__(self, *, before: float) -> None:
-        """Start."""
+    def __init__(self, *, elapsed: float) -> None:
+        """Start, with the seconds of earlier sessions."""
         now = time.monotonic()
-        self._zero = now - before
+        self._start = now - elapsed
         self._saved = now
         self._tokens = 0
-        self._spent = 0.0
+        self._step_seconds = 0.0
 
     def seconds(self) -> float:
-        """All that has passed, evaluations and checkpoints counted."""
-        return time.monotonic() - self._zero
+        """Elapsed seconds, evaluations and checkpoints included."""
+        return time.monotonic() - self._start
 
-    def stepped(self, *, began: float, tokens: int) -> None:
-        """Count a step that began at that reading of `time.monotonic`."""
+    def add_step(self, *, began: float, tokens: int) -> None:
+        """Count a step that began at `began`, in the time of `time.monotonic`."""
         self._tokens += tokens
-        self._spent += time.monotonic() - began
+        self._step_seconds += time.monotonic() - began
 
     def row(self) -> dict[str, float]:
-        """For the timing file: the rate is that of the steps since the last row, nothing else counted."""
-        rate = self._tokens / self._spent if self._spent > 0 else 0.0
-        self._tokens, self._spent = 0, 0.0
+        """A row of timing.jsonl; the throughput is that of the steps since the last row."""
+        rate = self._tokens / self._step_seconds if self._step_seconds > 0 else 0.0
+        self._tokens, self._step_seconds = 0, 0.0
         return {"seconds": round(self.seconds(), 3), "tokens_per_second": round(rate, 1)}
 
-    def saved(self) -> None:
-        """A checkpoint was written just now."""
+    def mark_saved(self) -> None:
+        """A checkpoint was just written."""
         self._saved = time.monotonic()
 
     def since_saved(self) -> float:
-        """Seconds since then, or since the start."""
+        """Seconds since the last checkpoint, or since the start."""
         return time.monotonic() - self._saved
 
 
-# The batches of a task, epoch after epoch, from any place on.
-
-
 class BatchStream:
-    """Batch `batch` of epoch `epoch` comes next."""
+    """The batches of a task over epochs; `epoch` and `batch` are the next position."""
 
-    def __init__(self, task: Task, *, epoch: int, batch: int) -> None:
-        """Begin at that place."""
+    def __init__(self, task: TrainingTask, *, epoch: int, batch: int) -> None:
+        """Start at batch `batch` of epoch `epoch`."""
         self.task = task
         self.epoch = epoch
         self.batch = batch
-        self._batches: Sequence[Any] = self._of(epoch)
+        self._batches: Sequence[Any] = self._load_epoch(epoch)
 
     @property
     def epochs(self) -> float:
-        """How many passes over the data have been made."""
+        """Passes over the data so far, fractions included."""
         return self.epoch + self.batch / len(self._batches)
 
     def take(self, count: int) -> list[Any]:
-        """The next `count` batches; an epoch that ends is followed by the next."""
-        taken = []
+        """The next `count` batches, across epochs."""
+        batches = []
         for _ in range(count):
             if self.batch >= len(self._batches):
-                self._batches = self._of(self.epoch + 1)
+                self._batches = self._load_epoch(self.epoch + 1)
                 self.epoch, self.batch = self.epoch + 1, 0
-            taken.append(self._batches[self.batch])
+            batches.append(self._batches[self.batch])
             self.batch += 1
-        return taken
+        return batches
 
-    def _of(self, epoch: int) -> Sequence[Any]:
+    def _load_epoch(self, epoch: int) -> Sequence[Any]:
         batches = self.task.epoch(epoch)
         if len(batches) == 0:
             raise RegardError(
                 f"Epoch {epoch} has no batches, so there is nothing to train on. Check that the "
-                "training part of the data is not empty."
+                "training split is not empty."
             )
         return batches
 
@@ -137,31 +131,30 @@ CHECKPOINT, MODEL = "checkpoint.safetensors", "model.safetensors"
 def train(
     *,
     model: nn.Module,
-    task: Task,
+    task: TrainingTask,
     options: TrainingOptions,
     folder: Path,
     seed: int,
-    operations: Callable[[Any], int] | None = None,
-    watchers: Sequence[Watcher] = (),
+    flops: Callable[[Any], int] | None = None,
+    callbacks: Sequence[Callback] = (),
     resume: bool = False,
 ) -> Outcome:
-    """Train a model in place; what was found, and the weights that were kept, are in `folder`.
+    """Train a model in place; metrics, checkpoints and the best model are written to `folder`.
 
-    `operations` says what a step on a batch takes. With `resume`, a run goes on from its
-    checkpoint if there is one; one that is finished already is not trained, and its outcome comes
-    back again, so that whoever was killed after the end can do what was left. Afterwards the model
-    holds its last weights, not averaged; the kept ones are in the file. Ctrl-C and SIGTERM end the
-    run with a checkpoint, a second one at once.
+    `flops` maps a batch to the FLOPs of a training step on it. With `resume`, training continues from the
+    checkpoint if there is one; a finished run is not trained further, and its outcome is returned. The
+    model ends with its last parameters, not averaged; the best checkpoint is in model.safetensors. Ctrl-C
+    and SIGTERM stop the run with a checkpoint; a second signal stops it at once.
     """
-    if options.operations is not None and operations is None:
+    if options.flops is not None and flops is None:
         raise RegardError(
-            f"The budget operations={options.operations:g} needs to know what a batch takes. Give "
-            "`operations`, a function of a batch, or choose another budget."
+            f"The budget flops={options.flops:g} needs the FLOPs of a batch. Pass `flops`, a function of a "
+            "batch, or choose another budget."
         )
     outcome: Outcome | None = None
-    with folder_locked(folder), Interruption() as interruption, _flushed_denormals():
-        remove_remains(folder)
-        saved = _saved(folder, resume=resume)
+    with folder_lock(folder), Interruption() as interruption, _flushed_denormals():
+        remove_temporary_files(folder)
+        checkpoint = _read_existing(folder, resume=resume)
         torch.manual_seed(seed)
         run = _Run(
             model=model,
@@ -169,264 +162,268 @@ def train(
             options=options,
             folder=folder,
             seed=seed,
-            operations=operations,
-            audience=Audience(watchers),
+            flops=flops,
+            callbacks=CallbackList(callbacks),
             interruption=interruption,
-            saved=saved,
+            checkpoint=checkpoint,
         )
         try:
             with run.metrics, run.timing:
-                outcome = run.go_on()
+                outcome = run.train()
         finally:
-            run.audience.ended(outcome)
+            run.callbacks.on_train_end(outcome)
     return outcome
 
 
 class _Run:
-    """One session of a run: everything that changes while it trains."""
+    """One session of a run."""
 
     def __init__(
         self,
         *,
         model: nn.Module,
-        task: Task,
+        task: TrainingTask,
         options: TrainingOptions,
         folder: Path,
         seed: int,
-        operations: Callable[[Any], int] | None,
-        audience: Audience,
+        flops: Callable[[Any], int] | None,
+        callbacks: CallbackList,
         interruption: Interruption,
-        saved: Checkpoint | None,
+        checkpoint: Checkpoint | None,
     ) -> None:
         self.model, self.task, self.options, self.folder = model, task, options, folder
-        self.seed, self.operations = seed, operations
-        self.audience, self.interruption = audience, interruption
-        self.counters, lengths = Counters(), {METRICS: 0, TIMING: 0}
-        if saved is not None:
-            self.counters, lengths = counters_to_go_on(
-                saved.facts, options=options, seed=seed, path=folder / CHECKPOINT
+        self.seed, self.flops = seed, flops
+        self.callbacks, self.interruption = callbacks, interruption
+        self.state, log_sizes = TrainingState(), {METRICS: 0, TIMING: 0}
+        if checkpoint is not None:
+            self.state, log_sizes = resume_state(
+                checkpoint.metadata, options=options, seed=seed, path=folder / CHECKPOINT
             )
         self.schedule = SCHEDULES[options.schedule]
         self.stepper = Stepper(model=model, task=task, options=options)
         self.averaging = build_averaging(model, options)
-        if saved is not None:
-            give_back(
-                saved,
+        if checkpoint is not None:
+            restore_state(
+                checkpoint,
                 model=model,
                 optimizers=self.stepper.optimizers,
                 averaging=self.averaging,
                 path=folder / CHECKPOINT,
             )
-        self.stream = BatchStream(task, epoch=self.counters.epoch, batch=self.counters.batch)
-        self.metrics = RowFile(folder / METRICS, kept=lengths[METRICS])
-        self.timing = RowFile(folder / TIMING, kept=lengths[TIMING])
-        self.clock = Clock(before=self.counters.seconds)
+        self.stream = BatchStream(task, epoch=self.state.epoch, batch=self.state.batch)
+        self.metrics = JsonlFile(folder / METRICS, keep_bytes=log_sizes[METRICS])
+        self.timing = JsonlFile(folder / TIMING, keep_bytes=log_sizes[TIMING])
+        self.clock = Clock(elapsed=self.state.seconds)
 
-    def go_on(self) -> Outcome:
-        """Train until the budget or the patience is at its end, or somebody stops it."""
-        counters, options = self.counters, self.options
-        self._tell_start()
-        self._repair()
-        if counters.finished is not None:
-            return self._outcome(counters.finished)
+    def train(self) -> Outcome:
+        """Train until the budget is exhausted, early stopping, or a request to stop."""
+        state, options = self.state, self.options
+        self._report_start()
+        self._write_missing_model()
+        if state.finished is not None:
+            return self._outcome(state.finished)
         while True:
-            ended = options.budget.is_used(counters.used)
-            due = ended or (counters.step > 0 and counters.step % options.evaluate_every == 0)
-            if due and counters.evaluated_step != counters.step:
+            exhausted = options.budget.is_exhausted(state.used)
+            due = exhausted or (state.step > 0 and state.step % options.evaluate_every == 0)
+            if due and state.evaluated_step != state.step:
                 self._log()
                 try:
                     self._evaluate()
-                except AbandonedError:
+                except EvaluationInterruptedError:
                     return self._stop("interrupted")
-            if options.patience is not None and counters.waited >= options.patience:
+            if options.patience is not None and state.evaluations_since_best >= options.patience:
                 return self._stop("patience")
-            if ended:
+            if exhausted:
                 return self._stop("budget")
-            if self.interruption.wanted:
+            if self.interruption.requested:
                 return self._stop("interrupted")
             self._step()
-            if counters.step % options.log_every == 0:
+            if state.step % options.log_every == 0:
                 self._log()
             if self._checkpoint_due():
                 self._save()
 
     def _step(self) -> None:
-        counters, options = self.counters, self.options
+        state, options = self.state, self.options
         began = time.monotonic()
-        moment = Moment(
-            step=counters.step + 1,
-            share=options.budget.share(counters.used),
+        position = ScheduleState(
+            step=state.step + 1,
+            progress=options.budget.progress(state.used),
             warmup_steps=options.warmup_steps,
             final_fraction=options.final_fraction,
         )
-        factor = self.schedule(moment)
+        factor = self.schedule(position)
         batches = self.stream.take(options.accumulate)
-        taken = self.stepper.step(
+        result = self.stepper.step(
             batches,
-            number=moment.step,
+            number=position.step,
             factor=factor,
             has_checkpoint=(self.folder / CHECKPOINT).exists(),
         )
-        self.averaging.stepped(moment.step)
+        self.averaging.update(position.step)
         tokens = sum(batch.num_tokens for batch in batches)
-        self.clock.stepped(began=began, tokens=tokens)
-        counters.step = moment.step
-        counters.epoch, counters.batch = self.stream.epoch, self.stream.batch
-        counters.tokens += tokens
-        if self.operations is not None:
-            counters.operations += sum(int(self.operations(batch)) for batch in batches)
-        counters.seconds = self.clock.seconds()
-        counters.loss_total += taken.total
-        counters.loss_count += taken.predictions
-        counters.learning_rate = options.learning_rate * factor
-        counters.gradient_norm = taken.gradient_norm
-        self._tell_step(loss=taken.total / taken.predictions)
+        self.clock.add_step(began=began, tokens=tokens)
+        state.step = position.step
+        state.epoch, state.batch = self.stream.epoch, self.stream.batch
+        state.tokens += tokens
+        if self.flops is not None:
+            state.flops += sum(int(self.flops(batch)) for batch in batches)
+        state.seconds = self.clock.seconds()
+        state.loss_total += result.total
+        state.loss_count += result.num_predictions
+        state.learning_rate = options.learning_rate * factor
+        state.gradient_norm = result.gradient_norm
+        self._report_step(loss=result.total / result.num_predictions)
 
     def _log(self) -> None:
-        """A row for the steps since the last one, if there are any."""
-        counters = self.counters
-        if counters.loss_count == 0:
+        """Log a row for the steps since the last one, if there are any."""
+        state = self.state
+        if state.loss_count == 0:
             return
         self.metrics.add(
             {
-                "step": counters.step,
-                "epoch": counters.epoch,
-                "tokens": counters.tokens,
-                "operations": counters.operations,
-                "loss": counters.loss_total / counters.loss_count,
-                "learning_rate": counters.learning_rate,
-                "gradient_norm": counters.gradient_norm,
+                "step": state.step,
+                "epoch": state.epoch,
+                "tokens": state.tokens,
+                "flops": state.flops,
+                "loss": state.loss_total / state.loss_count,
+                "learning_rate": state.learning_rate,
+                "gradient_norm": state.gradient_norm,
             }
         )
-        self.timing.add({"step": counters.step, **self.clock.row()})
-        counters.loss_total, counters.loss_count = 0.0, 0
+        self.timing.add({"step": state.step, **self.clock.row()})
+        state.loss_total, state.loss_count = 0.0, 0
 
     def _evaluate(self) -> None:
-        counters, task = self.counters, self.task
-        averaged = self.averaging.weights(counters.step)
-        scores = evaluate(self.model, task, averaged=averaged, guard=self.interruption.abandoning())
-        self.metrics.add({"step": counters.step, "validation": scores})
-        improved = counters.note_scores(
+        state, task = self.state, self.task
+        averaged = self.averaging.average(state.step)
+        scores = evaluate(
+            self.model, task, averaged=averaged, guard=self.interruption.interruptible()
+        )
+        self.metrics.add({"step": state.step, "validation": scores})
+        improved = state.update_scores(
             scores,
             metric=task.metric,
             lower_is_better=task.lower_is_better,
             keep=self.options.keep,
         )
-        # The checkpoint comes first, so that the kept weights are never of a step it does not know.
+        # The checkpoint first: model.safetensors must never be newer than it.
         self._save()
-        if counters.kept_step == counters.step:
-            self._keep(averaged)
-        best = counters.best.get(task.metric)
-        self.audience.evaluated(Evaluation(counters.step, scores, task.metric, improved, best))
+        if state.model_step == state.step:
+            self._write_model(averaged)
+        best = state.best.get(task.metric)
+        self.callbacks.on_evaluate(Evaluation(state.step, scores, task.metric, improved, best))
 
-    def _keep(self, averaged: dict[str, Tensor] | None) -> None:
+    def _write_model(self, averaged: dict[str, Tensor] | None) -> None:
         path = self.folder / MODEL
-        write_weights(path, self.model, replaced=averaged, step=self.counters.step)
-        self.audience.saved(path)
+        write_parameters(path, self.model, averaged=averaged, step=self.state.step)
+        self.callbacks.on_save(path)
 
-    def _stop(self, stopped: Stopped) -> Outcome:
-        counters = self.counters
-        if stopped != "interrupted":
-            counters.finished = stopped
-        # Where no score was a number, none was the best.
-        never_kept = stopped != "interrupted" and counters.kept_step < 0
-        if never_kept:
-            counters.kept_step = counters.step
+    def _stop(self, reason: StopReason) -> Outcome:
+        state = self.state
+        if reason != "interrupted":
+            state.finished = reason
+        # If every score was NaN, no evaluation was the best: save the last parameters.
+        without_model = reason != "interrupted" and state.model_step < 0
+        if without_model:
+            state.model_step = state.step
         self._save()
-        if never_kept:
-            self._keep(self.averaging.weights(counters.step))
-        return self._outcome(stopped)
+        if without_model:
+            self._write_model(self.averaging.average(state.step))
+        return self._outcome(reason)
 
-    def _outcome(self, stopped: Stopped) -> Outcome:
-        counters = self.counters
+    def _outcome(self, reason: StopReason) -> Outcome:
+        state = self.state
         return Outcome(
-            steps=counters.step,
+            steps=state.step,
             epochs=self.stream.epochs,
-            tokens=counters.tokens,
-            operations=counters.operations,
-            seconds=counters.seconds,
-            best=dict(counters.best),
-            last=dict(counters.last),
-            stopped=stopped,
-            parameters=self._size(),
+            tokens=state.tokens,
+            flops=state.flops,
+            seconds=state.seconds,
+            best=dict(state.best),
+            last=dict(state.last),
+            stop_reason=reason,
+            parameters=self._num_parameters(),
         )
 
     def _checkpoint_due(self) -> bool:
         every = self.options.checkpoint_every
-        if every is not None and self.counters.step % every == 0:
+        if every is not None and self.state.step % every == 0:
             return True
         return self.clock.since_saved() >= self.options.checkpoint_seconds
 
     def _save(self) -> None:
-        self.counters.seconds = self.clock.seconds()
-        tensors = gather(
+        self.state.seconds = self.clock.seconds()
+        tensors = collect_state(
             model=self.model, optimizers=self.stepper.optimizers, averaging=self.averaging
         )
-        facts = {
-            "counters": self.counters.as_dict(),
+        metadata = {
+            "state": self.state.as_dict(),
             "options": self.options.as_dict(),
             "seed": self.seed,
-            "lengths": {METRICS: self.metrics.length(), TIMING: self.timing.length()},
+            "log_sizes": {METRICS: self.metrics.synced_size(), TIMING: self.timing.synced_size()},
         }
         path = self.folder / CHECKPOINT
-        write_checkpoint(path, Checkpoint(tensors, facts))
-        self.clock.saved()
-        self.audience.saved(path)
+        write_checkpoint(path, Checkpoint(tensors, metadata))
+        self.clock.mark_saved()
+        self.callbacks.on_save(path)
 
-    def _repair(self) -> None:
-        """Write the kept weights, if a session was killed between its checkpoint and writing them."""
-        step = self.counters.step
-        if self.counters.kept_step == step and weights_step(self.folder / MODEL) != step:
-            self._keep(self.averaging.weights(step))
+    def _write_missing_model(self) -> None:
+        """Write model.safetensors if a session was killed between the checkpoint and the model file."""
+        step = self.state.step
+        if self.state.model_step == step and parameters_step(self.folder / MODEL) != step:
+            self._write_model(self.averaging.average(step))
 
-    def _size(self) -> int:
+    def _num_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.model.parameters())
 
-    def _tell_start(self) -> None:
-        counters = self.counters
-        info = Start(
+    def _report_start(self) -> None:
+        state = self.state
+        info = TrainingStart(
             folder=self.folder,
             options=self.options,
-            parameters=self._size(),
-            step=counters.step,
-            tokens=counters.tokens,
-            seconds=counters.seconds,
-            share=self.options.budget.share(counters.used),
+            parameters=self._num_parameters(),
+            step=state.step,
+            tokens=state.tokens,
+            seconds=state.seconds,
+            progress=self.options.budget.progress(state.used),
             metric=self.task.metric,
             lower_is_better=self.task.lower_is_better,
-            best=counters.best.get(self.task.metric),
-            finished=counters.finished,
+            best=state.best.get(self.task.metric),
+            finished=state.finished,
         )
-        self.audience.started(info)
+        self.callbacks.on_train_begin(info)
 
-    def _tell_step(self, *, loss: float) -> None:
-        counters = self.counters
-        info = StepTaken(
-            step=counters.step,
-            epoch=counters.epoch,
-            tokens=counters.tokens,
-            operations=counters.operations,
+    def _report_step(self, *, loss: float) -> None:
+        state = self.state
+        info = StepMetrics(
+            step=state.step,
+            epoch=state.epoch,
+            tokens=state.tokens,
+            flops=state.flops,
             loss=loss,
-            learning_rate=counters.learning_rate,
-            gradient_norm=counters.gradient_norm,
-            seconds=counters.seconds,
-            share=self.options.budget.share(counters.used),
+            learning_rate=state.learning_rate,
+            gradient_norm=state.gradient_norm,
+            seconds=state.seconds,
+            progress=self.options.budget.progress(state.used),
         )
-        self.audience.stepped(info)
+        self.callbacks.on_step_end(info)
 
 
-def _saved(folder: Path, *, resume: bool) -> Checkpoint | None:
+def _read_existing(folder: Path, *, resume: bool) -> Checkpoint | None:
     path = folder / CHECKPOINT
     if not path.exists():
         return None
     if not resume:
-        raise RegardError(f"'{folder}' holds a run already. Resume it, or train in another folder.")
+        raise RegardError(
+            f"'{folder}' already contains a run. Resume it, or train in another folder."
+        )
     return read_checkpoint(path)
 
 
 @contextmanager
 def _flushed_denormals() -> Iterator[None]:
-    """Numbers too small to matter are 0 inside: arithmetic with them is many times slower."""
+    """Flush denormal numbers to zero: arithmetic with them is many times slower."""
     torch.set_flush_denormal(True)
     try:
         yield

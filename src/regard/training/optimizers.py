@@ -1,10 +1,10 @@
-"""Which parameter is moved by which optimiser, and with which weight decay.
+"""Optimizers and their parameter groups.
 
-    adamw   AdamW for all (Loshchilov & Hutter 2019)
-    muon    Muon for the matrices between input and output (Jordan et al. 2024), AdamW for the rest
+    adamw   AdamW for all parameters (Loshchilov & Hutter 2019)
+    muon    Muon for hidden matrices (Jordan et al. 2024), AdamW for the rest
 
-Only matrices of linear, convolutional and recurrent layers decay: not biases, norms or embeddings, nor
-a matrix that is tied to an embedding.
+Weight decay applies to the matrices of linear, convolutional and recurrent layers only: not to biases,
+norms, embeddings, or matrices tied to an embedding.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.optim import AdamW, Muon, Optimizer
 
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 from regard.training.options import TrainingOptions
 
 DECAYING = (nn.Linear, nn.Bilinear, nn.RNNBase, nn.RNNCellBase, _ConvNd)
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 
-Named = dict[str, nn.Parameter]
+NamedParameters = dict[str, nn.Parameter]
 
 
-class Kinds(NamedTuple):
+class ParameterGroups(NamedTuple):
     """The trainable parameters of a model by name, in the model's order."""
 
-    hidden: Named  # matrices that decay, between input and output
-    decaying: Named  # all other tensors that decay: the output layer, convolutions
-    plain: Named  # what does not decay
+    hidden: NamedParameters  # matrices with weight decay, between input and output
+    decay: NamedParameters  # other tensors with weight decay: the output layer, convolutions
+    no_decay: NamedParameters
 
 
-def kinds(model: nn.Module) -> Kinds:
-    """Sort the parameters of a model.
+def parameter_groups(model: nn.Module) -> ParameterGroups:
+    """Group the parameters of a model.
 
-    A linear layer with as many outputs as some embedding has rows is taken for the output layer.
+    A linear layer whose outputs are as many as an embedding's rows counts as the output layer.
     """
     embeddings = [module for module in model.modules() if isinstance(module, EMBEDDINGS)]
     embedded = {id(module.weight) for module in embeddings}
@@ -49,33 +49,33 @@ def kinds(model: nn.Module) -> Kinds:
             decays |= {id(own) for own in module.parameters(recurse=False) if own.ndim > 1}
         if isinstance(module, nn.Linear) and module.out_features in vocabularies:
             outputs.add(id(module.weight))
-    found = Kinds({}, {}, {})
+    groups = ParameterGroups({}, {}, {})
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
         if id(parameter) in embedded or id(parameter) not in decays:
-            found.plain[name] = parameter
+            groups.no_decay[name] = parameter
         elif id(parameter) in outputs or parameter.ndim != 2:
-            found.decaying[name] = parameter
+            groups.decay[name] = parameter
         else:
-            found.hidden[name] = parameter
-    return found
+            groups.hidden[name] = parameter
+    return groups
 
 
 def adamw(model: nn.Module, options: TrainingOptions) -> list[Optimizer]:
-    """AdamW over everything."""
-    found = kinds(model)
-    return _adamw(options, decaying={**found.hidden, **found.decaying}, plain=found.plain)
+    """AdamW for all parameters."""
+    groups = parameter_groups(model)
+    return _adamw(options, decay={**groups.hidden, **groups.decay}, no_decay=groups.no_decay)
 
 
 def muon(model: nn.Module, options: TrainingOptions) -> list[Optimizer]:
-    """Muon over the hidden matrices, AdamW over the rest."""
-    found = kinds(model)
-    rest = _adamw(options, decaying=found.decaying, plain=found.plain)
-    if not found.hidden:
+    """Muon for hidden matrices, AdamW for the rest."""
+    groups = parameter_groups(model)
+    rest = _adamw(options, decay=groups.decay, no_decay=groups.no_decay)
+    if not groups.hidden:
         return rest
     matrices = Muon(
-        [_group(found.hidden, options.muon_learning_rate, options.weight_decay)],
+        [_group(groups.hidden, options.muon_learning_rate, options.weight_decay)],
         lr=options.muon_learning_rate,
     )
     return [matrices, *rest]
@@ -88,19 +88,19 @@ OPTIMIZERS: dict[str, Callable[[nn.Module, TrainingOptions], list[Optimizer]]] =
 
 
 def build_optimizers(model: nn.Module, options: TrainingOptions) -> list[Optimizer]:
-    """The optimisers that together move every trainable parameter once."""
-    return look_up("optimizer", options.optimizer, OPTIMIZERS)(model, options)
+    """The optimizers of `options.optimizer`, which together cover every trainable parameter once."""
+    return lookup("optimizer", options.optimizer, OPTIMIZERS)(model, options)
 
 
-def set_rates(optimizers: list[Optimizer], factor: float) -> None:
-    """Set every learning rate to `factor` of its peak."""
+def set_learning_rates(optimizers: list[Optimizer], factor: float) -> None:
+    """Set every learning rate to `factor` times its peak."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["lr"] = group["peak_rate"] * factor
+            group["lr"] = group["peak_lr"] * factor
 
 
-def state_tensors(optimizers: list[Optimizer], model: nn.Module) -> dict[str, Tensor]:
-    """What the optimisers remember, as `<parameter>.<field>`, in the model's order."""
+def optimizer_state(optimizers: list[Optimizer], model: nn.Module) -> dict[str, Tensor]:
+    """The optimizer state as `<parameter>.<field>`, in the model's order."""
     found = {}
     for name, parameter in model.named_parameters():
         for optimizer in optimizers:
@@ -109,10 +109,10 @@ def state_tensors(optimizers: list[Optimizer], model: nn.Module) -> dict[str, Te
     return found
 
 
-def load_state_tensors(
+def load_optimizer_state(
     optimizers: list[Optimizer], model: nn.Module, tensors: dict[str, Tensor]
 ) -> list[str]:
-    """Give the optimisers what `state_tensors` told; the names that fit no parameter come back."""
+    """Restore `optimizer_state`; returns the names that match no parameter."""
     owner = {
         id(parameter): optimizer
         for optimizer in optimizers
@@ -120,28 +120,30 @@ def load_state_tensors(
         for parameter in group["params"]
     }
     parameters = dict(model.named_parameters())
-    strange = []
+    unexpected = []
     for name, value in tensors.items():
         parameter_name, _, field = name.rpartition(".")
         parameter = parameters.get(parameter_name)
-        fits = parameter is not None and value.shape in (parameter.shape, torch.Size([]))
-        if parameter is None or not fits or id(parameter) not in owner:
-            strange.append(name)
+        matches = parameter is not None and value.shape in (parameter.shape, torch.Size([]))
+        if parameter is None or not matches or id(parameter) not in owner:
+            unexpected.append(name)
             continue
-        # A counter of steps stays where the optimiser keeps it: fused kernels want it at the parameter.
+        # On the parameter's device, where fused kernels need the step counter too.
         owner[id(parameter)].state[parameter][field] = value.to(parameter.device, copy=True)
-    return strange
+    return unexpected
 
 
-def _adamw(options: TrainingOptions, *, decaying: Named, plain: Named) -> list[Optimizer]:
+def _adamw(
+    options: TrainingOptions, *, decay: NamedParameters, no_decay: NamedParameters
+) -> list[Optimizer]:
     groups = [
-        _group(decaying, options.learning_rate, options.weight_decay),
-        _group(plain, options.learning_rate, 0.0),
+        _group(decay, options.learning_rate, options.weight_decay),
+        _group(no_decay, options.learning_rate, 0.0),
     ]
     groups = [group for group in groups if group["params"]]
     if not groups:
         return []
-    # The fused step reads and writes every tensor once.
+    # The fused kernel reads and writes every tensor once.
     return [
         AdamW(
             groups,
@@ -153,10 +155,10 @@ def _adamw(options: TrainingOptions, *, decaying: Named, plain: Named) -> list[O
     ]
 
 
-def _group(parameters: Named, rate: float, decay: float) -> dict[str, Any]:
+def _group(parameters: NamedParameters, rate: float, decay: float) -> dict[str, Any]:
     return {
         "params": list(parameters.values()),
         "lr": rate,
-        "peak_rate": rate,
+        "peak_lr": rate,
         "weight_decay": decay,
     }

@@ -1,8 +1,8 @@
-"""Everything about a training run that is not the model or the task.
+"""Training options (hyperparameters): budget, optimizer, schedule, averaging, evaluation, early stopping.
 
-A run ends when the first of its budgets is used up: `steps` of the optimiser, `tokens` read or predicted,
-`seconds` on the clock (evaluations counted), `operations` of the steps, forward and backward. Runs
-with a budget of seconds are not reproducible bit by bit, since the learning rate follows the clock.
+A run ends when the first of its budgets is exhausted: optimizer `steps`, `tokens` read or predicted,
+`seconds` of wall-clock time (evaluations included), `flops` of the steps, forward and backward. Runs with a
+budget of seconds are not reproducible bit for bit, since the learning rate follows the clock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from regard.core.registry import unknown_name
 from regard.training.schedule import SCHEDULES, Budget
 
 BUDGETS = Budget._fields
-# The names of the tables in optimizers.py and averaging.py, which import torch; a test compares them.
+# The names of the tables in optimizers.py and averaging.py, which import torch; a test compares both.
 OPTIMIZER_NAMES = ("adamw", "muon")
 AVERAGING_NAMES = ("none", "exponential", "last")
 KEEP_NAMES = ("best", "last")
@@ -26,19 +26,20 @@ DEVICE_NAMES = ("cpu", "cuda", "mps", "auto")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """How to train. At least one of the four budgets is needed.
+    """Training options. At least one of the four budgets is required.
 
-    `weight_decay` is for the matrices of linear, convolutional and recurrent layers only.
-    `final_fraction` is the share of the learning rate left at the end of the linear and cosine
-    schedules. `accumulate` batches make one step. `patience` is how many evaluations in a row may
-    bring no improvement. `keep` says which weights become model.safetensors, those with the best
-    metric or the last; with averaging, averaged weights are evaluated and kept.
+    `weight_decay` applies to the matrices of linear, convolutional and recurrent layers only.
+    `final_fraction` is the fraction of the learning rate left at the end of the linear and cosine
+    schedules. `clip_norm` is the maximum gradient norm. `accumulate` is the number of batches per step
+    (gradient accumulation). `patience` is the number of evaluations without improvement before early
+    stopping. `keep` selects the best or the last checkpoint for model.safetensors; with averaging, the
+    averaged parameters are evaluated and saved.
     """
 
     steps: int | None = None
     tokens: int | None = None
     seconds: float | None = None
-    operations: float | None = None
+    flops: float | None = None
     optimizer: str = "adamw"
     learning_rate: float = 1e-3
     muon_learning_rate: float = 0.02
@@ -63,36 +64,36 @@ class TrainingOptions:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        """Refuse values with which no run could work."""
-        for name, (kind, holds, rule) in RULES.items():
-            _require(name, getattr(self, name), kind, holds, rule)
+        """Validate the values."""
+        for name, (kind, condition, rule) in RULES.items():
+            _validate(name, getattr(self, name), kind, condition, rule)
         for name, choices in CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
                 raise unknown_name(name, str(value), choices)
         if all(getattr(self, name) is None for name in BUDGETS):
-            raise RegardError(
-                f"The run has no budget, so it would never end. Give at least one of: {', '.join(BUDGETS)}."
-            )
+            raise RegardError(f"The run has no budget. Give at least one of: {', '.join(BUDGETS)}.")
 
     @property
     def budget(self) -> Budget:
-        """The four limits."""
+        """The limits of the run."""
         return Budget(*(getattr(self, name) for name in BUDGETS))
 
     def as_dict(self) -> dict[str, Any]:
-        """Every option by name, as JSON can hold it."""
+        """Every option by name; JSON-compatible."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-def _require(name: str, value: Any, kind: type, holds: Callable[[Any], bool], rule: str) -> None:
+def _validate(
+    name: str, value: Any, kind: type, condition: Callable[[Any], bool], rule: str
+) -> None:
     optional = name in OPTIONAL
     if value is None and optional:
         return
-    right_kind = isinstance(value, int | float if kind is float else int)
-    finite = right_kind and not isinstance(value, bool) and math.isfinite(value)
-    if not (finite and holds(value)):
-        way_out = f" Leave {name} away for no limit." if optional else ""
+    is_number = isinstance(value, int | float if kind is float else int)
+    finite = is_number and not isinstance(value, bool) and math.isfinite(value)
+    if not (finite and condition(value)):
+        way_out = f" Omit {name} for no limit." if optional else ""
         raise RegardError(f"{name} is {value!r}; it must be {rule}.{way_out}")
 
 
@@ -104,7 +105,7 @@ def _not_negative(value: int | float) -> bool:
     return value >= 0
 
 
-def _share(value: int | float) -> bool:
+def _fraction(value: int | float) -> bool:
     return 0 <= value < 1
 
 
@@ -113,25 +114,25 @@ OPTIONAL = {*BUDGETS, "clip_norm", "checkpoint_every", "patience"}
 _WHOLE = (int, _positive, "a whole number of at least 1")
 _POSITIVE = (float, _positive, "a number above 0")
 _NOT_NEGATIVE = (float, _not_negative, "a number of at least 0")
-_SHARE = (float, _share, "a number from 0 up to, but not including, 1")
+_FRACTION = (float, _fraction, "a number from 0 up to, but not including, 1")
 
-# option → the kind of number, what must hold, the same in words
+# option → type, condition, the condition as text
 RULES: dict[str, tuple[type, Callable[[Any], bool], str]] = {
     "steps": _WHOLE,
     "tokens": _WHOLE,
     "seconds": _POSITIVE,
-    "operations": _POSITIVE,
+    "flops": _POSITIVE,
     "learning_rate": _POSITIVE,
     "muon_learning_rate": _POSITIVE,
     "weight_decay": _NOT_NEGATIVE,
-    "beta1": _SHARE,
-    "beta2": _SHARE,
+    "beta1": _FRACTION,
+    "beta2": _FRACTION,
     "epsilon": _POSITIVE,
     "warmup_steps": (int, _not_negative, "a whole number of at least 0"),
     "final_fraction": (float, lambda value: 0 <= value <= 1, "a number from 0 to 1"),
     "clip_norm": _POSITIVE,
     "accumulate": _WHOLE,
-    "average_decay": _SHARE,
+    "average_decay": _FRACTION,
     "average_last": _WHOLE,
     "evaluate_every": _WHOLE,
     "checkpoint_seconds": _NOT_NEGATIVE,

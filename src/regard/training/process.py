@@ -1,4 +1,4 @@
-"""One process at a time in a run folder."""
+"""Run-folder locks, and graceful shutdown on Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from typing import Any, Self
 
 from regard.core.errors import RegardError
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 @contextmanager
-def folder_locked(folder: Path) -> Iterator[None]:
-    """Make the folder if need be, and hold it; the hold ends with the process, however that ends."""
+def folder_lock(folder: Path) -> Iterator[None]:
+    """An exclusive lock on a run folder, which is created if needed.
+
+    The operating system releases the lock when the process ends, also if it is killed.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RegardError(
-            f"'{folder}' cannot be made a run folder: {error.strerror or error}. Choose another place."
+            f"The run folder '{folder}' cannot be created: {error.strerror or error}. Choose another path."
         ) from error
     if os.name != "posix":
         yield
@@ -41,57 +46,52 @@ def folder_locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-# Ctrl-C and SIGTERM as a wish to stop, which the loop grants at the end of a step.
-#
-# The first signal is noted; within `abandoning` (an evaluation, which can be done again) it also
-# ends what is going on. A second one ends the program at once. Handlers are put back as they were;
-# outside the main thread, where Python allows none, signals are left alone.
-
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class AbandonedError(BaseException):
-    """Ends what goes on inside `abandoning`; not an Exception, lest an `except` on the way takes it."""
+class EvaluationInterruptedError(BaseException):
+    """Raised inside `interruptible`; a BaseException, so that `except Exception` does not catch it."""
 
 
 class Interruption:
-    """Whether somebody wants the run to stop."""
+    """Ctrl-C and SIGTERM as a request to stop, which the training loop checks after every step.
+
+    The first signal sets `requested`, and raises inside `interruptible` (an evaluation, which can be
+    repeated). The second raises KeyboardInterrupt. Signals are handled in the main thread only, and the
+    previous handlers are restored on exit.
+    """
 
     def __init__(self) -> None:
-        """Nobody does yet."""
-        self.wanted = False
-        self._may_abandon = False
-        self._before: dict[signal.Signals, Any] = {}
+        """No request yet."""
+        self.requested = False
+        self._interruptible = False
+        self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        """Listen, if this is the main thread."""
+        """Install the handlers, if this is the main thread."""
         if threading.current_thread() is threading.main_thread():
-            for one in SIGNALS:
-                self._before[one] = signal.signal(one, self._heard)
+            for number in SIGNALS:
+                self._previous[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Put the handlers back."""
-        for one, handler in self._before.items():
-            # None: it was set by something other than Python, and cannot be set again from here.
+        """Restore the handlers."""
+        for number, handler in self._previous.items():
+            # None: not installed from Python, so it cannot be restored from here.
             if handler is not None:
-                signal.signal(one, handler)
+                signal.signal(number, handler)
 
     @contextmanager
-    def abandoning(self) -> Iterator[None]:
-        """What stands inside ends with `AbandonedError` when a signal comes, or has come."""
-        self._may_abandon = True
+    def interruptible(self) -> Iterator[None]:
+        """Raise `EvaluationInterruptedError` inside as soon as a stop is requested."""
+        self._interruptible = True
         try:
-            if self.wanted:
-                raise AbandonedError
+            if self.requested:
+                raise EvaluationInterruptedError
             yield
         finally:
-            self._may_abandon = False
+            self._interruptible = False
 
-    def _heard(self, number: int, frame: object) -> None:
-        if self.wanted:
+    def _handle(self, number: int, frame: object) -> None:
+        if self.requested:
             raise KeyboardInterrupt
-        self.wanted = True
-        if self._may_abandon:
-            raise AbandonedError
+        self.requested = True
+        if self._interruptible:
+            raise EvaluationInterruptedError

@@ -1,12 +1,21 @@
-"""How the learning rate goes over a run, as a factor of its peak.
+"""Learning-rate schedules and training budgets.
 
-    constant       ▁▃▅███████████     rises over the warm-up, stays
-    linear         ▁▃▅▇▇▆▅▄▃▃▂▁▁     × a line from 1 down to final_fraction
-    cosine         ▁▃▅▇▇▇▆▅▃▂▁▁▁     × half a cosine from 1 down to final_fraction
-    inverse_sqrt   ▁▃▅█▆▅▅▄▄▄▃▃▃     √(warm-up / step) after the warm-up (Vaswani et al. 2017, eq. 3)
+A schedule is a factor of the peak learning rate:
 
-The warm-up is counted in steps. The line and the cosine follow the share of the budget that is used;
-with a budget of seconds that is time, and such a run is not reproducible bit by bit.
+    constant       ▁▃▅███████████     linear warm-up, then constant
+    linear         ▁▃▅▇▇▆▅▄▃▃▂▁▁     linear decay from 1 to final_fraction
+    cosine         ▁▃▅▇▇▇▆▅▃▂▁▁▁     cosine decay from 1 to final_fraction
+    inverse_sqrt   ▁▃▅█▆▅▅▄▄▄▃▃▃     √(warmup_steps / step) after the warm-up (Vaswani et al. 2017, eq. 3)
+
+The warm-up is counted in steps. Linear and cosine decay follow the fraction of the budget that is used, so
+a run that ends by tokens decays by tokens. With a budget of seconds they follow the clock, and the run is
+not reproducible bit for bit.
+
+A budget has one to four limits, and ends when the first is reached:
+
+    >>> budget = Budget(steps=100, tokens=5000)
+    >>> budget.progress(Usage(steps=50, tokens=4000, seconds=3.0, flops=0))
+    0.8
 """
 
 from __future__ import annotations
@@ -16,47 +25,47 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 
-class Moment(NamedTuple):
-    """Where a run stands: the number of the step at hand (the first is 1), the share used before it."""
+class ScheduleState(NamedTuple):
+    """The current step, counted from 1, and the fraction of the budget used before it."""
 
     step: int
-    share: float
+    progress: float
     warmup_steps: int
     final_fraction: float
 
     @property
     def warmup(self) -> float:
-        """From 1 / warmup_steps at the first step to 1 at the last one of the warm-up."""
+        """The warm-up factor: 1 / warmup_steps at the first step, 1 from the last warm-up step on."""
         return min(1.0, self.step / max(1, self.warmup_steps))
 
-    def falling(self, shape: float) -> float:
-        """`shape` goes from 1 to 0; what comes back goes from 1 to final_fraction."""
+    def decay(self, shape: float) -> float:
+        """`shape` from 1 to 0, rescaled to decay from 1 to final_fraction."""
         return self.final_fraction + (1.0 - self.final_fraction) * shape
 
 
-def constant(moment: Moment) -> float:
-    """The peak, once the warm-up is over."""
-    return moment.warmup
+def constant(state: ScheduleState) -> float:
+    """The peak after the warm-up."""
+    return state.warmup
 
 
-def linear(moment: Moment) -> float:
-    """A straight line to the end of the budget."""
-    return moment.warmup * moment.falling(1.0 - moment.share)
+def linear(state: ScheduleState) -> float:
+    """Linear decay until the budget is used."""
+    return state.warmup * state.decay(1.0 - state.progress)
 
 
-def cosine(moment: Moment) -> float:
-    """Half a period of a cosine to the end of the budget."""
-    return moment.warmup * moment.falling((1.0 + math.cos(math.pi * moment.share)) / 2.0)
+def cosine(state: ScheduleState) -> float:
+    """Half a cosine period until the budget is used."""
+    return state.warmup * state.decay((1.0 + math.cos(math.pi * state.progress)) / 2.0)
 
 
-def inverse_sqrt(moment: Moment) -> float:
-    """Falls with the square root of the step, whatever the budget."""
-    return moment.warmup * math.sqrt(
-        max(1, moment.warmup_steps) / max(moment.step, moment.warmup_steps, 1)
+def inverse_sqrt(state: ScheduleState) -> float:
+    """Inverse square root of the step, independent of the budget."""
+    return state.warmup * math.sqrt(
+        max(1, state.warmup_steps) / max(state.step, state.warmup_steps, 1)
     )
 
 
-SCHEDULES: dict[str, Callable[[Moment], float]] = {
+SCHEDULES: dict[str, Callable[[ScheduleState], float]] = {
     "constant": constant,
     "linear": linear,
     "cosine": cosine,
@@ -64,41 +73,31 @@ SCHEDULES: dict[str, Callable[[Moment], float]] = {
 }
 
 
-# How much a run may use, and which share of it is used.
-#
-# A run has one to four limits and ends when the first is reached. The share is that of the limit
-# which is nearest, from 0 to 1; schedules follow it, so a run that ends by tokens decays by tokens.
-#
-# >>> budget = Budget(steps=100, tokens=5000)
-#
-# >>> budget.share(Usage(steps=50, tokens=4000, seconds=3.0, operations=0)) 0.8
-
-
 class Usage(NamedTuple):
-    """What a run has used so far, all its sessions together."""
+    """What a run has used so far, over all its sessions."""
 
     steps: int
     tokens: int
     seconds: float
-    operations: int
+    flops: int
 
 
 class Budget(NamedTuple):
-    """The limits; None is no limit."""
+    """The limits of a run; None for no limit."""
 
     steps: int | None = None
     tokens: int | None = None
     seconds: float | None = None
-    operations: float | None = None
+    flops: float | None = None
 
-    def share(self, used: Usage) -> float:
-        """The largest used share of any limit, at most 1; 0 without limits."""
-        shares = [
+    def progress(self, used: Usage) -> float:
+        """The largest used fraction of any limit, at most 1; 0 without limits."""
+        fractions = [
             amount / limit for amount, limit in zip(used, self, strict=True) if limit is not None
         ]
-        return min(1.0, max(shares, default=0.0))
+        return min(1.0, max(fractions, default=0.0))
 
-    def is_used(self, used: Usage) -> bool:
+    def is_exhausted(self, used: Usage) -> bool:
         """Whether a limit is reached."""
         return any(
             limit is not None and amount >= limit for amount, limit in zip(used, self, strict=True)

@@ -1,6 +1,6 @@
-"""One step of the optimiser: gradients of the mean loss over some batches, clipped, applied.
+"""One training step: gradient accumulation, gradient clipping, optimizer step.
 
-Lightning Fabric brings model and batches to the device; no other file knows of it.
+Lightning Fabric moves model and batches to the device; no other file uses it.
 """
 
 from __future__ import annotations
@@ -15,41 +15,39 @@ import torch
 from torch import nn
 
 from regard.core.errors import RegardError
-from regard.core.protocols import Loss, Task
-from regard.training.optimizers import build_optimizers, set_rates
+from regard.core.protocols import Loss, TrainingTask
+from regard.training.optimizers import build_optimizers, set_learning_rates
 from regard.training.options import TrainingOptions
-
-# The norm of all gradients together, and its limit.
 
 
 @torch.no_grad()
-def clip_gradients(parameters: Iterable[nn.Parameter], *, limit: float | None) -> float:
-    """The norm before clipping; gradients with a larger norm than `limit` are scaled down to it.
+def clip_gradients(parameters: Iterable[nn.Parameter], *, max_norm: float | None) -> float:
+    """Clip the total gradient norm to `max_norm`, in place; returns the norm before clipping.
 
-    As torch's clip_grad_norm_, but gradients within the limit are not touched.
+    As torch's clip_grad_norm_, but gradients within the limit are not rescaled.
     """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:
         return 0.0
     norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients))))
-    if limit is not None and norm > limit:
-        torch._foreach_mul_(gradients, limit / (norm + 1e-6))
+    if max_norm is not None and norm > max_norm:
+        torch._foreach_mul_(gradients, max_norm / (norm + 1e-6))
     return norm
 
 
-class Taken(NamedTuple):
-    """The loss summed over a number of predictions, and the norm of the gradient of its mean."""
+class StepResult(NamedTuple):
+    """The loss summed over `num_predictions`, and the gradient norm of its mean."""
 
     total: float
-    predictions: int
+    num_predictions: int
     gradient_norm: float
 
 
 class Objective(nn.Module):
-    """The loss as a module's forward, which is where Fabric does its part, whatever the task calls."""
+    """The task's loss as the forward of a module, which is what Fabric wraps."""
 
-    def __init__(self, model: nn.Module, task: Task) -> None:
-        """The model is a part of it, so that its parameters are found."""
+    def __init__(self, model: nn.Module, task: TrainingTask) -> None:
+        """Register the model as a submodule."""
         super().__init__()
         self.model = model
         self.task = task
@@ -60,65 +58,64 @@ class Objective(nn.Module):
 
 
 class Stepper:
-    """Moves the weights of a model by the losses of a task."""
+    """Takes optimizer steps on the loss of a task."""
 
-    def __init__(self, *, model: nn.Module, task: Task, options: TrainingOptions) -> None:
-        """The model goes to the device, and the optimisers are made there."""
+    def __init__(self, *, model: nn.Module, task: TrainingTask, options: TrainingOptions) -> None:
+        """Move the model to the device and build its optimizers."""
         self.options = options
         self.fabric = _fabric(options.device)
         self.objective = self.fabric.setup_module(Objective(model, task))
         self.parameters = [one for one in model.parameters() if one.requires_grad]
         self.optimizers = build_optimizers(model, options)
         if not self.optimizers:
-            raise RegardError(
-                "The model has no parameter that can be trained. Unfreeze some of it."
-            )
+            raise RegardError("The model has no trainable parameters. Unfreeze some of them.")
         self._wrapped = [self.fabric.setup_optimizers(one) for one in self.optimizers]
 
     def step(
         self, batches: Sequence[Any], *, number: int, factor: float, has_checkpoint: bool = False
-    ) -> Taken:
+    ) -> StepResult:
         """Take step `number` with `factor` of the peak learning rate.
 
-        Where the loss or the gradient is not a number, an error is raised and nothing is moved; it says
-        whether there is a checkpoint to go back to.
+        If the loss or the gradient is not finite, an error is raised and no parameter changes;
+        `has_checkpoint` is for its message.
         """
-        set_rates(self.optimizers, factor)
+        set_learning_rates(self.optimizers, factor)
         count = sum(batch.num_predictions for batch in batches)
         if count == 0:
             raise RegardError(
-                f"Step {number} has nothing to predict: its batches are empty. Leave empty examples "
-                "out of the data."
+                f"Step {number} has no targets: its batches are empty. Remove empty examples from the data."
             )
         total = 0.0
         for batch in batches:
             loss: Loss = self.objective(self.fabric.to_device(batch))
-            # Each batch by the predictions of all, so that batches of any size add up to one large one.
+            # Divided by the predictions of all batches, so that accumulation equals one large batch.
             self.fabric.backward(loss.total / count)
             total += float(loss.total.detach())
-        norm = clip_gradients(self.parameters, limit=self.options.clip_norm)
+        norm = clip_gradients(self.parameters, max_norm=self.options.clip_norm)
         if not (math.isfinite(total) and math.isfinite(norm)):
-            self._forget_gradients()
-            kept = (
-                "The last checkpoint is kept." if has_checkpoint else "There is no checkpoint yet."
+            self._zero_gradients()
+            checkpoint = (
+                "The last checkpoint is unchanged."
+                if has_checkpoint
+                else "There is no checkpoint yet."
             )
             raise RegardError(
-                f"Training broke down at step {number}: the loss is {total / count:g}, the norm of "
-                f"the gradient {norm:g}, the learning rate {self.options.learning_rate * factor:g}. "
-                f"{kept} Try a lower learning_rate, more warmup_steps or a lower clip_norm."
+                f"Training diverged at step {number}: the loss is {total / count:g}, the gradient norm "
+                f"{norm:g}, the learning rate {self.options.learning_rate * factor:g}. "
+                f"{checkpoint} Try a lower learning_rate, more warmup_steps or a lower clip_norm."
             )
         for optimizer in self._wrapped:
             optimizer.step()
-        self._forget_gradients()
-        return Taken(total, count, norm)
+        self._zero_gradients()
+        return StepResult(total, count, norm)
 
-    def _forget_gradients(self) -> None:
+    def _zero_gradients(self) -> None:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
 
 
 def _fabric(device: str) -> Any:
-    """Fabric for one device, without its remarks on what else it could have used."""
+    """Fabric on one device, with its log messages silenced."""
     logging.getLogger("lightning_fabric").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""The small study of decoders: similarities by hand, and a study of a step or two."""
+"""The small study of decoders: hand-checked similarities, and a study of one step."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from regard.claims.experiments import decoders as topic
 from regard.claims.experiments.decoders import (
-    ARMS,
     SIMILARITIES,
+    VARIANTS,
     cosine,
     damerau_levenshtein,
     error_rates,
@@ -21,8 +21,8 @@ from regard.core.errors import RegardError
 from regard.runs.spec import Sections
 
 
-def test_similarities_by_hand() -> None:
-    """AB and BA: the same set, the same tally, one swap of two tokens."""
+def test_similarities() -> None:
+    """AB and BA: the same set, the same counts, one transposition of two tokens."""
     assert jaccard("AB", "BA") == cosine("AB", "BA") == 1.0
     assert damerau_levenshtein("AB", "BA") == 0.5
     assert jaccard("AAB", "BC") == pytest.approx(1 / 3)
@@ -30,40 +30,44 @@ def test_similarities_by_hand() -> None:
 
 
 @pytest.mark.parametrize("measure", SIMILARITIES.values(), ids=SIMILARITIES)
-def test_nothing_is_like_nothing_and_unlike_something(measure: object) -> None:
+def test_similarities_of_empty_sequences(measure: object) -> None:
     assert callable(measure)
     assert measure([], []) == 1.0
     assert measure(["A"], []) == 0.0
     assert measure(["A", "B"], ["A", "B"]) == pytest.approx(1.0)
 
 
-def test_the_nearest_answer_counts() -> None:
+def test_the_most_similar_reference_counts() -> None:
     assert mean_similarity(jaccard, ["A B", "C"], [["A C", "A B"], ["D"]]) == 0.5
 
 
 def test_every_variant_is_trained_with_every_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a dictionary of forty words instead of the embedded one."""
+    """With a dictionary of forty words instead of the built-in one."""
     words = tmp_path / "words.tsv"
     syllables = [first + second for first in "bdgkptmn" for second in "aeiou"]
     words.write_text("".join(f"{s}\t{' '.join(s.upper())}\n" for s in syllables))
-    whole = topic.sections_of
+    full = topic.sections_of
 
     def few_words(variant: str, *, seed: int, steps: int) -> Sections:
-        sections = whole(variant, seed=seed, steps=steps)
-        sections["task"] |= {"pairs": str(words), "validation_share": 0.2, "test_share": 0.2}
+        sections = full(variant, seed=seed, steps=steps)
+        sections["task"] |= {
+            "train_file": str(words),
+            "validation_fraction": 0.2,
+            "test_fraction": 0.2,
+        }
         return sections
 
     monkeypatch.setattr(topic, "sections_of", few_words)
     decoders = trained_decoders.__wrapped__(seeds=1, steps=1)
-    assert [each.variant for each in decoders] == list(ARMS)
+    assert [each.variant for each in decoders] == list(VARIANTS)
     assert {variant: list(rates) for variant, rates in error_rates(decoders).items()} == {
-        variant: [0] for variant in ARMS
+        variant: [0] for variant in VARIANTS
     }
     assert all(set(each.similarities) == set(SIMILARITIES) for each in decoders)
 
 
-def test_no_seeds_are_refused() -> None:
-    with pytest.raises(RegardError, match="seeds=0, steps=1: both must be 1 or more"):
+def test_error_without_seeds() -> None:
+    with pytest.raises(RegardError, match="seeds=0, steps=1"):
         trained_decoders(seeds=0, steps=1)

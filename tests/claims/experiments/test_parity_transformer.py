@@ -1,4 +1,4 @@
-"""The machine for PARITY, by hand and against the whole of its layers."""
+"""The PARITY Transformer: hand-checked features, all short strings, and equality with its full layers."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from torch import Tensor
 
 from regard.claims.experiments.parity_transformer import (
     HIT,
-    SAID,
-    ParityMachine,
-    at_lengths,
-    placed,
+    OUTPUT,
+    ParityTransformer,
+    evaluate_lengths,
+    token_features,
 )
 
 
-def whole_layers(machine: ParityMachine, bits: Tensor) -> Tensor:
-    """What START ends with if every place goes through every layer, as in any Transformer."""
+def full_layers(model: ParityTransformer, bits: Tensor) -> Tensor:
+    """Output at START if all positions go through all layers."""
     lengths = torch.full((len(bits),), bits.shape[1])
-    x = placed(bits, lengths)
-    x = x + machine.counting(x)
-    x = x + machine.hitting(x)
-    return (x + machine.comparing(x))[:, 0, SAID]
+    x = token_features(bits, lengths)
+    x = x + model.count_attention(x)
+    x = x + model.hit_feed_forward(x)
+    return (x + model.parity_attention(x))[:, 0, OUTPUT]
 
 
-def test_reading_by_start_alone_is_the_whole_transformer() -> None:
-    machine = ParityMachine()
+def test_output_equals_the_full_layers() -> None:
+    model = ParityTransformer()
     for length in (1, 2, 7, 31):
         bits = torch.randint(0, 2, (5, length), generator=torch.Generator().manual_seed(length))
-        scores = machine(bits, torch.full((5,), length))
-        torch.testing.assert_close(scores[:, 0], whole_layers(machine, bits))
+        scores = model(bits, torch.full((5,), length))
+        torch.testing.assert_close(scores[:, 0], full_layers(model, bits))
 
 
-def test_the_place_that_is_hit_is_the_number_of_ones() -> None:
-    machine = ParityMachine()
-    bits = torch.tensor([[1, 0, 1, 0, 0]])  # two ones, six places with START
-    x = placed(bits, torch.tensor([5]))
-    x = x + machine.counting(x)
-    hits = (x + machine.hitting(x))[0, :, HIT]
+def test_hit_position_is_the_number_of_ones() -> None:
+    model = ParityTransformer()
+    bits = torch.tensor([[1, 0, 1, 0, 0]])  # two ones, six positions with START
+    x = token_features(bits, torch.tensor([5]))
+    x = x + model.count_attention(x)
+    hits = (x + model.hit_feed_forward(x))[0, :, HIT]
     torch.testing.assert_close(hits, torch.tensor([0, 0, 1 / 6, 0, 0, 0], dtype=torch.float64))
 
 
-def test_every_string_of_up_to_ten_bits_is_right() -> None:
-    machine = ParityMachine()
+def test_all_strings_of_up_to_ten_bits() -> None:
+    model = ParityTransformer()
     for length in range(1, 11):
         bits = torch.tensor(list(product((0, 1), repeat=length)))
-        said = machine(bits, torch.full((len(bits),), length)).argmax(dim=-1)
-        assert torch.equal(said, bits.sum(dim=-1) % 2)
+        predicted = model(bits, torch.full((len(bits),), length)).argmax(dim=-1)
+        assert torch.equal(predicted, bits.sum(dim=-1) % 2)
 
 
 def test_padding_changes_nothing() -> None:
-    machine = ParityMachine()
+    model = ParityTransformer()
     bits = torch.tensor([[1, 1, 1]])
     padded = torch.tensor([[1, 1, 1, 0, 0]])
-    torch.testing.assert_close(machine(padded, torch.tensor([3])), machine(bits, torch.tensor([3])))
+    torch.testing.assert_close(model(padded, torch.tensor([3])), model(bits, torch.tensor([3])))
 
 
-def test_the_margin_by_hand() -> None:
-    """One bit, two places: e² / (e² + e⁻²) of a half, less what the other head reads, twice."""
-    (run,) = at_lengths((1,))
+def test_margin() -> None:
+    """One bit, two positions: ½ · e² / (e² + e⁻²) minus the other head's context, twice."""
+    (run,) = evaluate_lengths((1,))
     even = torch.tensor([2.0, -2.0]).softmax(dim=0)
     assert run.margin == pytest.approx(2 * 0.5 * float(even[0] - even[1]))
     assert (run.strings, run.wrong) == (9, 0)

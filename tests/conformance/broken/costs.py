@@ -1,4 +1,4 @@
-"""Costs that are not what runs."""
+"""Mechanisms with wrong declared costs."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ class CountsMultipliesOnly(Plain):
 
     def cost(self, shape: AttentionShape) -> Cost:
         cost = super().cost(shape)
-        return replace(cost, products=cost.products // 2)
+        return replace(cost, matmul_flops=cost.matmul_flops // 2)
 
 
 class CountsNoExponentials(Plain):
     """The softmax is free."""
 
     def cost(self, shape: AttentionShape) -> Cost:
-        return replace(super().cost(shape), functions=0)
+        return replace(super().cost(shape), transcendental_ops=0)
 
 
-class CountsNoArithmetic(Plain):
-    """What is neither a product nor a function is left out."""
+class CountsNoElementwise(Plain):
+    """Elementwise operations are not counted."""
 
     def cost(self, shape: AttentionShape) -> Cost:
-        return replace(super().cost(shape), arithmetic=0)
+        return replace(super().cost(shape), elementwise_ops=0)
 
 
-class GivesOneGradientOnly(Plain):
-    """A product has two factors, and each wants its gradient; one is counted."""
+class CountsOneGradient(Plain):
+    """Only one of the two gradients of a matmul is counted."""
 
     def cost(self, shape: AttentionShape) -> Cost:
         cost = super().cost(shape)
-        return replace(cost, backward_products=cost.products)
+        return replace(cost, backward_matmul_flops=cost.matmul_flops)
 
 
-class DoesNotSeeItself(Plain):
-    """The new token reads what came before it, and also itself, which is not counted."""
+class OmitsOwnTokenFromStep(Plain):
+    """The attention of the new token to itself is not counted."""
 
     def cost(self, shape: AttentionShape) -> Cost:
         width = shape.key_dim + shape.value_dim
-        step = 2 * shape.rows * shape.key_length * width
-        return replace(super().cost(shape), step_products=step)
+        step = 2 * shape.batch_heads * shape.key_length * width
+        return replace(super().cost(shape), step_matmul_flops=step)
 
 
 class ClaimsNoMemory(Plain):
     """Only the output is counted."""
 
     def cost(self, shape: AttentionShape) -> Cost:
-        return replace(super().cost(shape), memory=shape.rows * shape.query_length)
+        return replace(super().cost(shape), memory=shape.batch_heads * shape.query_length)
 
 
 class ForgetsItsParameters(Plain):
@@ -64,35 +64,35 @@ class ForgetsItsParameters(Plain):
 
 
 class CountsTheStateForEveryHead(Plain):
-    """The state is counted for query heads, though it is kept for key/value heads."""
+    """The state is counted per query head instead of per key/value head."""
 
     def cost(self, shape: AttentionShape) -> Cost:
-        numbers = shape.rows * shape.key_length * (shape.key_dim + shape.value_dim)
+        numbers = shape.batch_heads * shape.key_length * (shape.key_dim + shape.value_dim)
         return replace(super().cost(shape), state=numbers)
 
 
 class ClaimsOneStep(Prefix):
-    """The running sum is called parallel."""
+    """The running sum is declared parallel."""
 
     def cost(self, shape: AttentionShape) -> Cost:
         return replace(super().cost(shape), sequential_steps=1)
 
 
 class ClaimsALongPath(Plain):
-    """Every position sees every other at once, but this is not what it says."""
+    """All positions see each other directly, but a long path is declared."""
 
     def cost(self, shape: AttentionShape) -> Cost:
-        return replace(super().cost(shape), longest_path=shape.key_length)
+        return replace(super().cost(shape), max_path_length=shape.key_length)
 
 
-class ClaimsToBeReached(Plain):
-    """A query sees its own position only, so nothing is ever passed on; it claims one layer."""
+class ClaimsPathLengthOne(Plain):
+    """A query sees its own position only, but one layer is declared."""
 
-    sight = Window(0)
+    window = Window(0)
 
 
-class ClaimsToBeOutOfReach(Plain):
-    """Every position sees every other at once; it claims that none ever does."""
+class ClaimsDisconnected(Plain):
+    """All positions see each other directly, but none is declared."""
 
     def cost(self, shape: AttentionShape) -> Cost:
-        return replace(super().cost(shape), longest_path=0)
+        return replace(super().cost(shape), max_path_length=0)

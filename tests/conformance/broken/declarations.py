@@ -1,4 +1,4 @@
-"""Promises that are not kept."""
+"""Mechanisms with wrong declarations."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from regard.core.masks import Mask
 from regard.core.mechanism import Capabilities
 
 
-class KnowsPositionsSecretly(Plain):
-    """Scores fall along the sequence, which is not declared."""
+class UndeclaredPositionAware(Plain):
+    """Scores depend on positions, which is not declared."""
 
-    def scores(self, query: Tensor, remembered: Tensor, **words: Any) -> Tensor:
-        scores = super().scores(query, remembered, **words)
-        positions: Tensor = words["key_positions"][:, None, None, :]
+    def scores(self, query: Tensor, cached_key: Tensor, **kwargs: Any) -> Tensor:
+        scores = super().scores(query, cached_key, **kwargs)
+        positions: Tensor = kwargs["key_positions"][:, None, None, :]
         return scores - 0.1 * positions.clamp(min=0)
 
 
 class ClaimsPositions(Plain):
-    """Declares to know positions, and does not."""
+    """Declares position_aware, but is not."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -37,51 +37,51 @@ class NamesAnUnknownMask(Plain):
         return replace(super().capabilities, masks=frozenset({"causal", "blocked"}))
 
 
-class AnswersForeignMasks(Plain):
-    """Declares not to take windows, and takes them."""
+class AcceptsUndeclaredMasks(Plain):
+    """Accepts window masks that it does not declare."""
 
     @property
     def capabilities(self) -> Capabilities:
         return replace(super().capabilities, masks=frozenset({"causal", "padding"}))
 
-    def admit(self, query: Tensor, key: Tensor, value: Tensor | None, mask: Mask) -> None:
-        super().admit(query, key, value, mask.without("radius", "allowed"))
+    def validate_call(self, query: Tensor, key: Tensor, value: Tensor | None, mask: Mask) -> None:
+        super().validate_call(query, key, value, mask.without("radius", "allowed"))
 
 
-class AnswersWithoutCausal(Prefix):
-    """Declares to need a causal mask, and answers without."""
+class AcceptsMissingCausal(Prefix):
+    """Requires a causal mask, but accepts calls without."""
 
-    def admit(self, query: Tensor, key: Tensor, value: Tensor | None, mask: Mask) -> None:
-        super().admit(query, key, value, replace(mask, causal=True))
+    def validate_call(self, query: Tensor, key: Tensor, value: Tensor | None, mask: Mask) -> None:
+        super().validate_call(query, key, value, replace(mask, causal=True))
 
 
-class AnswersOverlong(Plain):
-    """Declares a maximum length, and lets more pass."""
+class AcceptsOverlong(Plain):
+    """Declares a maximum length, but accepts more."""
 
     @property
     def capabilities(self) -> Capabilities:
         return replace(super().capabilities, max_length=17)
 
-    def refuse_overlong(self, key_length: int) -> None:
+    def validate_length(self, key_length: int) -> None:
         del key_length
 
 
 class FailsOnUnevenHeads(Plain):
-    """Heads that do not fit end in torch's own error."""
+    """Uneven heads raise an AssertionError instead of a RegardError."""
 
-    def admit(self, query: Tensor, key: Tensor, value: Tensor | None, mask: Mask) -> None:
+    def validate_call(self, query: Tensor, key: Tensor, value: Tensor | None, mask: Mask) -> None:
         assert value is None or query.shape[1] % value.shape[1] == 0
 
 
-class SwallowsKeywords(Plain):
-    """A misspelled keyword goes unnoticed."""
+class IgnoresUnknownKeywords(Plain):
+    """Ignores misspelled keywords."""
 
-    def forward(self, *given: Any, bias: Any = None, **_: Any) -> Tensor:
-        return super().forward(*given, bias=bias)
+    def forward(self, *args: Any, bias: Any = None, **_: Any) -> Tensor:
+        return super().forward(*args, bias=bias)
 
 
 class Raises(Plain):
-    """Fails altogether."""
+    """Always raises."""
 
-    def scores(self, query: Tensor, remembered: Tensor, **_: Any) -> Tensor:
+    def scores(self, query: Tensor, cached_key: Tensor, **_: Any) -> Tensor:
         raise ZeroDivisionError("there is no score")

@@ -1,4 +1,4 @@
-"""Sound in ordinary sizes and at ordinary places, and wrong at the ends of what is legal."""
+"""Mechanisms that fail only on long sequences or extreme inputs."""
 
 from __future__ import annotations
 
@@ -11,36 +11,34 @@ from torch import Tensor
 from regard.core.masks import NO_MASK, Mask, Window
 from regard.mechanisms.recurrences.decay import GatedAttention
 from regard.mechanisms.recurrences.recurrence import Tensors
-from regard.mechanisms.scores.kv_cache import NO_TOKEN, KeyValueState
+from regard.mechanisms.scores.kv_cache import EMPTY_SLOT, KVCache
 
 
 class ScalesFarOutputs(Plain):
-    """From the 150th query on, the fast path is a hundredth too large."""
+    """From the 150th query on, `forward` is 1 % too large."""
 
     def attend(self, query: Tensor, *rest: Any) -> Tensor:
         far = (torch.arange(query.shape[2]) >= 150)[:, None]
         return super().attend(query, *rest) * (1.0 + 0.01 * far)
 
 
-class ForgetsFarTokens(Plain):
-    """The cache holds 140 tokens, and says nothing when there are more."""
+class TruncatesCache(Plain):
+    """The cache silently holds only the last 140 tokens."""
 
-    def extend(
-        self, state: KeyValueState, key: Tensor, value: Tensor, mask: Mask = NO_MASK
-    ) -> KeyValueState:
+    def extend(self, state: KVCache, key: Tensor, value: Tensor, mask: Mask = NO_MASK) -> KVCache:
         return super().extend(state, key, value, mask).latest(140)
 
 
-class TakesSlotsForPositions(Plain):
-    """The bias is taken where tokens lie in the cache, in which padding has left gaps."""
+class UsesSlotsAsPositions(Plain):
+    """The bias uses cache slots instead of positions; padding leaves gaps."""
 
-    def read(self, state: KeyValueState, query: Tensor, **words: Any) -> Tensor:
+    def read(self, state: KVCache, query: Tensor, **kwargs: Any) -> Tensor:
         slots = torch.arange(state.key.shape[2]).expand_as(state.key_positions)
-        moved = state._replace(
-            key_positions=slots.masked_fill(~state.real, NO_TOKEN),
+        shifted = state._replace(
+            key_positions=slots.masked_fill(~state.is_token, EMPTY_SLOT),
             position=torch.full_like(state.position, state.key.shape[2]),
         )
-        return super().read(moved, query, **words)
+        return super().read(shifted, query, **kwargs)
 
 
 class DividesByItsDecay(GatedAttention):
@@ -62,40 +60,40 @@ class DividesByItsDecay(GatedAttention):
 class DividesByTheLengthOfAKey(Plain):
     """Keys are scaled to unit length; one of zero becomes 0/0."""
 
-    def remember(self, key: Tensor) -> Tensor:
+    def project_key(self, key: Tensor) -> Tensor:
         return key / key.norm(dim=-1, keepdim=True)
 
 
 class HalvesTheGradientOfALargeBatch(Plain):
-    """With more than three rows the values get back half of what they should."""
+    """With a batch larger than three, the gradient of the values is halved."""
 
-    def attend(self, query: Tensor, remembered: Tensor, value: Tensor, *rest: Any) -> Tensor:
+    def attend(self, query: Tensor, cached_key: Tensor, value: Tensor, *rest: Any) -> Tensor:
         if len(value) > 3:
             value = 0.5 * value + 0.5 * value.detach()
-        return super().attend(query, remembered, value, *rest)
+        return super().attend(query, cached_key, value, *rest)
 
 
 class IgnoresPatternsOverKeys(Plain):
-    """A pattern of shape (batch, 1, 1, n_k) is taken for no pattern."""
+    """Ignores boolean masks of shape (batch, 1, 1, n_k)."""
 
-    def _weigh(self, query: Tensor, remembered: Tensor, mask: Mask, bias: Any) -> Tensor:
+    def _weigh(self, query: Tensor, cached_key: Tensor, mask: Mask, bias: Any) -> Tensor:
         if mask.allowed is not None and mask.allowed.shape[1:3] == (1, 1):
             mask = mask.without("allowed")
-        return super()._weigh(query, remembered, mask, bias)
+        return super()._weigh(query, cached_key, mask, bias)
 
 
 class WidensLargeWindows(Plain):
-    """From a radius of 20 on, a window is one wider than it should be, in both faces."""
+    """From a radius of 20 on, windows are one position too wide."""
 
-    def _weigh(self, query: Tensor, remembered: Tensor, mask: Mask, bias: Any) -> Tensor:
+    def _weigh(self, query: Tensor, cached_key: Tensor, mask: Mask, bias: Any) -> Tensor:
         if mask.radius is not None and mask.radius >= 20:
             mask = mask.without("radius") & Window(mask.radius + 1)
-        return super()._weigh(query, remembered, mask, bias)
+        return super()._weigh(query, cached_key, mask, bias)
 
 
-class LosesLowRows(Plain):
-    """A row whose best score is below −44 vanishes, as when exp of it is taken for zero."""
+class UnderflowsLowRows(Plain):
+    """A row whose largest score is below −44 underflows to zero."""
 
-    def _weigh(self, query: Tensor, remembered: Tensor, mask: Mask, bias: Any) -> Tensor:
-        whole = super()._weigh(query, remembered, mask, bias)
-        return whole * (self.scores(query, remembered) >= -44.0).any(dim=-1, keepdim=True)
+    def _weigh(self, query: Tensor, cached_key: Tensor, mask: Mask, bias: Any) -> Tensor:
+        whole = super()._weigh(query, cached_key, mask, bias)
+        return whole * (self.scores(query, cached_key) >= -44.0).any(dim=-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Gradients that are lost."""
+"""Mechanisms with missing gradients or an incomplete state_dict."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 
 class DetachesItsKeys(Plain):
-    """No gradient reaches the keys, through either face."""
+    """No gradient reaches the keys, through forward or weights."""
 
-    def remember(self, key: Tensor) -> Tensor:
+    def project_key(self, key: Tensor) -> Tensor:
         return key.detach()
 
 
 class DetachesInForward(Plain):
-    """The fast path loses the gradient of the queries; the weights keep it."""
+    """`forward` loses the gradient of the queries; `weights` keeps it."""
 
     def attend(self, query: Tensor, *rest: Any) -> Tensor:
         return super().attend(query.detach(), *rest)
@@ -32,11 +32,11 @@ class DoesNotUseAParameter(Plain):
 
 
 class KeepsATensorUnsaved(Plain):
-    """What it drew when it was built is not in its state_dict."""
+    """A random tensor is not in its state_dict."""
 
     def __init__(self, *, num_heads: int) -> None:
         super().__init__(num_heads=num_heads)
         self.shift = torch.rand(num_heads, 1, 1)
 
-    def scores(self, query: Tensor, remembered: Tensor, **words: Any) -> Tensor:
-        return super().scores(query + self.shift.to(query), remembered, **words)
+    def scores(self, query: Tensor, cached_key: Tensor, **kwargs: Any) -> Tensor:
+        return super().scores(query + self.shift.to(query), cached_key, **kwargs)

@@ -1,4 +1,4 @@
-"""Outputs that depend on what they should not see."""
+"""Mechanisms whose outputs depend on masked or unrelated inputs."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from regard.core.masks import NO_MASK, Allowed, Mask
 class SeesTheNextToken(Plain):
     """The causal mask is off by one."""
 
-    def _weigh(self, query: Tensor, remembered: Tensor, mask: Mask, bias: Any) -> Tensor:
+    def _weigh(self, query: Tensor, cached_key: Tensor, mask: Mask, bias: Any) -> Tensor:
         if mask.causal:
-            ahead = remembered.shape[2] - query.shape[2] + 1
-            seen = torch.ones(query.shape[2], remembered.shape[2], dtype=torch.bool).tril(ahead)
-            mask = mask.without("causal") & Allowed(seen)
-        return super()._weigh(query, remembered, mask, bias)
+            ahead = cached_key.shape[2] - query.shape[2] + 1
+            visible = torch.ones(query.shape[2], cached_key.shape[2], dtype=torch.bool).tril(ahead)
+            mask = mask.without("causal") & Allowed(visible)
+        return super()._weigh(query, cached_key, mask, bias)
 
 
-class LooksAheadForItsMaximum(Plain):
-    """The maximum that keeps exp in range is taken over masked keys too."""
+class MaximumOverMaskedKeys(Plain):
+    """The stabilising maximum includes masked keys."""
 
-    def _weigh(self, query: Tensor, remembered: Tensor, mask: Mask, bias: Any) -> Tensor:
-        scores = self.scores(query, remembered)
-        allowed = mask.boolean(query.shape[2], remembered.shape[2])
+    def _weigh(self, query: Tensor, cached_key: Tensor, mask: Mask, bias: Any) -> Tensor:
+        scores = self.scores(query, cached_key)
+        allowed = mask.boolean(query.shape[2], cached_key.shape[2])
         exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
         if allowed is not None:
             exponentials = exponentials * allowed
@@ -35,65 +35,65 @@ class LooksAheadForItsMaximum(Plain):
 
 
 class SendsGradientsBack(Plain):
-    """Nothing of later values shows in the output, but a gradient reaches them."""
+    """Later values do not change the output, but receive a gradient."""
 
-    def attend(self, query: Tensor, remembered: Tensor, value: Tensor, *rest: Any) -> Tensor:
+    def attend(self, query: Tensor, cached_key: Tensor, value: Tensor, *rest: Any) -> Tensor:
         mean = value.mean(dim=2, keepdim=True)
-        return super().attend(query, remembered, value, *rest) + (mean - mean.detach())
+        return super().attend(query, cached_key, value, *rest) + (mean - mean.detach())
 
 
 class AlignsTheFirstQuery(Plain):
-    """The first query stands at the first key, as in torch's own is_causal."""
+    """Aligns the first query with the first key, as torch's is_causal."""
 
-    def _weigh(self, query: Tensor, remembered: Tensor, mask: Mask, bias: Any) -> Tensor:
+    def _weigh(self, query: Tensor, cached_key: Tensor, mask: Mask, bias: Any) -> Tensor:
         if mask.causal:
-            seen = torch.ones(query.shape[2], remembered.shape[2], dtype=torch.bool).tril()
-            mask = mask.without("causal") & Allowed(seen)
-        return super()._weigh(query, remembered, mask, bias)
+            visible = torch.ones(query.shape[2], cached_key.shape[2], dtype=torch.bool).tril()
+            mask = mask.without("causal") & Allowed(visible)
+        return super()._weigh(query, cached_key, mask, bias)
 
 
 class ReadsPadding(Plain):
-    """Padding is ignored in both faces."""
+    """Padding is ignored in both methods."""
 
-    def _weigh(self, query: Tensor, remembered: Tensor, mask: Mask, bias: Any) -> Tensor:
-        return super()._weigh(query, remembered, mask.without("lengths"), bias)
+    def _weigh(self, query: Tensor, cached_key: Tensor, mask: Mask, bias: Any) -> Tensor:
+        return super()._weigh(query, cached_key, mask.without("lengths"), bias)
 
 
 class IgnoresTheWindow(Plain):
     """A window is accepted and not applied."""
 
-    def _weigh(self, query: Tensor, remembered: Tensor, mask: Mask, bias: Any) -> Tensor:
-        return super()._weigh(query, remembered, mask.without("radius"), bias)
+    def _weigh(self, query: Tensor, cached_key: Tensor, mask: Mask, bias: Any) -> Tensor:
+        return super()._weigh(query, cached_key, mask.without("radius"), bias)
 
 
-class ShowsWeightsThatAreMasked(Plain):
-    """The shown weights have a little left where the mask says no."""
+class NonzeroMaskedWeights(Plain):
+    """Masked weights are small but not zero."""
 
-    def weights(self, query: Tensor, key: Tensor, mask: Mask = NO_MASK, **words: Any) -> Tensor:
-        return super().weights(query, key, mask, **words).clamp(min=1e-12)
+    def weights(self, query: Tensor, key: Tensor, mask: Mask = NO_MASK, **kwargs: Any) -> Tensor:
+        return super().weights(query, key, mask, **kwargs).clamp(min=1e-12)
 
 
 class DoesNotRenormalise(Plain):
-    """The mask is applied after the softmax: what remains is too small."""
+    """The mask is applied after the softmax, without renormalising."""
 
-    def _weigh(self, query: Tensor, remembered: Tensor, mask: Mask, bias: Any) -> Tensor:
-        whole = super()._weigh(query, remembered, NO_MASK, bias)
-        allowed = mask.boolean(query.shape[2], remembered.shape[2])
+    def _weigh(self, query: Tensor, cached_key: Tensor, mask: Mask, bias: Any) -> Tensor:
+        whole = super()._weigh(query, cached_key, NO_MASK, bias)
+        allowed = mask.boolean(query.shape[2], cached_key.shape[2])
         return whole if allowed is None else whole * allowed
 
 
 class CentresOverTheBatch(Plain):
     """Keys are centred over the whole batch."""
 
-    def scores(self, query: Tensor, remembered: Tensor, **words: Any) -> Tensor:
-        return super().scores(query - query.mean(dim=0), remembered, **words)
+    def scores(self, query: Tensor, cached_key: Tensor, **kwargs: Any) -> Tensor:
+        return super().scores(query - query.mean(dim=0), cached_key, **kwargs)
 
 
 class CentresOverHeads(Plain):
     """Queries are centred over the heads."""
 
-    def scores(self, query: Tensor, remembered: Tensor, **words: Any) -> Tensor:
-        return super().scores(query - query.mean(dim=1, keepdim=True), remembered, **words)
+    def scores(self, query: Tensor, cached_key: Tensor, **kwargs: Any) -> Tensor:
+        return super().scores(query - query.mean(dim=1, keepdim=True), cached_key, **kwargs)
 
 
 class DropsAKeyBetweenChunks(Prefix):
@@ -102,7 +102,7 @@ class DropsAKeyBetweenChunks(Prefix):
     def sums(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         whole = super().sums(query, key, value)
         queries, keys = query.shape[2], key.shape[2]
-        places = torch.arange(queries)[:, None] + keys - queries
+        positions = torch.arange(queries)[:, None] + keys - queries
         last = torch.arange(keys)[self.chunk_size - 1 :: self.chunk_size]
-        missed = (query @ key[:, :, last].mT) * (places > last)
+        missed = (query @ key[:, :, last].mT) * (positions > last)
         return whole - missed @ value[:, :, last]

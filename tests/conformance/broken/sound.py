@@ -1,4 +1,4 @@
-"""Small mechanisms that keep the contract: what the broken ones differ from."""
+"""Small correct mechanisms, from which the broken ones are derived."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from regard.mechanisms.scores.softmax import ScoredMechanism
 
 
 class Plain(ScoredMechanism):
-    """Scaled dot attention with a learned temperature a head."""
+    """Scaled dot attention with a learned temperature per head."""
 
     def __init__(self, *, num_heads: int) -> None:
         super().__init__()
         self.temperature = nn.Parameter(1.0 + torch.rand(num_heads, 1, 1))
 
-    def scores(self, query: Tensor, remembered: Tensor, **_: Any) -> Tensor:
+    def scores(self, query: Tensor, cached_key: Tensor, **_: Any) -> Tensor:
         scaled: Tensor = query * self.temperature * query.shape[-1] ** -0.5
-        return scaled @ remembered.transpose(-2, -1)
+        return scaled @ cached_key.transpose(-2, -1)
 
     def score_cost(self, shape: AttentionShape) -> Cost:
-        pairs = shape.rows * shape.pairs
-        products = 2 * pairs * shape.key_dim
+        pairs = shape.batch_heads * shape.pairs
+        matmul_flops = 2 * pairs * shape.key_dim
         return Cost(
-            products=products,
-            arithmetic=2 * shape.rows * shape.query_length * shape.key_dim,
-            backward_products=2 * products,
-            step_products=2 * shape.rows * (shape.key_length + 1) * shape.key_dim,
+            matmul_flops=matmul_flops,
+            elementwise_ops=2 * shape.batch_heads * shape.query_length * shape.key_dim,
+            backward_matmul_flops=2 * matmul_flops,
+            step_matmul_flops=2 * shape.batch_heads * (shape.key_length + 1) * shape.key_dim,
             memory=2 * pairs,
             parameters=self.num_parameters,
             sequential_steps=1,
@@ -70,7 +70,7 @@ class Prefix(Mechanism):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = NO_MASK, *_: Any
     ) -> Tensor:
-        self.admit(query, key, value, mask)
+        self.validate_call(query, key, value, mask)
         features, key_features = torch.sigmoid(query), self.key_features(key, mask)
         key_features = repeat_heads(key_features, query.shape[1])
         with_one = torch.cat([value, torch.ones_like(value[..., :1])], dim=-1)
@@ -100,7 +100,7 @@ class Prefix(Mechanism):
         return features * mask.keep(key.shape[2])[:, None, :, None]
 
     def weights(self, query: Tensor, key: Tensor, mask: Mask = NO_MASK, *_: Any) -> Tensor:
-        self.admit(query, key, None, mask)
+        self.validate_call(query, key, None, mask)
         key_features = repeat_heads(self.key_features(key, mask), query.shape[1])
         pairs = torch.sigmoid(query) @ key_features.mT
         pairs = pairs.tril(key.shape[2] - query.shape[2])
@@ -143,29 +143,34 @@ class Prefix(Mechanism):
     def cost(self, shape: AttentionShape) -> Cost:
         keys, ahead = shape.key_length, shape.key_length - shape.query_length
         width, features = shape.value_dim + 1, shape.key_dim
-        products = arithmetic = backward = steps = 0
+        matmul_flops = elementwise_ops = backward = steps = 0
         for start in range(0, keys, self.chunk_size):
             stop = min(start + self.chunk_size, keys)
             rows = max(stop - ahead, 0) - max(start - ahead, 0)
             within = 2 * rows * (stop - start) * (features + width)
             read, written = 2 * rows * features * width, 2 * (stop - start) * features * width
-            products += within + read + written
-            arithmetic += (rows + features) * width
+            matmul_flops += within + read + written
+            elementwise_ops += (rows + features) * width
             # The first memory is a constant, and the last is not used.
             backward += 2 * within + (2 if start else 1) * read
             backward += 2 * written if stop < keys else 0
             steps += 1
         return Cost(
-            products=shape.rows * products,
-            functions=(shape.rows * shape.query_length + shape.kv_rows * keys) * shape.key_dim
-            + shape.rows * shape.query_length * shape.value_dim,
-            arithmetic=shape.rows * (arithmetic + 2 * shape.query_length),
-            backward_products=shape.rows * backward,
-            step_products=2 * features * (shape.rows * width + shape.kv_rows * shape.value_dim),
-            memory=shape.rows * (shape.query_length + keys) * (features + width),
-            state=shape.kv_rows * shape.key_dim * (shape.value_dim + 1),
+            matmul_flops=shape.batch_heads * matmul_flops,
+            transcendental_ops=(
+                shape.batch_heads * shape.query_length + shape.batch_kv_heads * keys
+            )
+            * shape.key_dim
+            + shape.batch_heads * shape.query_length * shape.value_dim,
+            elementwise_ops=shape.batch_heads * (elementwise_ops + 2 * shape.query_length),
+            backward_matmul_flops=shape.batch_heads * backward,
+            step_matmul_flops=2
+            * features
+            * (shape.batch_heads * width + shape.batch_kv_heads * shape.value_dim),
+            memory=shape.batch_heads * (shape.query_length + keys) * (features + width),
+            state=shape.batch_kv_heads * shape.key_dim * (shape.value_dim + 1),
             sequential_steps=max(steps, 1),
-            longest_path=1,
+            max_path_length=1,
         )
 
 

@@ -1,4 +1,4 @@
-"""Decoding that goes wrong."""
+"""Mechanisms with wrong decoding states."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from tests.conformance.broken.sound import Plain, Prefix, SumState
 from torch import Tensor
 
 from regard.core.masks import NO_MASK, Mask
-from regard.mechanisms.scores.kv_cache import KeyValueState
+from regard.mechanisms.scores.kv_cache import KVCache
 
 
 class ReadsTheStateBefore(Plain):
-    """A read does not see the newest token."""
+    """`read` does not see the newest token."""
 
-    def read(self, state: KeyValueState, query: Tensor, **words: Any) -> Tensor:
+    def read(self, state: KVCache, query: Tensor, **kwargs: Any) -> Tensor:
         if state.key.shape[2] > 1:
             state = state._replace(
                 key=state.key[:, :, :-1],
                 value=state.value[:, :, :-1],
                 key_positions=state.key_positions[:, :-1],
             )
-        return super().read(state, query, **words)
+        return super().read(state, query, **kwargs)
 
 
 class WritesIntoItsState(Prefix):
@@ -35,8 +35,8 @@ class WritesIntoItsState(Prefix):
         return SumState(state.memory.copy_(after.memory), state.total.copy_(after.total), after[2])
 
 
-class KeepsItsStateToItself(Prefix):
-    """Reads what it last took in, whichever state it is given."""
+class KeepsStateOnSelf(Prefix):
+    """Stores its latest state on `self` and ignores the one it is given."""
 
     latest: SumState | None = None
 
@@ -49,7 +49,7 @@ class KeepsItsStateToItself(Prefix):
 
 
 class UnorderedState(SumState):
-    """A state that forgets one of its parts when it is reordered."""
+    """A state whose `select` does not reorder one field."""
 
     def select(self, index: Tensor) -> Self:
         chosen = super().select(index)
@@ -57,51 +57,43 @@ class UnorderedState(SumState):
         return chosen._replace(total=self.total[rows])
 
 
-class LosesTheBeam(Prefix):
+class SelectKeepsOldOrder(Prefix):
     """Its state's `select` leaves the totals in the old order."""
 
-    def extend(self, *given: Any) -> SumState:
-        return UnorderedState(*super().extend(*given))
+    def extend(self, *args: Any) -> SumState:
+        return UnorderedState(*super().extend(*args))
 
 
 class CountsPadding(Plain):
     """Position advances by the padded length."""
 
-    def extend(
-        self, state: KeyValueState, key: Tensor, value: Tensor, mask: Mask = NO_MASK
-    ) -> KeyValueState:
+    def extend(self, state: KVCache, key: Tensor, value: Tensor, mask: Mask = NO_MASK) -> KVCache:
         after = super().extend(state, key, value, mask)
         return after._replace(position=state.position + key.shape[2])
 
 
-class TakesPaddingIn(Plain):
-    """Padded keys enter the state like any other."""
+class AppendsPadding(Plain):
+    """Padded keys are appended like any other."""
 
-    def extend(
-        self, state: KeyValueState, key: Tensor, value: Tensor, mask: Mask = NO_MASK
-    ) -> KeyValueState:
+    def extend(self, state: KVCache, key: Tensor, value: Tensor, mask: Mask = NO_MASK) -> KVCache:
         after = super().extend(state, key, value)
-        taken = key.shape[2] if mask.lengths is None else mask.lengths
-        return after._replace(position=state.position + taken)
+        count = key.shape[2] if mask.lengths is None else mask.lengths
+        return after._replace(position=state.position + count)
 
 
-class ForgetsThePrompt(Plain):
-    """What was padded once is thrown away at the next extension."""
+class DropsPaddedPrompt(Plain):
+    """A padded prompt is dropped at the next `extend`."""
 
-    def extend(
-        self, state: KeyValueState, key: Tensor, value: Tensor, mask: Mask = NO_MASK
-    ) -> KeyValueState:
+    def extend(self, state: KVCache, key: Tensor, value: Tensor, mask: Mask = NO_MASK) -> KVCache:
         ragged = (state.key_positions < 0).any(dim=1)[:, None]
         forgotten = state._replace(key_positions=state.key_positions.masked_fill(ragged, -1))
         return super().extend(forgotten, key, value, mask)
 
 
-class KeepsTheLastOfAPiece(Plain):
-    """Of several tokens taken in together only the last is kept, though all are counted."""
+class KeepsLastOfChunk(Plain):
+    """Of a chunk of tokens only the last is stored, though all are counted."""
 
-    def extend(
-        self, state: KeyValueState, key: Tensor, value: Tensor, mask: Mask = NO_MASK
-    ) -> KeyValueState:
+    def extend(self, state: KVCache, key: Tensor, value: Tensor, mask: Mask = NO_MASK) -> KVCache:
         if mask.lengths is not None:
             return super().extend(state, key, value, mask)
         after = super().extend(state, key[:, :, -1:], value[:, :, -1:])
@@ -109,24 +101,22 @@ class KeepsTheLastOfAPiece(Plain):
 
 
 class DecodesWithoutBias(Plain):
-    """A read drops the score bias."""
+    """`read` ignores the score bias."""
 
-    def read(self, state: KeyValueState, query: Tensor, **words: Any) -> Tensor:
+    def read(self, state: KVCache, query: Tensor, **kwargs: Any) -> Tensor:
         return super().read(state, query)
 
 
-class StumblesOverNothing(Plain):
-    """Cannot take in an empty piece."""
+class FailsOnEmptyChunk(Plain):
+    """`extend` fails on an empty chunk."""
 
-    def extend(
-        self, state: KeyValueState, key: Tensor, value: Tensor, mask: Mask = NO_MASK
-    ) -> KeyValueState:
+    def extend(self, state: KVCache, key: Tensor, value: Tensor, mask: Mask = NO_MASK) -> KVCache:
         torch.stack(key.unbind(dim=2))
         return super().extend(state, key, value, mask)
 
 
-class DividesByNothing(Prefix):
-    """An empty state is divided by its total of zero."""
+class DividesByZeroTotal(Prefix):
+    """Divides an empty state by its zero total."""
 
     def read(self, state: SumState, query: Tensor, *_: Any) -> Tensor:
         return super().read(state, query) / (state.position > 0)[:, None, None, None]
@@ -135,6 +125,6 @@ class DividesByNothing(Prefix):
 class PutsHeadsFirst(Prefix):
     """Its state has the heads before the batch."""
 
-    def start(self, **words: Any) -> Any:
-        state = super().start(**words)
+    def start(self, **kwargs: Any) -> Any:
+        state = super().start(**kwargs)
         return state._replace(total=state.total.transpose(0, 1))

@@ -1,10 +1,12 @@
-"""Facts about films: read from a small file of the same layout, and from the package."""
+"""Film facts, questions and languages: small files of the same layout, and the installed package."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +14,19 @@ import pytest
 
 from regard.core.errors import RegardError
 from regard.data.datasets import films as module
-from regard.data.datasets.films import WORDINGS, Film, fact_texts, film_facts, questions, spoken
+from regard.data.datasets.films import (
+    TEMPLATES,
+    Film,
+    FilmLanguages,
+    FilmPage,
+    fact_sentences,
+    film_facts,
+    join_countries,
+    page_text,
+    questions,
+)
+from regard.data.readers.text_file import RowErrors
+from regard.data.sentences import split_sentences
 
 ROWS = [
     ("Zulu", 1964, "Cy Endfield", "United Kingdom"),
@@ -40,7 +54,7 @@ def films(tmp_path: Path) -> Path:
     return path
 
 
-def test_films_that_leave_no_doubt_are_given_by_title(films: Path) -> None:
+def test_film_facts(films: Path) -> None:
     assert film_facts(path=films) == [
         Film("Amelie", 2001, "Jean-Pierre Jeunet", "France, Germany"),
         Film("Café", 2000, "A", "Peru"),
@@ -58,7 +72,7 @@ def test_questions_have_one_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("country", "said"),
+    ("country", "expected"),
     [
         ("Japan", "Japan"),
         ("United Kingdom", "the United Kingdom"),
@@ -66,11 +80,11 @@ def test_questions_have_one_answer() -> None:
         ("France, Soviet Union, Peru", "France, the Soviet Union and Peru"),
     ],
 )
-def test_countries_are_named_as_in_a_sentence(country: str, said: str) -> None:
-    assert spoken(country) == said
+def test_join_countries(country: str, expected: str) -> None:
+    assert join_countries(country) == expected
 
 
-def test_the_file_is_only_read(films: Path) -> None:
+def test_file_is_opened_read_only(films: Path) -> None:
     before = films.read_bytes()
     films.chmod(0o444)
     film_facts(path=films)
@@ -78,9 +92,9 @@ def test_the_file_is_only_read(films: Path) -> None:
     assert list(films.parent.iterdir()) == [films]
 
 
-def test_a_file_without_films_is_refused(tmp_path: Path) -> None:
+def test_invalid_file(tmp_path: Path) -> None:
     path = tmp_path / "movies.db"
-    with pytest.raises(RegardError, match="holds no films that can be read"):
+    with pytest.raises(RegardError, match="no readable films"):
         film_facts(path=path)
     assert not path.exists()
     path.write_bytes(b"not a database, but long enough to be looked at" * 100)
@@ -88,13 +102,13 @@ def test_a_file_without_films_is_refused(tmp_path: Path) -> None:
         film_facts(path=path)
 
 
-def test_its_absence_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MODULE", "no_such_package")
     with pytest.raises(RegardError, match="pip install bokeh-sampledata"):
         film_facts()
 
 
-def test_the_embedded_films() -> None:
+def test_installed_films() -> None:
     found = film_facts()
     assert len(found) > 15_000
     assert found == sorted(found)
@@ -103,19 +117,104 @@ def test_the_embedded_films() -> None:
     assert samurai in found
     used = set()
     for film in found:
-        (text,) = fact_texts(film)
+        (text,) = fact_sentences(film)
         assert all(str(fact) in text for fact in film[:3])
         assert all(country in text for country in film.country.split(", "))
         used.add(text.replace(film.title, "")[:5])
         assert len(questions(film)) in {1, 2}
-    assert len(used) >= len(WORDINGS)
+    assert len(used) >= len(TEMPLATES)
 
 
-def test_the_package_is_not_imported() -> None:
+COLUMNS = "ID, Title, Year, Genre, Director, Writer, Cast, Language, Country"
+LANGUAGE_ROWS = [
+    (3, "Ran", 1985, "War, Drama", "Akira Kurosawa", None, "Mieko Harada", "Japanese", "Japan"),
+    (1, "Ikiru", 1952, "", "Akira Kurosawa", None, "", "Japanese", "Japan"),
+    (2, "Z", 1969, "", "Costa-Gavras", "Jorge Semprún", "", "French", "France"),
+    (4, "Heat", 1995, "", "Michael Mann", None, "", "English", "United States"),
+    (5, "Babel", 2006, "", "A", None, "", "English, Japanese", "Mexico"),
+    (6, "Silent", 1921, "", "B", None, "", None, "Japan"),
+    (7, "Dateless", None, "", "C", None, "", "Japanese", "Japan"),
+]
+
+
+@pytest.fixture
+def language_file(tmp_path: Path) -> Path:
+    path = tmp_path / "movies.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"CREATE TABLE omdb ({COLUMNS})".replace("Cast", '"Cast"'))
+        database.executemany(f"INSERT INTO omdb VALUES ({', '.join('?' * 9)})", LANGUAGE_ROWS)
+        database.commit()
+    return path
+
+
+def test_film_languages(language_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MIN_FILMS", 2)
+    source = FilmLanguages(path=language_file)
+    rows = list(source.rows(errors=RowErrors()))
+    assert [row.label for row in rows] == ["Japanese", "Japanese"]
+    assert rows[0].text == "Ikiru. Ikiru came out in 1952. Akira Kurosawa directed it."
+    assert rows[1].text.startswith("Ran. Ran came out in 1985. Its genre is War and Drama.")
+    assert source.path == language_file
+
+
+def test_page_has_one_sentence_per_fact() -> None:
+    page = FilmPage("M", 1931, "Crime", "Fritz Lang", "Thea, Fritz", "Peter, Otto, Ellen")
+    assert split_sentences(page_text(page)[3:]) == [
+        "M came out in 1931.",
+        "Its genre is Crime.",
+        "Fritz Lang directed it.",
+        "Thea and Fritz wrote it.",
+        "Peter, Otto and Ellen play in it.",
+    ]
+
+
+def test_film_languages_of_an_invalid_file(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match="--force-reinstall bokeh-sampledata"):
+        next(FilmLanguages(path=tmp_path / "none.db").rows(errors=RowErrors()))
+
+
+def test_film_languages_without_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MODULE", "no_such_package")
+    with pytest.raises(RegardError, match="pip install bokeh-sampledata"):
+        FilmLanguages()
+
+
+def test_installed_film_languages() -> None:
+    """A bag of words is far better than the majority baseline."""
+    rows = list(FilmLanguages().rows(errors=RowErrors()))
+    counts = Counter(row.label for row in rows)
+    assert len(rows) > 2000
+    assert len(counts) > 8
+    assert min(counts.values()) >= module.MIN_FILMS
+    assert module.EXCLUDED_LANGUAGE not in counts
+    assert len({row.text for row in rows}) == len(rows)
+    train, validation = rows[::2], rows[1::2]
+    votes: dict[str, Counter[str]] = {}
+    for row in train:
+        for word in set(re.findall(r"\w+", row.text)):
+            votes.setdefault(word, Counter())[row.label] += 1
+    majority = Counter(row.label for row in train).most_common(1)[0][0]
+
+    def predict(text: str) -> str:
+        scores: Counter[str] = Counter()
+        for word in set(re.findall(r"\w+", text)) & votes.keys():
+            for label, times in votes[word].items():
+                scores[label] += times / counts[label] / votes[word].total()  # type: ignore[assignment]
+        return scores.most_common(1)[0][0]
+
+    accuracy = sum(predict(row.text) == row.label for row in validation) / len(validation)
+    majority_baseline = sum(row.label == majority for row in validation) / len(validation)
+    assert majority_baseline < 0.45
+    assert accuracy > 0.75
+
+
+def test_package_is_not_imported() -> None:
     script = (
         "import sys\n"
-        "from regard.data.datasets.films import film_facts\n"
+        "from regard.data.readers.text_file import RowErrors\n"
+        "from regard.data.datasets.films import FilmLanguages, film_facts\n"
         "assert film_facts()\n"
+        "next(FilmLanguages().rows(errors=RowErrors()))\n"
         "sys.exit('bokeh_sampledata' in sys.modules or 'pandas' in sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

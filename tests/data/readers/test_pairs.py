@@ -1,4 +1,4 @@
-"""Reading pairs: every format, and every way in which a file or a row can be wrong."""
+"""Reading pairs: every format, row errors, and invalid files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ import pytest
 from regard.core.errors import RegardError
 from regard.data.readers.formats import FORMATS, PairRow
 from regard.data.readers.pairs import PairSource
-from regard.data.readers.text_file import BadRows
-
-WAY_OUT = "--skip-bad-rows"
+from regard.data.readers.text_file import RowErrors
 
 
 def read(path: Path, *, skip: bool = False, **options: object) -> list[PairRow]:
-    return list(PairSource(path=path, **options).rows(bad=BadRows(skip=skip)))  # type: ignore[arg-type]
+    return list(PairSource(path=path, **options).rows(errors=RowErrors(skip=skip)))  # type: ignore[arg-type]
 
 
 def pairs(rows: list[PairRow]) -> list[tuple[str, str]]:
@@ -33,12 +31,12 @@ def written(folder: Path, name: str, content: bytes | str) -> Path:
     return path
 
 
-def packed(content: bytes) -> bytes:
-    """Gzip without the time of day, so that a test's name is always the same."""
+def gzipped(content: bytes) -> bytes:
+    """Gzip without a timestamp, so that test ids are stable."""
     return gzip.compress(content, mtime=0)
 
 
-def test_the_formats_are_the_documented_ones() -> None:
+def test_formats_table() -> None:
     assert list(FORMATS) == ["tsv", "csv", "jsonl", "dictionary", "lines"]
 
 
@@ -55,7 +53,7 @@ def test_the_formats_are_the_documented_ones() -> None:
     ],
 )
 @pytest.mark.parametrize("zipped", [False, True])
-def test_every_spelling_of_the_same_pairs(
+def test_all_formats_yield_the_same_pairs(
     tmp_path: Path, name: str, content: str, zipped: bool
 ) -> None:
     raw = gzip.compress(content.encode()) if zipped else content.encode()
@@ -63,19 +61,19 @@ def test_every_spelling_of_the_same_pairs(
     assert rows == [PairRow("der Hund", "the dog", 1), PairRow("über", "over", 2)]
 
 
-def test_gzip_is_known_by_content_and_not_by_name(tmp_path: Path) -> None:
-    packed_without = written(tmp_path, "a.tsv", gzip.compress(b"a\tb\n"))
-    plain_with = written(tmp_path, "b.tsv.gz", b"a\tb\n")
-    assert read(packed_without) == read(plain_with) == [PairRow("a", "b", 1)]
+def test_gzip_is_detected_by_content(tmp_path: Path) -> None:
+    without_extension = written(tmp_path, "a.tsv", gzip.compress(b"a\tb\n"))
+    plain_with_extension = written(tmp_path, "b.tsv.gz", b"a\tb\n")
+    assert read(without_extension) == read(plain_with_extension) == [PairRow("a", "b", 1)]
 
 
-def test_text_comes_out_composed(tmp_path: Path) -> None:
+def test_texts_are_nfc(tmp_path: Path) -> None:
     (row,) = read(written(tmp_path, "a.tsv", "Cafe\u0301\tn\u0303\n"))
     assert row.source == "Café"
     assert all(unicodedata.is_normalized("NFC", text) for text in row[:2])
 
 
-def test_dictionary_of_either_kind(tmp_path: Path) -> None:
+def test_dictionary_format(tmp_path: Path) -> None:
     content = (
         ";;; a comment\n## another\nREAD  R EH D\nread(2) R IY D # as in reeds\n"
         "#HASH-MARK  HH AE SH\n;SEMI-COLON\tS EH M IY\n(2) T UW\n"
@@ -89,7 +87,7 @@ def test_dictionary_of_either_kind(tmp_path: Path) -> None:
     ]
 
 
-def test_columns_by_number_name_and_key(tmp_path: Path) -> None:
+def test_columns_by_index_name_and_key(tmp_path: Path) -> None:
     table = "id\ten\tes\n7\tdog\tperro\n"
     for name, content in (("a.tsv", table), ("a.csv", table.replace("\t", ","))):
         path = written(tmp_path, name, content)
@@ -104,13 +102,13 @@ def test_columns_by_number_name_and_key(tmp_path: Path) -> None:
     assert pairs(read(path, source_column=1, target_column=0)) == [("D AO G", "dog")]
 
 
-def test_an_unknown_column_name_lists_the_names(tmp_path: Path) -> None:
+def test_unknown_column_name(tmp_path: Path) -> None:
     path = written(tmp_path, "a.tsv", "en\tes\ndog\tperro\n")
-    with pytest.raises(RegardError, match="no column 'fr': its first row names en, es"):
+    with pytest.raises(RegardError, match=r"no column 'fr'.* en, es"):
         read(path, source_column="fr")
 
 
-def test_a_quoted_newline_survives_and_lines_are_counted(tmp_path: Path) -> None:
+def test_quoted_newline_and_line_numbers(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", 'a,"one\r\ntwo, ""three"""\r\nb,c\n')
     assert read(path) == [PairRow("a", 'one\ntwo, "three"', 1), PairRow("b", "c", 3)]
 
@@ -120,49 +118,49 @@ def test_parallel_files(tmp_path: Path) -> None:
     written(tmp_path, "x.en", b"one\ntwo")
     source = PairSource.from_text(f"{tmp_path}/x.de,{tmp_path}/x.en")
     assert source.format_name == "lines"
-    assert pairs(list(source.rows(bad=BadRows()))) == [("ein", "one"), ("zwei", "two")]
+    assert pairs(list(source.rows(errors=RowErrors()))) == [("ein", "one"), ("zwei", "two")]
 
 
 @pytest.mark.parametrize(("first", "second"), [(2, 5), (5, 2), (1, 40)])
 @pytest.mark.parametrize("skip", [False, True])
-def test_parallel_files_of_different_length_are_always_an_error(
+def test_parallel_files_of_different_length(
     tmp_path: Path, first: int, second: int, skip: bool
 ) -> None:
     left = written(tmp_path, "x.de", "a\n" * first)
     right = written(tmp_path, "x.en", "b\n" * second)
-    complaint = rf"x\.de' has {first}, .*x\.en' has {second}\. "
-    with pytest.raises(RegardError, match=complaint):
+    message = rf"x\.de' has {first}, .*x\.en' has {second}\. "
+    with pytest.raises(RegardError, match=message):
         read(left, target_path=right, skip=skip)
 
 
-def test_a_bad_line_of_one_parallel_file_leaves_the_others_aligned(tmp_path: Path) -> None:
+def test_parallel_files_stay_aligned_after_a_row_error(tmp_path: Path) -> None:
     left = written(tmp_path, "x.de", b"eins\n\xff\ndrei\n\nf\xc3\xbcnf\n")
     right = written(tmp_path, "x.en", b"one\ntwo\n\nfour\nfive\n")
-    bad = BadRows(skip=True)
-    rows = list(PairSource(path=left, target_path=right).rows(bad=bad))
+    errors = RowErrors(skip=True)
+    rows = list(PairSource(path=left, target_path=right).rows(errors=errors))
     assert rows == [PairRow("eins", "one", 1), PairRow("fünf", "five", 5)]
-    assert [(row.path, row.line, row.reason.partition(":")[0]) for row in bad.rows] == [
+    assert [(row.path, row.line, row.reason.partition(":")[0]) for row in errors.rows] == [
         (left, 2, "not UTF-8"),
         (right, 3, "empty target"),
         (left, 4, "empty source"),
     ]
 
 
-def test_a_comma_in_the_name_of_a_file_that_exists(tmp_path: Path) -> None:
+def test_comma_in_a_file_name(tmp_path: Path) -> None:
     path = written(tmp_path, "a,b.tsv", "a\tb\n")
     assert PairSource.from_text(str(path)).target_path is None
-    with pytest.raises(RegardError, match="two files with a comma between"):
+    with pytest.raises(RegardError, match="a,"):
         PairSource.from_text("a,b,c")
-    with pytest.raises(RegardError, match="two files with a comma between"):
+    with pytest.raises(RegardError, match="a,"):
         PairSource.from_text("a,")
 
 
-# A row that is wrong: file name, content whose second line is wrong, the reason that is given.
+# File name, content with an error in line 2, the reason.
 BAD_ROWS = [
-    ("a.tsv", b"a\tb\nonly\nc\td\n", "too few columns: 1, but 2 are needed"),
+    ("a.tsv", b"a\tb\nonly\nc\td\n", "too few columns: 1"),
     ("a.tsv", b"a\tb\n \tx\nc\td\n", "empty source"),
     ("a.tsv", b"a\tb\nx\t\xc2\xa0\nc\td\n", "empty target"),
-    ("a.tsv", b"a\tb\nx\xe9y\tz\nc\td\n", "not UTF-8: byte 1 of the line is 0xe9, UTF-8 is expec"),
+    ("a.tsv", b"a\tb\nx\xe9y\tz\nc\td\n", "not UTF-8: byte 1 of the line is 0xe9"),
     ("a.tsv", b"a\tb\nx\0\tz\nc\td\n", "NUL character: U+0000 at character 1 of the source"),
     ("a.tsv", b"a\tb\nx\tz\x07\nc\td\n", "control character: U+0007 at character 1 of the target"),
     ("a.tsv", b"a\tb\nx\rq\tz\nc\td\n", "control character: U+000D"),
@@ -176,11 +174,11 @@ BAD_ROWS = [
     (
         "a.jsonl",
         b'["a","b"]\n{"source": "x"}\n["c","d"]\n',
-        "missing key: 'target' (keys there: so",
+        "missing key: 'target'",
     ),
     ("a.jsonl", b'["a","b"]\n["x"]\n["c","d"]\n', "missing key"),
-    ("a.jsonl", b'["a","b"]\n["x", 3]\n["c","d"]\n', "value not a text: column '1' is int"),
-    ("a.jsonl", b'["a","b"]\n["x", null]\n["c","d"]\n', "value not a text"),
+    ("a.jsonl", b'["a","b"]\n["x", 3]\n["c","d"]\n', "value not a string: column '1' is int"),
+    ("a.jsonl", b'["a","b"]\n["x", null]\n["c","d"]\n', "value not a string"),
     ("a.jsonl", b'["a","b"]\n7\n["c","d"]\n', "not an object or a list: int"),
     ("a.jsonl", b'["a","b"]\n["x", "\\ud800"]\n["c","d"]\n', "control character: U+D800"),
     ("a.jsonl", b'["a","b"]\n["x", "\\u0000"]\n["c","d"]\n', "NUL character"),
@@ -193,23 +191,23 @@ BAD_ROWS = [
 @pytest.mark.parametrize(
     ("name", "content", "reason"), BAD_ROWS, ids=[each[2] for each in BAD_ROWS]
 )
-def test_a_bad_row_is_an_error_or_is_listed(
+def test_row_error_raises_or_is_listed(
     tmp_path: Path, name: str, content: bytes, reason: str
 ) -> None:
     path = written(tmp_path, name, content)
-    with pytest.raises(RegardError) as stopped:
+    with pytest.raises(RegardError) as raised:
         read(path)
-    message = str(stopped.value)
-    assert message.startswith(f"{path}:2: {reason}")
-    assert WAY_OUT in message
+    text = str(raised.value)
+    assert text.startswith(f"{path}:2: {reason}")
+    assert "--skip-bad-rows" in text
 
-    bad = BadRows(skip=True)
-    rows = list(PairSource(path=path).rows(bad=bad))
+    errors = RowErrors(skip=True)
+    rows = list(PairSource(path=path).rows(errors=errors))
     assert rows == [PairRow("a", "b", 1), PairRow("c", "d", 3)]
-    assert bad.count == 1
-    assert bad.rows[0].line == 2
-    assert bad.rows[0].reason.startswith(reason)
-    assert f"{path}:2: {reason}" in bad.summary()
+    assert errors.count == 1
+    assert errors.rows[0].line == 2
+    assert errors.rows[0].reason.startswith(reason)
+    assert f"{path}:2: {reason}" in errors.summary()
 
 
 @pytest.mark.parametrize(
@@ -220,11 +218,11 @@ def test_a_bad_row_is_an_error_or_is_listed(
         ("a.jsonl", '["a","b"]\n \n["c","d"]\n\n'),
     ],
 )
-def test_blank_lines_are_no_rows(tmp_path: Path, name: str, content: str) -> None:
+def test_blank_lines_are_skipped(tmp_path: Path, name: str, content: str) -> None:
     assert read(written(tmp_path, name, content)) == [PairRow("a", "b", 1), PairRow("c", "d", 3)]
 
 
-def test_a_line_of_exactly_the_limit_is_taken(tmp_path: Path) -> None:
+def test_line_of_exactly_the_limit(tmp_path: Path) -> None:
     for ending in (b"\n", b"\r\n", b""):
         path = written(tmp_path, "a.tsv", b"ab\tcdef" + ending)
         assert pairs(read(path, max_line_bytes=7)) == [("ab", "cdef")]
@@ -233,7 +231,7 @@ def test_a_line_of_exactly_the_limit_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("zipped", [False, True])
-def test_a_huge_line_is_never_held_whole(tmp_path: Path, zipped: bool) -> None:
+def test_memory_for_a_huge_line(tmp_path: Path, zipped: bool) -> None:
     content = b"a\tb\n" + b"x" * 20_000_000 + b"\nc\td\n"
     path = written(tmp_path, "a.tsv", gzip.compress(content, 1) if zipped else content)
     del content
@@ -247,9 +245,9 @@ def test_a_huge_line_is_never_held_whole(tmp_path: Path, zipped: bool) -> None:
     assert peak < 2_000_000
 
 
-def test_a_large_file_is_streamed(tmp_path: Path) -> None:
+def test_memory_for_a_large_file(tmp_path: Path) -> None:
     path = written(tmp_path, "a.tsv", "source text\ttarget text\n" * 30_000)
-    rows = PairSource(path=path).rows(bad=BadRows())
+    rows = PairSource(path=path).rows(errors=RowErrors())
     next(rows)
     tracemalloc.start()
     try:
@@ -261,82 +259,80 @@ def test_a_large_file_is_streamed(tmp_path: Path) -> None:
     assert peak < 200_000
 
 
-def test_a_quote_that_never_closes_is_reported(tmp_path: Path) -> None:
+def test_unclosed_quote(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", 'a,b\n"c,d\ne,f\n')
     with pytest.raises(RegardError, match=r"a\.csv:2: not CSV: .*lines 2 to 3"):
         read(path)
-    bad = BadRows(skip=True)
-    assert pairs(list(PairSource(path=path).rows(bad=bad))) == [("a", "b")]
-    assert bad.count == 1
+    errors = RowErrors(skip=True)
+    assert pairs(list(PairSource(path=path).rows(errors=errors))) == [("a", "b")]
+    assert errors.count == 1
 
 
-def test_a_bad_line_inside_quotes_spoils_its_row_only(tmp_path: Path) -> None:
+def test_invalid_line_inside_quotes(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", b'a,b\nc,"one\n\xff\ntwo"\ne,f\n')
-    bad = BadRows(skip=True)
-    assert pairs(list(PairSource(path=path).rows(bad=bad))) == [("a", "b"), ("e", "f")]
-    assert [(row.line, row.reason.partition(":")[0]) for row in bad.rows] == [
+    errors = RowErrors(skip=True)
+    assert pairs(list(PairSource(path=path).rows(errors=errors))) == [("a", "b"), ("e", "f")]
+    assert [(row.line, row.reason.partition(":")[0]) for row in errors.rows] == [
         (3, "not UTF-8"),
-        (2, "row with a bad line in it"),
+        (2, "row with an invalid line"),
     ]
 
 
-# A file that is wrong as a whole: name, content, the complaint.
+# File name, content, error message.
 BAD_FILES = [
     ("empty.tsv", b"", "is empty"),
-    ("empty.tsv.gz", packed(b""), "is empty"),
-    ("cut.tsv.gz", packed(b"a\tb\n" * 9)[:-12], "damaged gzip file"),
-    ("flip.tsv.gz", packed(b"a\tb\n")[:-6] + b"\1\2\3\4\5\6", "damaged gzip file"),
+    ("empty.tsv.gz", gzipped(b""), "is empty"),
+    ("cut.tsv.gz", gzipped(b"a\tb\n" * 9)[:-12], "damaged gzip file"),
+    ("flip.tsv.gz", gzipped(b"a\tb\n")[:-6] + b"\1\2\3\4\5\6", "damaged gzip file"),
     ("head.tsv.gz", b"\x1f\x8bnot gzip at all", "damaged gzip file"),
-    ("one.tsv", b"hello\nworld\n", r"--format, or give two parallel files as FIRST,SECOND"),
-    ("utf16.tsv", "a\tb\n".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
-    ("a.tsv", b"PK\x03\x04....", "is a zip archive; unpack it"),
+    ("one.tsv", b"hello\nworld\n", "--format"),
+    ("utf16.tsv", "a\tb\n".encode("utf-16"), "is UTF-16 text"),
+    ("a.tsv", b"PK\x03\x04....", "is a zip archive"),
     ("a.xml", b"<a/>", r"--format: tsv, csv, jsonl, dictionary, lines"),
-    ("noextension", b"a\tb\n", "does not follow from its name"),
-    ("noextension.gz", b"a\tb\n", "does not follow from its name"),
+    ("noextension", b"a\tb\n", "--format"),
+    ("noextension.gz", b"a\tb\n", "--format"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "complaint"), BAD_FILES, ids=[each[0] for each in BAD_FILES]
+    ("name", "content", "message"), BAD_FILES, ids=[each[0] for each in BAD_FILES]
 )
-def test_a_bad_file_has_a_clear_answer(
-    tmp_path: Path, name: str, content: bytes, complaint: str
-) -> None:
+def test_invalid_file(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     path = written(tmp_path, name, content)
-    with pytest.raises(RegardError, match=complaint) as stopped:
+    with pytest.raises(RegardError, match=message) as raised:
         read(path)
-    assert name in str(stopped.value)
+    assert name in str(raised.value)
 
 
-def test_what_is_not_a_file_is_refused_before_reading(tmp_path: Path) -> None:
+def test_missing_file_raises_before_reading(tmp_path: Path) -> None:
     folder = tmp_path / "folder.tsv"
     folder.mkdir()
     with pytest.raises(RegardError, match="is a folder, not a file"):
-        PairSource(path=folder).rows(bad=BadRows())
+        PairSource(path=folder).rows(errors=RowErrors())
     with pytest.raises(RegardError, match="There is no file"):
-        PairSource(path=tmp_path / "absent.tsv").rows(bad=BadRows())
+        PairSource(path=tmp_path / "absent.tsv").rows(errors=RowErrors())
 
 
-def test_a_file_without_a_single_good_row_is_refused(tmp_path: Path) -> None:
+def test_file_without_a_valid_row(tmp_path: Path) -> None:
     path = written(tmp_path, "a.tsv", "one\ntwo\n")
-    with pytest.raises(RegardError, match=r"No row .* can be used \(2 bad; the first: .*:1: "):
+    with pytest.raises(RegardError, match=r"a\.tsv' .*\(2 .*:1: "):
         read(path, skip=True)
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "message"),
     [
         ({"format": "tvs"}, "Unknown format 'tvs'. Did you mean 'tsv'"),
-        ({"source_column": -1}, "Column -1: columns are counted from 0"),
+        ({"source_column": -1}, "Column -1"),
         ({"max_line_bytes": 0}, "max_line_bytes=0"),
     ],
 )
-def test_impossible_options_are_refused(options: dict[str, object], complaint: str) -> None:
-    with pytest.raises(RegardError, match=complaint):
+def test_invalid_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(RegardError, match=message):
         PairSource(path=Path("a.tsv"), **options)  # type: ignore[arg-type]
 
 
-def test_formats_and_numbers_of_files_must_fit() -> None:
+def test_format_and_number_of_files() -> None:
     with pytest.raises(RegardError, match="Format 'lines' reads two parallel files"):
         _ = PairSource(path=Path("a.txt"), format="lines").format_name
     with pytest.raises(RegardError, match="Format 'csv' reads one file"):
@@ -344,56 +340,56 @@ def test_formats_and_numbers_of_files_must_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "complaint"),
+    ("name", "options", "message"),
     [
-        ("a.jsonl", {"header": True}, "Format 'jsonl' has no header.* it is for tsv and csv"),
+        ("a.jsonl", {"header": True}, "Format 'jsonl' has no header.* tsv and csv"),
         ("a.dict", {"header": True}, "Format 'dictionary' has no header"),
         ("a.dict", {"target_column": 2}, r"only the columns 0 \(the word\) and 1 \(its phones\)"),
         ("a.dict", {"source_column": "word"}, "Columns 'word' and 1: format 'dictionary' has only"),
     ],
 )
-def test_columns_a_format_does_not_have_are_refused(
-    tmp_path: Path, name: str, options: dict[str, object], complaint: str
+def test_columns_the_format_does_not_have(
+    tmp_path: Path, name: str, options: dict[str, object], message: str
 ) -> None:
     path = written(tmp_path, name, "a b\n")
-    with pytest.raises(RegardError, match=complaint):
+    with pytest.raises(RegardError, match=message):
         read(path, **options)  # type: ignore[arg-type]
 
 
-def test_a_header_that_cannot_be_read_is_not_taken_from_the_next_row(tmp_path: Path) -> None:
+def test_invalid_header_row(tmp_path: Path) -> None:
     path = written(tmp_path, "a.tsv", b"\xff\tes\na\tb\nc\td\n")
-    with pytest.raises(RegardError, match=r"first row of .* should name its columns"):
+    with pytest.raises(RegardError, match=r"header row of .*a\.tsv"):
         read(path, header=True, skip=True)
 
 
 @pytest.mark.parametrize("name", ["x" * 5000 + ".tsv", "a\0.tsv"])
-def test_a_name_that_no_file_can_have(name: str) -> None:
+def test_invalid_file_name(name: str) -> None:
     with pytest.raises(RegardError, match="There is no file"):
-        PairSource.from_text(name).rows(bad=BadRows())
+        PairSource.from_text(name).rows(errors=RowErrors())
 
 
-def test_the_given_format_wins_over_the_extension(tmp_path: Path) -> None:
+def test_explicit_format(tmp_path: Path) -> None:
     path = written(tmp_path, "a.txt", "CAT  K AE T\n")
     assert pairs(read(path, format="dictionary")) == [("CAT", "K AE T")]
 
 
-def test_any_text_survives_every_format(tmp_path: Path) -> None:
+def test_round_trip_through_every_format(tmp_path: Path) -> None:
     texts = ["it's", 'say "x"', "a,b", "日本 語", "x\u2028y", "ﬁ", "\\n", "e\u0301", "<pad>", "🙂"]
-    wanted = [(unicodedata.normalize("NFC", text), str(i)) for i, text in enumerate(texts)]
+    expected = [(unicodedata.normalize("NFC", text), str(i)) for i, text in enumerate(texts)]
     tsv = "".join(f"{text}\t{i}\n" for i, text in enumerate(texts))
     quoted = "".join('"{}",{}\n'.format(text.replace('"', '""'), i) for i, text in enumerate(texts))
     jsonl = "".join(json.dumps([text, str(i)]) + "\n" for i, text in enumerate(texts))
     for name, content in (("a.tsv", tsv), ("a.csv", quoted), ("a.jsonl", jsonl)):
-        assert pairs(read(written(tmp_path, name, content))) == wanted
+        assert pairs(read(written(tmp_path, name, content))) == expected
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
 @pytest.mark.parametrize("skip", [False, True])
-def test_no_bytes_lead_to_anything_but_rows_or_our_error(
+def test_random_bytes_yield_rows_or_a_regard_error(
     tmp_path: Path, format_name: str, skip: bool
 ) -> None:
-    """Blobs of the bytes that matter to some format, many of them broken in some way."""
-    chance = random.Random(7)
+    """Bytes with a meaning in some format, in random order."""
+    rng = random.Random(7)
     parts = [
         b"a",
         b"word",
@@ -418,23 +414,23 @@ def test_no_bytes_lead_to_anything_but_rows_or_our_error(
     ]
     for _ in range(60):
         paths = [
-            written(tmp_path, name, b"".join(chance.choices(parts, k=chance.randrange(40))))
+            written(tmp_path, name, b"".join(rng.choices(parts, k=rng.randrange(40))))
             for name in ("one", "two")
         ]
         target_path = paths[1] if format_name == "lines" else None
         source = PairSource(path=paths[0], target_path=target_path, format=format_name)
-        bad = BadRows(skip=skip)
+        errors = RowErrors(skip=skip)
         try:
-            rows = list(source.rows(bad=bad))
+            rows = list(source.rows(errors=errors))
         except RegardError:
             continue
         assert rows
         assert all(row.source.strip() and row.target.strip() for row in rows)
-        assert skip or bad.count == 0
+        assert skip or errors.count == 0
 
 
 @pytest.mark.data
-def test_the_published_pronunciations(data_folder: Path) -> None:
+def test_cmudict_file(data_folder: Path) -> None:
     rows = read(data_folder / "cmudict" / "train.gz", format="dictionary")
     assert len(rows) == 108_985
     assert rows[0] == PairRow("'CAUSE", "K AH Z", 1)
@@ -442,9 +438,9 @@ def test_the_published_pronunciations(data_folder: Path) -> None:
 
 
 @pytest.mark.data
-def test_the_parallel_captions(data_folder: Path) -> None:
+def test_multi30k_files(data_folder: Path) -> None:
     folder = data_folder / "multi30k"
     source = PairSource.from_text(f"{folder}/train.de.gz,{folder}/train.en.gz")
-    rows = list(source.rows(bad=BadRows()))
+    rows = list(source.rows(errors=RowErrors()))
     assert len(rows) == 29_000
     assert rows[2].target == "A little girl climbing into a wooden playhouse."

@@ -1,19 +1,16 @@
-"""Word pieces: cut at marks, joined inside words, [MASK] as a token, the same every time."""
+"""WordPiece: splitting, [MASK] as a token, deterministic training."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from regard.core.batches import END, START, UNKNOWN
 from regard.core.errors import RegardError
-from regard.data.tokenizers.subword import MASK, MASK_NUMBER, WordPieceVocabulary
+from regard.data.tokenizers.subword import MASK, MASK_ID, WordPieceVocabulary
 from regard.data.tokenizers.vocabulary import build_vocabulary, fingerprint_of, load_vocabulary
 
 TEXTS = ["The dog runs. The dogs run!", "A man's dog, a big one, runs.", "Über Cafe\u0301 12"]
@@ -25,7 +22,7 @@ def built(
     return WordPieceVocabulary.build(iter(texts), size=size, lowercase=lowercase)
 
 
-def test_words_are_cut_at_marks_and_into_known_pieces() -> None:
+def test_words_are_split_at_punctuation_and_into_pieces() -> None:
     texts = ["the dog runs ."] * 9 + ["the dogs run ."] * 9
     vocabulary = built(texts=texts, size=40)
     assert vocabulary.tokens_of(vocabulary.encode("the dogs run.")) == [
@@ -35,56 +32,56 @@ def test_words_are_cut_at_marks_and_into_known_pieces() -> None:
     assert vocabulary.decode(vocabulary.encode("dogsun.the")) == "dogsun . the"
 
 
-def test_texts_come_back_with_spaces_around_marks() -> None:
+def test_decoding_puts_spaces_around_punctuation() -> None:
     vocabulary = built()
     back = vocabulary.decode(vocabulary.encode("A man's  Café, dogs!"))
     assert back == "A man ' s Café , dogs !"
-    small = built(lowercase=True)
-    assert small.decode(small.encode("THE DOGS, ÜBER")) == "the dogs , über"
+    lowercase = built(lowercase=True)
+    assert lowercase.decode(lowercase.encode("THE DOGS, ÜBER")) == "the dogs , über"
 
 
-def test_the_mask_is_its_first_token_and_can_be_spelled() -> None:
+def test_mask_token() -> None:
     for lowercase in (False, True):
         vocabulary = built(lowercase=lowercase)
         assert vocabulary.tokens[0] == MASK
-        numbers = vocabulary.encode(f"a {MASK} runs{MASK}.")
-        assert numbers.count(MASK_NUMBER) == 2
-        assert vocabulary.decode(numbers) == f"a {MASK} runs {MASK} ."
+        ids = vocabulary.encode(f"a {MASK} runs{MASK}.")
+        assert ids.count(MASK_ID) == 2
+        assert vocabulary.decode(ids) == f"a {MASK} runs {MASK} ."
         assert vocabulary.encode_all([f"a {MASK}"]) == [vocabulary.encode(f"a {MASK}")]
-        assert MASK_NUMBER not in vocabulary.encode("a [mask]")
+        assert MASK_ID not in vocabulary.encode("a [mask]")
 
 
-def test_a_mask_in_the_texts_is_not_learned_as_letters() -> None:
+def test_mask_in_training_texts_is_ignored() -> None:
     assert not {"[", "M", "]"} & set(built(texts=[f"a dog {MASK} a"], size=20).tokens)
 
 
-def test_a_word_with_an_unknown_letter_is_unknown() -> None:
+def test_word_with_an_unseen_character() -> None:
     vocabulary = built()
-    numbers = vocabulary.encode("The doßg runs")
-    assert numbers.count(UNKNOWN) == 1
-    assert vocabulary.decode([START, *numbers, END]) == "The runs"
+    ids = vocabulary.encode("The doßg runs")
+    assert ids.count(UNKNOWN) == 1
+    assert vocabulary.decode([START, *ids, END]) == "The runs"
 
 
-def test_a_piece_without_the_beginning_of_its_word_is_still_text() -> None:
+def test_decoding_an_inner_piece_alone() -> None:
     vocabulary = built()
-    numbers = vocabulary.encode("aog")[1:]
-    assert vocabulary.decode(numbers) == "og"
+    ids = vocabulary.encode("aog")[1:]
+    assert vocabulary.decode(ids) == "og"
 
 
 def test_sizes() -> None:
     texts = [f"word{number} other{number % 7}" for number in range(300)]
     assert built(texts=texts, size=77).size == 77
-    with pytest.raises(RegardError, match="size=10 is too small for word pieces: 18 are needed"):
+    with pytest.raises(RegardError, match=r"size=10 .* 18 "):
         built(texts=texts, size=10)
 
 
-def test_the_order_of_texts_does_not_matter() -> None:
+def test_order_of_texts() -> None:
     texts = [f"word{number} other{number % 7}" for number in range(300)]
     shuffled = random.Random(0).sample(texts, k=len(texts))
     assert built(texts=texts).as_json() == built(texts=shuffled).as_json()
 
 
-def test_json_brings_it_back() -> None:
+def test_json_round_trip() -> None:
     vocabulary = built(lowercase=True)
     again = load_vocabulary(json.loads(json.dumps(vocabulary.as_json())))
     assert isinstance(again, WordPieceVocabulary)
@@ -96,7 +93,7 @@ def test_json_brings_it_back() -> None:
     ("contents", "reason"),
     [
         ({"tokens": ["a"]}, "its first token is 'a', not"),
-        ({"tokens": [MASK, "a", "a"]}, "stands there twice"),
+        ({"tokens": [MASK, "a", "a"]}, "twice"),
         ({"tokens": [MASK, "<pad>"]}, "'<pad>' is not a piece of any word"),
         ({"tokens": [MASK, "a b"]}, "'a b' is not a piece of any word"),
         ({"tokens": [MASK, "##"]}, "'##' is not a piece of any word"),
@@ -104,36 +101,13 @@ def test_json_brings_it_back() -> None:
         ({"tokens": []}, "has no tokens"),
     ],
 )
-def test_a_record_that_never_was_one_is_refused(contents: dict[str, Any], reason: str) -> None:
+def test_invalid_record(contents: dict[str, Any], reason: str) -> None:
     record = {"kind": "wordpiece", "lowercase": False, **contents}
     with pytest.raises(RegardError, match=reason):
         load_vocabulary({**record, "fingerprint": fingerprint_of(record)})
 
 
-def test_it_is_known_by_name() -> None:
+def test_build_by_name() -> None:
     assert isinstance(build_vocabulary("wordpiece", TEXTS, size=100), WordPieceVocabulary)
     with pytest.raises(RegardError, match="A vocabulary of wordpiece has no tokens"):
         build_vocabulary("wordpiece", ["", " \n"])
-
-
-def test_pieces_are_the_same_in_another_process() -> None:
-    letters = "abcdefghijklmnop"
-    texts = [" ".join(a + b + c for c in letters) for a in letters for b in letters]
-    script = (
-        "import json, sys\n"
-        "from regard.data.tokenizers.vocabulary import build_vocabulary\n"
-        "texts = json.load(sys.stdin)\n"
-        "print(build_vocabulary('wordpiece', texts, size=200).as_json()['fingerprint'])\n"
-    )
-    prints = {
-        subprocess.run(
-            [sys.executable, "-c", script],
-            input=json.dumps(texts),
-            env={**os.environ, "PYTHONHASHSEED": seed, "TOKENIZERS_PARALLELISM": parallel},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed, parallel in (("1", "true"), ("2", "false"))
-    }
-    assert len(prints) == 1

@@ -1,4 +1,4 @@
-"""One join: by pencil, weighted by words, in halves, of length 1, and what it cannot be built with."""
+"""Pair autoencoder: one merge by hand, weights, halves, normalisation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import RegardError
-from regard.models.autoencoders.trees import PairAutoencoder, unit
+from regard.models.autoencoders.trees import PairAutoencoder, unit_vectors
 
 
 def by_hand(**options: bool) -> PairAutoencoder:
-    """W₁ takes x₁ + x₂, W₂ gives the parent to both sides, no biases."""
+    """W₁ sums the children, W₂ copies the parent to both sides, no biases."""
     pair = PairAutoencoder(model_dim=2, **options).double()
     one = torch.eye(2, dtype=torch.float64)
     with torch.no_grad():
@@ -31,32 +31,32 @@ DIAGONAL = math.sqrt(0.5)
 
 
 def parents(pair: PairAutoencoder, children: Tensor) -> Tensor:
-    return pair.activated(pair.encoder(children.flatten(1)))
+    return pair.activate(pair.encoder(children.flatten(1)))
 
 
-def test_a_join_by_pencil() -> None:
+def test_merge() -> None:
     pair = by_hand()
     parent = parents(pair, CHILDREN)
     torch.testing.assert_close(parent, torch.full((1, 2), DIAGONAL, dtype=torch.float64))
-    # Each side is told as (√½, √½) and misses by (1 − √½)² + ½.
-    missed = (1 - DIAGONAL) ** 2 + 0.5
-    assert pair.errors(parent, CHILDREN, WORDS).item() == pytest.approx(missed)
+    # Each child is reconstructed as (√½, √½), with error (1 − √½)² + ½.
+    expected = (1 - DIAGONAL) ** 2 + 0.5
+    assert pair.errors(parent, CHILDREN, WORDS).item() == pytest.approx(expected)
     plain = by_hand(normalise=False)
     assert parents(plain, CHILDREN)[0, 0].item() == pytest.approx(math.tanh(1.0))
 
 
-def test_a_long_phrase_counts_more_where_asked() -> None:
+def test_weighted_by_words() -> None:
     pair = by_hand(weighted_by_words=True)
-    # The first is told exactly, the second misses by 1 + 1.
+    # The first child is exact, the second has error 1 + 1.
     parent = CHILDREN[:, 0]
     assert pair.errors(parent, CHILDREN, WORDS).item() == pytest.approx(1 / 4 * 2)
     assert pair.errors(parent, CHILDREN, WORDS.flip(1)).item() == pytest.approx(3 / 4 * 2)
-    # Equally many words on both sides: the error without weights.
+    # With as many words on both sides, the unweighted error.
     even = torch.full_like(WORDS, 5)
     assert pair.errors(parent, CHILDREN, even) == by_hand().errors(parent, CHILDREN, even)
 
 
-def test_halves_add_up() -> None:
+def test_halves_sum_to_the_encoder() -> None:
     torch.manual_seed(0)
     pair = PairAutoencoder(model_dim=5).double()
     children = torch.randn(7, 2, 5, dtype=torch.float64)
@@ -69,12 +69,12 @@ def test_halves_add_up() -> None:
 def test_unit_vectors() -> None:
     torch.manual_seed(0)
     vectors = 100 * torch.randn(11, 3)
-    torch.testing.assert_close(unit(vectors).norm(dim=1), torch.ones(11))
-    torch.testing.assert_close(unit(vectors) * vectors.norm(dim=1, keepdim=True), vectors)
-    # Nothing has no direction, and stays nothing.
-    assert torch.equal(unit(torch.zeros(2, 3)), torch.zeros(2, 3))
+    torch.testing.assert_close(unit_vectors(vectors).norm(dim=1), torch.ones(11))
+    torch.testing.assert_close(unit_vectors(vectors) * vectors.norm(dim=1, keepdim=True), vectors)
+    # Zero vectors stay zero.
+    assert torch.equal(unit_vectors(torch.zeros(2, 3)), torch.zeros(2, 3))
 
 
-def test_widths() -> None:
-    with pytest.raises(RegardError, match="PairAutoencoder has model_dim=0"):
+def test_invalid_model_dim() -> None:
+    with pytest.raises(RegardError, match="model_dim=0"):
         PairAutoencoder(model_dim=0)

@@ -1,4 +1,4 @@
-"""The recursive autoencoder: sizes, parity with one node at a time, padding, norms, classes, refusals."""
+"""Recursive autoencoder: parity with the node-by-node reference, padding, norms, classes, errors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from benchmarks.node_by_node import classified, classified_text, tree
+from benchmarks.recursive_reference import classify, classify_text, tree
 from torch import Tensor
 
 from regard.core.batches import PAD
 from regard.core.errors import RegardError
-from regard.core.protocols import Classified, TextClassifier
+from regard.core.protocols import ClassifierOutput, TextClassifier
 from regard.models.autoencoders.recursive import RecursiveAutoencoder
 
 VOCABULARY, CLASSES, MODEL_DIM = 29, 3, 7
@@ -44,33 +44,33 @@ def padded(lengths: Tensor = LENGTHS) -> Tensor:
     return tokens.masked_fill(torch.arange(tokens.shape[1]) >= lengths[:, None], PAD)
 
 
-def loss_of(said: Classified, labels: Tensor) -> Tensor:
-    return F.cross_entropy(said.logits, labels, reduction="sum") + said.penalty.sum()
+def loss_of(output: ClassifierOutput, labels: Tensor) -> Tensor:
+    return F.cross_entropy(output.logits, labels, reduction="sum") + output.penalty.sum()
 
 
 @pytest.mark.parametrize(("width", "classes"), [(7, 3), (50, 2), (100, 5)])
-def test_the_number_of_parameters(width: int, classes: int) -> None:
-    """4·D·D + D + 2·D + C·D + C, beside the table of words."""
+def test_parameter_count(width: int, classes: int) -> None:
+    """4·D·D + D + 2·D + C·D + C, beside the word embedding."""
     model = RecursiveAutoencoder(vocabulary=11, classes=classes, model_dim=width)
     count = sum(parameter.numel() for parameter in model.parameters()) - 11 * width
     assert count == 4 * width * width + width + 2 * width + classes * width + classes
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_losses_and_gradients_of_one_node_at_a_time(case: str) -> None:
+def test_losses_and_gradients_equal_the_reference(case: str) -> None:
     model = autoencoder(**CASES[case])
-    require_parity(model, padded(), LENGTHS)
+    assert_parity(model, padded(), LENGTHS)
 
 
-def require_parity(model: RecursiveAutoencoder, tokens: Tensor, lengths: Tensor) -> None:
+def assert_parity(model: RecursiveAutoencoder, tokens: Tensor, lengths: Tensor) -> None:
     labels = torch.arange(len(lengths)) % model.class_head.out_features
-    batched, single = model.classified(tokens, lengths), classified(model, tokens, lengths)
+    batched, single = model.classify(tokens, lengths), classify(model, tokens, lengths)
     torch.testing.assert_close(batched.logits, single.logits, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(batched.penalty, single.penalty, rtol=1e-10, atol=1e-10)
     parameters = dict(model.named_parameters())
     found = [
-        torch.autograd.grad(loss_of(said, labels), list(parameters.values()))
-        for said in (batched, single)
+        torch.autograd.grad(loss_of(output, labels), list(parameters.values()))
+        for output in (batched, single)
     ]
     for name, ours, theirs in zip(parameters, *found, strict=True):
         assert ours.abs().max() > 0, name
@@ -87,63 +87,63 @@ def test_parity_on_real_sentences(data_folder: Path, case: str) -> None:
     rows = [[numbers.setdefault(word, 4 + len(numbers)) for word in text] for text in texts]
     lengths = torch.tensor([len(row) for row in rows])
     tokens = torch.zeros(len(rows), int(lengths.max()), dtype=torch.long)
-    for place, row in enumerate(rows):
-        tokens[place, : len(row)] = torch.tensor(row)
+    for index, row in enumerate(rows):
+        tokens[index, : len(row)] = torch.tensor(row)
     model = autoencoder(vocabulary=4 + len(numbers), model_dim=20, **CASES[case])
-    require_parity(model, tokens, lengths)
+    assert_parity(model, tokens, lengths)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_padding_counts_for_nothing(case: str) -> None:
+def test_padding_does_not_change_a_row(case: str) -> None:
     model = autoencoder(**CASES[case])
     tokens = padded()
     with torch.no_grad():
-        together = model.classified(tokens, LENGTHS)
+        together = model.classify(tokens, LENGTHS)
         more = F.pad(tokens, (0, 9), value=5).where(
             torch.arange(tokens.shape[1] + 9) < LENGTHS[:, None], 7
         )
-        other = model.classified(more, LENGTHS)
+        other = model.classify(more, LENGTHS)
         torch.testing.assert_close(together, other, rtol=0, atol=1e-12)
         for row, length in enumerate(LENGTHS.tolist()):
-            alone = model.classified(tokens[row : row + 1, :length], LENGTHS[row : row + 1])
+            alone = model.classify(tokens[row : row + 1, :length], LENGTHS[row : row + 1])
             torch.testing.assert_close(together.logits[row], alone.logits[0])
             torch.testing.assert_close(together.penalty[row], alone.penalty[0])
 
 
-def test_the_order_of_rows_counts_for_nothing() -> None:
+def test_order_of_rows_does_not_matter() -> None:
     model = autoencoder(classify_at="nodes")
     tokens, order = padded(), torch.tensor([3, 0, 5, 4, 1, 2])
     with torch.no_grad():
-        said, turned = (
-            model.classified(tokens[rows], LENGTHS[rows]) for rows in (torch.arange(6), order)
+        output, permuted = (
+            model.classify(tokens[rows], LENGTHS[rows]) for rows in (torch.arange(6), order)
         )
-    torch.testing.assert_close(said.logits[order], turned.logits)
-    torch.testing.assert_close(said.penalty[order], turned.penalty)
+    torch.testing.assert_close(output.logits[order], permuted.logits)
+    torch.testing.assert_close(output.penalty[order], permuted.penalty)
 
 
-def test_every_vector_has_length_one() -> None:
+def test_vectors_are_normalised() -> None:
     trees = autoencoder().trees(padded(), LENGTHS)
     assert len(trees.vectors) == 2 * int(LENGTHS.sum()) - len(LENGTHS)
     torch.testing.assert_close(trees.vectors.norm(dim=1), torch.ones_like(trees.vectors[:, 0]))
 
 
 @pytest.mark.parametrize("normalise", [True, False])
-def test_without_the_norm_vectors_shrink(normalise: bool) -> None:
-    """Reconstruction alone is learned: what is short is easily told, unless it may not be short."""
+def test_without_normalisation_vectors_shrink(normalise: bool) -> None:
+    """Trained on reconstruction alone, unnormalised vectors shrink: short ones have small errors."""
     model = autoencoder(normalise=normalise, reconstruction_weight=1.0)
     lengths = torch.tensor([6, 4, 5, 2])
     tokens = padded(lengths)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.03)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
 
     def mean_length() -> float:
         return float(model.trees(tokens, lengths).vectors.detach().norm(dim=1).mean())
 
     before, losses = mean_length(), []
     for _ in range(60):
-        optimiser.zero_grad()
-        loss = model.classified(tokens, lengths).penalty.sum()
+        optimizer.zero_grad()
+        loss = model.classify(tokens, lengths).penalty.sum()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.5 * losses[0]  # ten seeds: 0.0005 to 0.0054 of it; untrained: 1
     if normalise:
@@ -152,22 +152,22 @@ def test_without_the_norm_vectors_shrink(normalise: bool) -> None:
         assert mean_length() < 0.7 * before  # ten seeds: 0.21 to 0.45 of it; untrained: 1
 
 
-def test_the_penalty_is_the_mean_error_of_the_joins() -> None:
+def test_penalty_is_the_mean_error_of_the_merges() -> None:
     model = autoencoder(reconstruction_weight=3.0)
-    said, trees = model.classified(padded(), LENGTHS), model.trees(padded(), LENGTHS)
-    for row, penalty in enumerate(said.penalty.tolist()):
+    output, trees = model.classify(padded(), LENGTHS), model.trees(padded(), LENGTHS)
+    for row, penalty in enumerate(output.penalty.tolist()):
         errors = trees.errors[trees.batch.texts == row]
         assert len(errors) == LENGTHS[row] - 1
         assert penalty == pytest.approx(3 * errors.mean().item() if len(errors) else 0.0)
-    assert autoencoder(reconstruction_weight=0.0).classified(padded(), LENGTHS).penalty.sum() == 0
+    assert autoencoder(reconstruction_weight=0.0).classify(padded(), LENGTHS).penalty.sum() == 0
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_at_nodes_the_loss_is_the_mean_cross_entropy_of_all_nodes(smoothing: float) -> None:
+def test_loss_at_nodes_is_the_mean_cross_entropy(smoothing: float) -> None:
     model = autoencoder(classify_at="nodes", reconstruction_weight=0.0)
     tokens, labels = padded(), torch.tensor([0, 1, 2, 0, 1, 2])
-    said = model.classified(tokens, LENGTHS)
-    assert (said.penalty >= 0).all()
+    output = model.classify(tokens, LENGTHS)
+    assert (output.penalty >= 0).all()
     vectors = model.embedding(tokens)
     for row, (length, label) in enumerate(zip(LENGTHS.tolist(), labels, strict=True)):
         nodes = tree(model, vectors[row, :length]).below()
@@ -178,48 +178,48 @@ def test_at_nodes_the_loss_is_the_mean_cross_entropy_of_all_nodes(smoothing: flo
                 for node in nodes
             ]
         ).mean()
-        found = F.cross_entropy(said.logits[row], label, label_smoothing=smoothing)
-        torch.testing.assert_close(found + said.penalty[row], expected)
+        found = F.cross_entropy(output.logits[row], label, label_smoothing=smoothing)
+        torch.testing.assert_close(found + output.penalty[row], expected)
 
 
-def test_a_word_alone_is_its_own_root() -> None:
+def test_single_word_is_its_own_root() -> None:
     model = autoencoder()
-    said = model.classified(torch.tensor([[5]]), torch.tensor([1]))
+    output = model.classify(torch.tensor([[5]]), torch.tensor([1]))
     vector = F.normalize(model.embedding.table.weight[5], dim=0)
-    torch.testing.assert_close(said.logits[0], model.class_head(vector))
-    assert said.penalty.tolist() == [0.0]
+    torch.testing.assert_close(output.logits[0], model.class_head(vector))
+    assert output.penalty.tolist() == [0.0]
 
 
-def test_it_meets_the_contract() -> None:
+def test_is_a_text_classifier() -> None:
     model = autoencoder()
     assert isinstance(model, TextClassifier)
     tokens = padded()
-    assert model.reading(tokens, LENGTHS) is None
+    assert model.text_attention(tokens, LENGTHS) is None
     segments = torch.ones_like(tokens)
-    assert torch.equal(model(tokens, LENGTHS, segments), model.classified(tokens, LENGTHS).logits)
-    assert model.classified(tokens[:0], LENGTHS[:0]).logits.shape == (0, CLASSES)
+    assert torch.equal(model(tokens, LENGTHS, segments), model.classify(tokens, LENGTHS).logits)
+    assert model.classify(tokens[:0], LENGTHS[:0]).logits.shape == (0, CLASSES)
 
 
-def test_it_learns() -> None:
-    """The class is whether the first word is below the middle of the vocabulary."""
+def test_training() -> None:
+    """Class: whether the id of the first word is below 8."""
     model = autoencoder(vocabulary=13, classes=2, model_dim=16)
     torch.manual_seed(3)
     tokens, lengths = torch.randint(3, 13, (60, 4)), torch.full((60,), 4)
     labels = (tokens[:, 0] < 8).long()
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(60):
-        optimiser.zero_grad()
-        loss_of(model.classified(tokens, lengths), labels).backward()
-        optimiser.step()
-    said = model.classified(tokens, lengths).logits.argmax(dim=1)
-    assert (said == labels).double().mean() > 0.9  # ten seeds: 1.0; untrained: 0.38 to 0.58
+        optimizer.zero_grad()
+        loss_of(model.classify(tokens, lengths), labels).backward()
+        optimizer.step()
+    output = model.classify(tokens, lengths).logits.argmax(dim=1)
+    assert (output == labels).double().mean() > 0.9  # ten seeds: 1.0; untrained: 0.38 to 0.58
 
 
-def test_dropout_in_training_alone_and_never_in_trees() -> None:
+def test_dropout_only_in_training_and_not_in_trees() -> None:
     model = autoencoder(dropout=0.5).train()
     tokens = padded()
     assert not torch.equal(model(tokens, LENGTHS), model(tokens, LENGTHS))
-    first, again = (model.classified(tokens, LENGTHS).penalty for _ in range(2))
+    first, again = (model.classify(tokens, LENGTHS).penalty for _ in range(2))
     assert torch.equal(first, again)
     model.eval()
     assert torch.equal(model(tokens, LENGTHS), model(tokens, LENGTHS))
@@ -228,42 +228,42 @@ def test_dropout_in_training_alone_and_never_in_trees() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"vocabulary": 0}, "RecursiveAutoencoder has vocabulary=0; it must be a whole number"),
+        ({"vocabulary": 0}, "vocabulary=0"),
         ({"classes": 0}, "classes=0"),
         ({"model_dim": 0}, "model_dim=0"),
         ({"dropout": 1.0}, "dropout=1.0"),
         ({"classify_at": "node"}, "Unknown choice of classify_at 'node'. Did you mean 'nodes'"),
         (
             {"reconstruction_weight": -1.0},
-            "model.reconstruction_weight=-1.0: it must be a number, 0",
+            "model.reconstruction_weight=-1.0:",
         ),
         ({"reconstruction_weight": float("nan")}, "reconstruction_weight=nan"),
-        ({"reconstruction_weight": float("inf")}, "reconstruction_weight=inf.*and not infinite"),
+        ({"reconstruction_weight": float("inf")}, "reconstruction_weight=inf"),
     ],
     ids=str,
 )
-def test_what_cannot_be_built(options: dict[str, Any], message: str) -> None:
+def test_invalid_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(RegardError, match=message):
         autoencoder(**options)
 
 
-def test_what_cannot_be_read() -> None:
+def test_invalid_inputs() -> None:
     model, tokens = autoencoder(), padded()
-    with pytest.raises(RegardError, match=r"to 29.*embedding of 29"):
-        model.classified(tokens.index_fill(1, torch.tensor([0]), 29), LENGTHS)
-    with pytest.raises(RegardError, match="lengths go from 0 to 17"):
-        model.classified(tokens, LENGTHS.clone().index_fill(0, torch.tensor([1]), 0))
+    with pytest.raises(RegardError, match=r"to 29.*has 29 rows"):
+        model.classify(tokens.index_fill(1, torch.tensor([0]), 29), LENGTHS)
+    with pytest.raises(RegardError, match="lengths range from 0 to 17"):
+        model.classify(tokens, LENGTHS.clone().index_fill(0, torch.tensor([1]), 0))
 
 
-def test_one_node_at_a_time_is_what_it_says() -> None:
-    """The reference itself, by pencil: two words, one join."""
+def test_reference() -> None:
+    """The reference itself: two words, one merge."""
     model = autoencoder(reconstruction_weight=1.0)
     words = model.embedding.table.weight[[4, 9]]
     root = tree(model, words)
     assert (root.brackets(), root.words) == ("(..)", 2)
     children = F.normalize(words, dim=1).flatten()
     parent = F.normalize(torch.tanh(model.pair.encoder(children)), dim=0)
-    logits, penalty = classified_text(model, root)
+    logits, penalty = classify_text(model, root)
     torch.testing.assert_close(logits, model.class_head(parent))
-    missed = children - model.pair.decoder(parent)
-    torch.testing.assert_close(penalty, missed.square().sum() / 2)
+    error = children - model.pair.decoder(parent)
+    torch.testing.assert_close(penalty, error.square().sum() / 2)

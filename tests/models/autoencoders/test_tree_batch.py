@@ -1,4 +1,4 @@
-"""Trees as tensors: the example of the file, and any trees by Hypothesis."""
+"""Batched trees: the example of `TreeBatch`, and random trees."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 from regard.models.autoencoders.trees import tree_batch
 
 
-def test_the_example_in_the_text() -> None:
-    """((a b) c) and (d e): in the first round a joins b and d joins e."""
+def test_example() -> None:
+    """((a b) c) and (d e): in the first round a and b merge, and d and e."""
     found = tree_batch(
         torch.tensor([[0, 1], [0, 1], [0, 2]]),
         torch.tensor([0, 1, 0]),
@@ -26,7 +26,7 @@ def test_the_example_in_the_text() -> None:
     assert found.order.tolist() == [0, 1, 2]
 
 
-def test_texts_of_one_word_have_no_joins() -> None:
+def test_single_words_have_no_merges() -> None:
     empty = torch.empty(0, 2, dtype=torch.long)
     trees, order = tree_batch(empty, empty[:, 0], rounds=[], lengths=torch.tensor([1, 1]))
     assert trees.children.shape == (0, 2)
@@ -37,21 +37,21 @@ def test_texts_of_one_word_have_no_joins() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.randoms(use_true_random=False))
-def test_any_trees(lengths: list[int], random: object) -> None:
-    """Every node but a root has one parent, levels are filled from below, words add up."""
+def test_random_trees(lengths: list[int], random: object) -> None:
+    """Every node but a root has one parent, children are on lower levels, words add up."""
     starts = [list(range(length)) for length in lengths]
-    joins, texts, rounds = [], [], []
+    merges, texts, rounds = [], [], []
     while any(len(chain) > 1 for chain in starts):
         made = 0
         for text, chain in enumerate(starts):
             if len(chain) > 1:
-                place = random.randrange(len(chain) - 1)  # type: ignore[attr-defined]
-                joins.append([chain[place], chain.pop(place + 1)])
+                index = random.randrange(len(chain) - 1)  # type: ignore[attr-defined]
+                merges.append([chain[index], chain.pop(index + 1)])
                 texts.append(text)
                 made += 1
         rounds.append(made)
     trees, order = tree_batch(
-        torch.tensor(joins, dtype=torch.long).view(-1, 2),
+        torch.tensor(merges, dtype=torch.long).view(-1, 2),
         torch.tensor(texts, dtype=torch.long),
         rounds=rounds,
         lengths=torch.tensor(lengths),
@@ -60,12 +60,12 @@ def test_any_trees(lengths: list[int], random: object) -> None:
     below = trees.children.flatten().tolist()
     assert sorted([*below, *trees.roots.tolist()]) == list(range(nodes))
     assert trees.words[trees.roots].tolist() == lengths
-    joined = sum(lengths)
-    assert torch.equal(trees.words[joined:], trees.words[trees.children].sum(dim=1))
-    assert trees.texts.tolist() == [texts[place] for place in order.tolist()]
+    merged = sum(lengths)
+    assert torch.equal(trees.words[merged:], trees.words[trees.children].sum(dim=1))
+    assert trees.texts.tolist() == [texts[index] for index in order.tolist()]
     start = 0
     for count in trees.levels:
-        # Children stand on lower levels, and one of them on the level just below.
-        assert (trees.children[start : start + count] < joined + start).all()
+        # Children are on lower levels.
+        assert (trees.children[start : start + count] < merged + start).all()
         start += count
-    assert start == len(joins)
+    assert start == len(merges)

@@ -1,4 +1,4 @@
-"""The vectors of trees: recomputed as chosen, with the gradients of autograd, a join at a time."""
+"""Tree vectors: values of the search, gradients of autograd."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ def test_gradients(normalise: bool) -> None:
     torch.manual_seed(0)
     pair = PairAutoencoder(model_dim=3, normalise=normalise).double()
     leaves = torch.randn(int(LENGTHS.sum()), 3, dtype=torch.float64, requires_grad=True)
-    grown = greedy_trees(leaves, LENGTHS, pair)
-    torch.testing.assert_close(tree_vectors(leaves, grown, pair).detach(), grown.vectors)
+    greedy = greedy_trees(leaves, LENGTHS, pair)
+    torch.testing.assert_close(tree_vectors(leaves, greedy, pair).detach(), greedy.vectors)
 
-    gradient = torch.randn_like(grown.vectors)
+    gradient = torch.randn_like(greedy.vectors)
     inputs = (leaves, pair.encoder.weight, pair.encoder.bias)
-    ours = torch.autograd.grad(tree_vectors(leaves, grown, pair), inputs, gradient)
-    theirs = torch.autograd.grad(_one_by_one(leaves, grown.trees.children, pair), inputs, gradient)
+    ours = torch.autograd.grad(tree_vectors(leaves, greedy, pair), inputs, gradient)
+    theirs = torch.autograd.grad(
+        _autograd_reference(leaves, greedy.trees.children, pair), inputs, gradient
+    )
     for our, their in zip(ours, theirs, strict=True):
         torch.testing.assert_close(our, their, rtol=1e-12, atol=1e-12)
 
 
-def _one_by_one(leaves: Tensor, children: Tensor, pair: PairAutoencoder) -> Tensor:
-    """By autograd, a join at a time."""
+def _autograd_reference(leaves: Tensor, children: Tensor, pair: PairAutoencoder) -> Tensor:
+    """One merge at a time, with autograd."""
     vectors = leaves
     for two in children:
-        parent = pair.activated(pair.encoder(vectors[two].flatten()[None]))
+        parent = pair.activate(pair.encoder(vectors[two].flatten()[None]))
         vectors = torch.cat([vectors, parent])
     return vectors
 
 
-def test_the_way_back_has_no_way_back() -> None:
+def test_second_derivatives_raise() -> None:
     torch.manual_seed(0)
     pair = PairAutoencoder(model_dim=3)
     leaves = torch.randn(int(LENGTHS.sum()), 3, requires_grad=True)

@@ -1,4 +1,4 @@
-"""Words to sentences to a document, redone one document and one sentence at a time."""
+"""Hierarchical attention network against one document and one sentence at a time."""
 
 from __future__ import annotations
 
@@ -40,55 +40,57 @@ def vectors_of(model: HierarchicalClassifier, document: list[list[int]]) -> Tens
     return model.sentence_vectors(*batch([document]))
 
 
-@pytest.mark.parametrize("pair_table", [0, 40])
-def test_the_reading_is_that_of_each_sentence_and_each_document_alone(pair_table: int) -> None:
-    model = built(pair_table=pair_table)
-    reading = model.reading(*batch())
-    assert reading.sentences is not None
+@pytest.mark.parametrize("bigram_buckets", [0, 40])
+def test_attention_equals_that_of_single_sentences_and_documents(bigram_buckets: int) -> None:
+    model = built(bigram_buckets=bigram_buckets)
+    attention = model.text_attention(*batch())
+    assert attention.sentences is not None
     for row, document in enumerate(DOCUMENTS):
         sentences, first = [], 0
         for sentence in filter(None, document):
             tokens, length = torch.tensor([sentence]), torch.tensor([len(sentence)])
-            read = model.word_reader(model.words(tokens, length), length)[0]
-            pooled = model.word_pooling[0](read, torch.zeros(len(read), dtype=torch.long), count=1)
+            hidden = model.word_reader(model.words(tokens, length), length)[0]
+            pooled = model.word_pooling[0](
+                hidden, torch.zeros(len(hidden), dtype=torch.long), count=1
+            )
             sentences.append(pooled.context)
-            weights = reading.tokens[row, 0, first : first + len(sentence)]
+            weights = attention.tokens[row, 0, first : first + len(sentence)]
             torch.testing.assert_close(weights, pooled.weights)
             first += len(sentence)
         count = torch.tensor([len(sentences)])
         whole = model.sentence_reader(torch.cat(sentences)[None], count)
         expected = model.sentence_pooling(whole).weights[0, 0]
-        assert expected.unique().numel() == len(expected)  # no order but one is right
+        assert expected.unique().numel() == len(expected)  # the order matters
         numbers = [number for number, sentence in enumerate(document) if sentence]
-        torch.testing.assert_close(reading.sentences[row, numbers], expected)
-    assert reading.sentences[1, 1] == 0
+        torch.testing.assert_close(attention.sentences[row, numbers], expected)
+    assert attention.sentences[1, 1] == 0
 
 
-@pytest.mark.parametrize("pair_table", [0, 40])
-def test_a_sentence_is_read_in_isolation_pairs_of_words_too(pair_table: int) -> None:
-    model = built(pair_table=pair_table)
+@pytest.mark.parametrize("bigram_buckets", [0, 40])
+def test_sentences_are_encoded_in_isolation(bigram_buckets: int) -> None:
+    model = built(bigram_buckets=bigram_buckets)
     document = [[5, 6, 7], [8, 9], [9, 10, 5, 6], [4, 4]]
     before = vectors_of(model, document)
     for changed in range(len(document)):
         other = [*document]
         other[changed] = [*([12] * len(document[changed])), 11]
-        apart = (vectors_of(model, other) - before).abs().amax(dim=1)
-        assert (apart > 1e-12).nonzero()[:, 0].tolist() == [changed]
+        difference = (vectors_of(model, other) - before).abs().amax(dim=1)
+        assert (difference > 1e-12).nonzero()[:, 0].tolist() == [changed]
 
 
-def test_pairs_within_a_sentence_count() -> None:
-    """The same words in the same sentences with and without a table of pairs differ."""
-    model = built(pair_table=40)
-    with_pairs = vectors_of(model, [[5, 6, 7], [8]])
+def test_bigrams_within_a_sentence() -> None:
+    """Sentence vectors with and without bigrams differ."""
+    model = built(bigram_buckets=40)
+    with_bigrams = vectors_of(model, [[5, 6, 7], [8]])
     model.words.pairs = None
-    apart = (vectors_of(model, [[5, 6, 7], [8]]) - with_pairs).abs().amax(dim=1)
-    assert apart[0] > 1e-6
-    assert apart[1] < 1e-12  # a single word has no next one
+    difference = (vectors_of(model, [[5, 6, 7], [8]]) - with_bigrams).abs().amax(dim=1)
+    assert difference[0] > 1e-6
+    assert difference[1] < 1e-12  # a single word has no bigram
 
 
-def test_without_segments_a_text_is_one_sentence() -> None:
-    model = built(pair_table=40, context="both")
+def test_segments_default_to_one_sentence() -> None:
+    model = built(bigram_buckets=40, context="both")
     tokens, lengths, _ = batch()
-    plain = model.classified(tokens, lengths)
-    one = model.classified(tokens, lengths, torch.zeros_like(tokens))
+    plain = model.classify(tokens, lengths)
+    one = model.classify(tokens, lengths, torch.zeros_like(tokens))
     assert torch.equal(plain.logits, one.logits)

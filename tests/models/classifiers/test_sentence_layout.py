@@ -1,4 +1,4 @@
-"""Where the words of sentences stand: by hand, and by what must hold of any batch."""
+"""Sentence layout: an example, and properties of any batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Documents = st.lists(
 )
 
 
-def test_two_documents_by_hand() -> None:
+def test_two_documents() -> None:
     layout = SentenceLayout.of(LENGTHS, SEGMENTS)
     assert layout.sentence.tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3]
     assert layout.lengths.tolist() == [2, 3, 5, 2]
@@ -25,11 +25,11 @@ def test_two_documents_by_hand() -> None:
     assert layout.number.tolist() == [0, 1, 0, 1]
     assert layout.segment.tolist() == [0, 1, 0, 2]
     assert layout.first_word.tolist() == [0, 2, 5, 10]
-    assert layout.per_document().tolist() == [2, 2]
+    assert layout.sentences_per_document().tolist() == [2, 2]
 
 
 @given(Documents)
-def test_every_sentence_is_in_one_group_and_every_word_in_one_place(
+def test_every_sentence_is_in_one_bucket_and_every_word_at_one_position(
     documents: list[list[int]],
 ) -> None:
     lengths = torch.tensor([sum(sizes) for sizes in documents])
@@ -40,22 +40,22 @@ def test_every_sentence_is_in_one_group_and_every_word_in_one_place(
     layout = SentenceLayout.of(lengths, segments)
     sizes = [size for sizes in documents for size in sizes if size]
     assert layout.lengths.tolist() == sizes
-    groups = layout.groups()
-    assert sorted(torch.cat(groups).tolist()) == list(range(len(sizes)))
-    words = torch.cat([index[there] for index, there in map(layout.padded, groups)])
+    length_buckets = layout.length_buckets()
+    assert sorted(torch.cat(length_buckets).tolist()) == list(range(len(sizes)))
+    words = torch.cat([index[is_word] for index, is_word in map(layout.padded, length_buckets)])
     assert sorted(words.tolist()) == list(range(sum(sizes)))
 
 
-def test_short_sentences_are_not_padded_to_the_longest() -> None:
+def test_short_sentences_are_bucketed() -> None:
     sizes = [100, *[10] * 300]
     segments = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))[None]
     layout = SentenceLayout.of(torch.tensor([sum(sizes)]), segments)
-    places = sum(layout.padded(group)[0].numel() for group in layout.groups())
-    assert sum(sizes) <= places < 0.5 * 100 * len(sizes)
+    padded_tokens = sum(layout.padded(bucket)[0].numel() for bucket in layout.length_buckets())
+    assert sum(sizes) <= padded_tokens < 0.5 * 100 * len(sizes)
 
 
-def test_segments_that_fall_are_refused() -> None:
-    with pytest.raises(RegardError, match="fall from one token to the next"):
+def test_decreasing_segments() -> None:
+    with pytest.raises(RegardError, match="segment ids"):
         SentenceLayout.of(torch.tensor([3]), torch.tensor([[0, 1, 0]]))
-    # What padding carries is of no account, nor where another document begins.
+    # Padding and document boundaries are ignored.
     SentenceLayout.of(torch.tensor([2, 3]), torch.tensor([[0, 1, 0], [0, 0, 1]]))

@@ -1,4 +1,4 @@
-"""Going on with a text: what may be drawn, how often, and that it ends."""
+"""Sampling: temperature, top-k, top-p, frequencies, and stopping."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from regard.core.batches import END, START
 from regard.core.errors import RegardError
 from regard.models.decoder_only import DecoderOnly
-from regard.models.generation.sampling import NEVER_SAID, next_chances, sample
+from regard.models.generation.sampling import FORBIDDEN_TOKENS, next_token_probabilities, sample
 
 LOGITS = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
 
@@ -28,9 +28,12 @@ def model(**options: Any) -> DecoderOnly:
     ).eval()
 
 
-def test_chances_by_hand() -> None:
-    def rounded(**words: Any) -> list[float]:
-        return [round(chance, 4) for chance in next_chances(LOGITS, **words)[0].tolist()]
+def test_next_token_probabilities() -> None:
+    def rounded(**options: Any) -> list[float]:
+        return [
+            round(probability, 4)
+            for probability in next_token_probabilities(LOGITS, **options)[0].tolist()
+        ]
 
     assert rounded(temperature=1.0) == [0.5, 0.3, 0.15, 0.05]
     assert rounded(temperature=1.0, top_k=2) == [0.625, 0.375, 0, 0]
@@ -39,19 +42,19 @@ def test_chances_by_hand() -> None:
     assert rounded(temperature=1.0, top_p=0.81) == [0.5263, 0.3158, 0.1579, 0]
     assert rounded(temperature=1.0, top_p=1e-9) == [1, 0, 0, 0]
     squared = [0.25, 0.09, 0.0225, 0.0025]
-    assert rounded(temperature=0.5) == [round(chance / sum(squared), 4) for chance in squared]
+    assert rounded(temperature=0.5) == [round(value / sum(squared), 4) for value in squared]
     assert rounded(temperature=0.0) == [1, 0, 0, 0]
     assert rounded(temperature=1.0, top_k=3, top_p=0.6) == [0.625, 0.375, 0, 0]
 
 
-def test_what_is_drawn_is_what_the_model_expects() -> None:
-    """One token, many times: the counts against the probabilities of the whole forward."""
+def test_frequencies_follow_the_model() -> None:
+    """Counts of one sampled token against the probabilities of `forward`."""
     net = model()
     prompt = [5, 7, 6]
-    given = torch.tensor([[START, *prompt]])
+    decoder_input = torch.tensor([[START, *prompt]])
     with torch.no_grad():
-        logits = net(torch.tensor([[END]]), torch.tensor([1]), given)[0, -1]
-    logits[list(NEVER_SAID)] = -torch.inf  # padding, START and what is not known
+        logits = net(torch.tensor([[END]]), torch.tensor([1]), decoder_input)[0, -1]
+    logits[list(FORBIDDEN_TOKENS)] = -torch.inf
     expected = logits.softmax(0)
     generator = torch.Generator().manual_seed(1)
     draws = 400
@@ -62,19 +65,19 @@ def test_what_is_drawn_is_what_the_model_expects() -> None:
         assert counts[token] / draws == pytest.approx(expected[token].item(), abs=0.07)
 
 
-def test_the_likeliest_is_what_greedy_forward_says() -> None:
+def test_temperature_zero_is_greedy() -> None:
     net = model()
-    said = list(sample(net, [5], max_tokens=6, temperature=0.0))
+    generated = list(sample(net, [5], max_tokens=6, temperature=0.0))
     tokens = [START, 5]
-    for token in said:
+    for token in generated:
         with torch.no_grad():
             logits = net(torch.tensor([[END]]), torch.tensor([1]), torch.tensor([tokens]))
-        logits[:, :, list(NEVER_SAID)] = -torch.inf
+        logits[:, :, list(FORBIDDEN_TOKENS)] = -torch.inf
         assert int(logits[0, -1].argmax()) == token
         tokens.append(token)
 
 
-def test_a_seed_gives_the_same_text_again() -> None:
+def test_same_seed_same_text() -> None:
     net = model()
     texts = [
         list(sample(net, [], max_tokens=20, generator=torch.Generator().manual_seed(seed)))
@@ -83,30 +86,30 @@ def test_a_seed_gives_the_same_text_again() -> None:
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_it_ends_with_the_places_of_the_model() -> None:
+def test_generation_stops_at_max_length() -> None:
     net = model(position="learned", max_length=8)
     with torch.no_grad():
         net.output.table.weight[END] = 0
-    said = list(sample(net, [5, 6], max_tokens=50, top_k=3))
-    assert len(said) <= 6
-    with pytest.raises(RegardError, match="8 tokens, which fill all places"):
+    generated = list(sample(net, [5, 6], max_tokens=50, top_k=3))
+    assert len(generated) <= 6
+    with pytest.raises(RegardError, match="8 tokens"):
         next(sample(net, [5] * 8, max_tokens=5))
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("options", "message"),
     [
-        ({"temperature": -1.0}, "temperature=-1.0: it must be 0, or 0.01 or more"),
-        ({"top_k": 0}, "top_k=0: it must be 1 or more"),
-        ({"top_p": 1.5}, "top_p=1.5: it must be above 0 and at most 1"),
-        ({"max_tokens": 0}, "max_tokens=0: it must be 1 or more"),
+        ({"temperature": -1.0}, "temperature=-1.0:"),
+        ({"top_k": 0}, "top_k=0:"),
+        ({"top_p": 1.5}, "top_p=1.5:"),
+        ({"max_tokens": 0}, "max_tokens=0:"),
     ],
 )
-def test_settings_that_leave_nothing_to_draw(words: dict[str, Any], message: str) -> None:
+def test_invalid_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(RegardError, match=message):
-        next(sample(model(), [5], **({"max_tokens": 5} | words)))
+        next(sample(model(), [5], **({"max_tokens": 5} | options)))
 
 
-def test_a_model_in_training_is_refused() -> None:
+def test_model_in_training_mode() -> None:
     with pytest.raises(RegardError, match=r"model\.eval"):
         next(sample(model().train(), [5], max_tokens=5))

@@ -1,4 +1,4 @@
-"""Decoding: greedy by hand, beam search against all sequences, cached against uncached, refusals."""
+"""Greedy and beam search: exhaustive search, with and without cache, threads, top-k, invalid options."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from regard.core.batches import END, PAD, START
 from regard.core.errors import RegardError
 from regard.core.mechanism import Step
 from regard.core.protocols import Hypothesis
-from regard.mechanisms.compatibility import fitting_mechanisms
-from regard.models.generation.search import deal, decode, side_by_side
+from regard.mechanisms.compatibility import compatible_mechanisms
+from regard.models.generation.search import (
+    BLOCK_SIZE,
+    decode,
+    run_in_thread_pool,
+    split_rows,
+    top_k_tokens,
+)
 from regard.models.seq2seq.transformer import Transformer
 
 VOCABULARY = 7
@@ -30,7 +36,7 @@ class ChainState(NamedTuple):
 
 
 class Chain:
-    """The next token depends on the one before and on the first of the source: a table."""
+    """A Markov chain: the next token depends on the previous one and the first source token."""
 
     training = False
 
@@ -41,8 +47,8 @@ class Chain:
     def target_limits(self, source_lengths: Tensor) -> None:
         return None
 
-    def hidden(self, source: Tensor, source_lengths: Tensor, given: Tensor) -> Tensor:
-        return self.table[source[:, :1], given]
+    def hidden(self, source: Tensor, source_lengths: Tensor, decoder_input: Tensor) -> Tensor:
+        return self.table[source[:, :1], decoder_input]
 
     def logits(self, hidden: Tensor) -> Tensor:
         return hidden
@@ -55,7 +61,9 @@ class Chain:
         logits = state.table[torch.arange(len(token)), token]
         return Step(logits, state._replace(position=state.position + 1))
 
-    def weights(self, source: Tensor, source_lengths: Tensor, given: Tensor) -> dict[str, Tensor]:
+    def weights(
+        self, source: Tensor, source_lengths: Tensor, decoder_input: Tensor
+    ) -> dict[str, Tensor]:
         return {}
 
     def cost(self, **_: int) -> Any:
@@ -77,12 +85,14 @@ def sources(count: int) -> tuple[Tensor, Tensor]:
     return source, torch.ones(count, dtype=torch.long)
 
 
-def log_probability(chain: Chain, first: int, said: tuple[int, ...]) -> float:
+def log_probability(chain: Chain, first: int, generated: tuple[int, ...]) -> float:
     rows = chain.table[first].log_softmax(-1)
-    return sum(float(rows[a, b]) for a, b in itertools.pairwise((START, *said)))
+    return sum(float(rows[a, b]) for a, b in itertools.pairwise((START, *generated)))
 
 
-def best_of_all(chain: Chain, first: int, *, length_penalty: float, max_length: int) -> Hypothesis:
+def exhaustive_search(
+    chain: Chain, first: int, *, length_penalty: float, max_length: int
+) -> Hypothesis:
     """Every sequence that ends within the limit, scored one by one."""
     ended = (
         words for count in range(max_length) for words in itertools.product(WORDS, repeat=count)
@@ -99,73 +109,79 @@ def best_of_all(chain: Chain, first: int, *, length_penalty: float, max_length: 
     )
 
 
-def greedy_by_hand(chain: Chain, first: int, *, max_length: int) -> tuple[int, ...]:
-    said: list[int] = []
+def greedy_reference(chain: Chain, first: int, *, max_length: int) -> tuple[int, ...]:
+    generated: list[int] = []
     token = START
-    while len(said) < max_length:
+    while len(generated) < max_length:
         rows = chain.table[first, token].clone()
         rows[:2] = float("-inf")
         token = int(rows.argmax())
         if token == END:
             break
-        said.append(token)
-    return tuple(said)
+        generated.append(token)
+    return tuple(generated)
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0, 2.0])
-def test_a_wide_beam_finds_the_best_of_all(seed: int, length_penalty: float) -> None:
+def test_wide_beam_equals_exhaustive_search(seed: int, length_penalty: float) -> None:
     chain = random_chain(seed)
     found = decode(
         chain, *sources(VOCABULARY), beam_size=400, length_penalty=length_penalty, max_length=5
     )
     for first, hypothesis in enumerate(found):
-        best = best_of_all(chain, first, length_penalty=length_penalty, max_length=5)
+        best = exhaustive_search(chain, first, length_penalty=length_penalty, max_length=5)
         assert hypothesis.tokens == best.tokens
         assert hypothesis.score == pytest.approx(best.score, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_greedy_says_the_likeliest(seed: int) -> None:
+def test_greedy_search(seed: int) -> None:
     chain = random_chain(seed)
     found = decode(chain, *sources(VOCABULARY), max_length=9)
     lengths = set()
     for first, hypothesis in enumerate(found):
-        assert hypothesis.tokens == greedy_by_hand(chain, first, max_length=9)
-        said = hypothesis.tokens if len(hypothesis.tokens) == 9 else (*hypothesis.tokens, END)
-        assert hypothesis.score == pytest.approx(log_probability(chain, first, said) / len(said))
-        lengths.add(len(said))
+        assert hypothesis.tokens == greedy_reference(chain, first, max_length=9)
+        generated = hypothesis.tokens if len(hypothesis.tokens) == 9 else (*hypothesis.tokens, END)
+        assert hypothesis.score == pytest.approx(
+            log_probability(chain, first, generated) / len(generated)
+        )
+        lengths.add(len(generated))
     assert len(lengths) > 1
 
 
-def slow_beam(
+def beam_search_reference(
     chain: Chain, first: int, *, beam_size: int, length_penalty: float, limit: int
 ) -> Hypothesis:
-    """The three rules of beam search with lists, and no stopping early."""
+    """Beam search with lists, without early stopping."""
     rows = chain.table[first].log_softmax(-1)
     live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     finished: list[Hypothesis] = []
-    places = beam_size
+    open_beams = beam_size
     for length in range(1, limit + 1):
-        continued = [
-            (total + float(rows[(START, *said)[-1], token]), (*said, token))
-            for total, said in live
+        extensions = [
+            (total + float(rows[(START, *generated)[-1], token]), (*generated, token))
+            for total, generated in live
             for token in (END, *WORDS)
         ]
-        kept = sorted(continued, reverse=True)[:places]
-        ended = [(total, said) for total, said in kept if said[-1] == END]
-        finished += [Hypothesis(said[:-1], total / length**length_penalty) for total, said in ended]
-        live = [(total, said) for total, said in kept if said[-1] != END]
-        places -= len(ended)
+        kept = sorted(extensions, reverse=True)[:open_beams]
+        ended = [(total, generated) for total, generated in kept if generated[-1] == END]
+        finished += [
+            Hypothesis(generated[:-1], total / length**length_penalty) for total, generated in ended
+        ]
+        live = [(total, generated) for total, generated in kept if generated[-1] != END]
+        open_beams -= len(ended)
     if not finished:
-        finished = [Hypothesis(said, total / limit**length_penalty) for total, said in live]
+        finished = [
+            Hypothesis(generated, total / limit**length_penalty) for total, generated in live
+        ]
     return max(finished, key=lambda hypothesis: hypothesis.score)
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 3, 5])
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 @pytest.mark.parametrize("max_length", [None, 3])
-def test_stopping_early_changes_nothing(
+def test_early_stopping_does_not_change_the_result(
     beam_size: int, length_penalty: float, max_length: int | None
 ) -> None:
     for seed in range(6):
@@ -178,7 +194,7 @@ def test_stopping_early_changes_nothing(
             max_length=max_length,
         )
         for first, hypothesis in enumerate(found):
-            expected = slow_beam(
+            expected = beam_search_reference(
                 chain,
                 first,
                 beam_size=beam_size,
@@ -190,8 +206,8 @@ def test_stopping_early_changes_nothing(
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_finished_rows_cost_nothing(beam_size: int) -> None:
-    """One sentence ends at once, with certainty; the other goes on to the limit."""
+def test_finished_rows_leave_the_batch(beam_size: int) -> None:
+    """One hypothesis ends at once; the other runs to the limit."""
     table = torch.zeros(VOCABULARY, VOCABULARY, VOCABULARY).double()
     table[0, :, END] = 100.0
     table[1, :, END] = -100.0
@@ -201,7 +217,7 @@ def test_finished_rows_cost_nothing(beam_size: int) -> None:
     assert chain.rows_stepped == 2 + 7 * beam_size
 
 
-def test_rows_keep_their_order_and_do_not_know_their_neighbours() -> None:
+def test_rows_are_independent_and_in_order() -> None:
     chain = random_chain(3)
     source, lengths = sources(VOCABULARY)
     for beam_size in (1, 4):
@@ -216,7 +232,7 @@ def test_rows_keep_their_order_and_do_not_know_their_neighbours() -> None:
         assert shuffled == [together[row] for row in order.tolist()]
 
 
-def test_ties_go_the_same_way_every_time() -> None:
+def test_ties_are_deterministic() -> None:
     chain = Chain(torch.zeros(VOCABULARY, VOCABULARY, VOCABULARY).double())
     first = decode(chain, *sources(3), beam_size=3, max_length=4)
     assert first == decode(chain, *sources(3), beam_size=3, max_length=4)
@@ -224,8 +240,8 @@ def test_ties_go_the_same_way_every_time() -> None:
     assert decode(chain, *sources(1), max_length=4)[0].tokens == ()
 
 
-def talkative(**options: Any) -> Transformer:
-    """A random model that goes on for a while and does not repeat itself."""
+def random_transformer(**options: Any) -> Transformer:
+    """A random model with long, varied outputs."""
     torch.manual_seed(0)
     model = Transformer(
         source_vocabulary=23,
@@ -246,17 +262,21 @@ def talkative(**options: Any) -> Transformer:
     return model
 
 
-@pytest.mark.parametrize("mechanism", fitting_mechanisms(role="self", masks=frozenset({"causal"})))
-def test_cached_is_uncached_token_for_token(mechanism: str) -> None:
-    cross = mechanism if mechanism in cross_fitting() else "scaled_dot"
-    model = talkative(
+@pytest.mark.parametrize(
+    "mechanism", compatible_mechanisms(role="self", masks=frozenset({"causal"}))
+)
+def test_with_and_without_cache(mechanism: str) -> None:
+    cross = mechanism if mechanism in cross_mechanisms() else "scaled_dot"
+    model = random_transformer(
         decoder_mechanism=mechanism, encoder_mechanism="scaled_dot", cross_mechanism=cross
     )
     source = torch.randint(3, 23, (6, 7))
     lengths = torch.tensor([7, 1, 4, 2, 7, 5])
     for beam_size in (1, 3):
         cached = decode(model, source, lengths, beam_size=beam_size, max_length=12)
-        uncached = decode(model, source, lengths, beam_size=beam_size, max_length=12, cached=False)
+        uncached = decode(
+            model, source, lengths, beam_size=beam_size, max_length=12, use_cache=False
+        )
         assert [h.tokens for h in cached] == [h.tokens for h in uncached]
         for ours, theirs in zip(cached, uncached, strict=True):
             assert ours.score == pytest.approx(theirs.score, abs=1e-4)
@@ -264,11 +284,11 @@ def test_cached_is_uncached_token_for_token(mechanism: str) -> None:
         assert len({h.tokens for h in cached}) > 2
 
 
-def cross_fitting() -> list[str]:
-    return fitting_mechanisms(role="cross", causal=False, masks=frozenset({"padding"}))
+def cross_mechanisms() -> list[str]:
+    return compatible_mechanisms(role="cross", causal=False, masks=frozenset({"padding"}))
 
 
-def test_the_limit_follows_the_source() -> None:
+def test_default_max_length_depends_on_the_source() -> None:
     table = torch.zeros(VOCABULARY, VOCABULARY, VOCABULARY).double()
     table[..., END] = -100.0
     source = torch.full((2, 3), 4)
@@ -276,7 +296,7 @@ def test_the_limit_follows_the_source() -> None:
     assert [len(hypothesis.tokens) for hypothesis in found] == [16, 12]
 
 
-def test_no_rows() -> None:
+def test_empty_batch() -> None:
     empty = torch.zeros((0, 4), dtype=torch.long)
     assert decode(random_chain(0), empty, torch.zeros(0, dtype=torch.long), beam_size=2) == []
 
@@ -284,26 +304,26 @@ def test_no_rows() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beam_size": 0}, "beam_size=0; it must be a whole number, 1 or more"),
+        ({"beam_size": 0}, "beam_size=0"),
         ({"beam_size": True}, "beam_size=True"),
         ({"max_length": 0}, "max_length=0"),
-        ({"length_penalty": -0.5}, "length_penalty=-0.5; it must be a number, 0 or more"),
+        ({"length_penalty": -0.5}, "length_penalty=-0.5"),
         ({"length_penalty": float("nan")}, "length_penalty=nan"),
     ],
 )
-def test_what_is_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(RegardError, match=message):
         decode(random_chain(0), *sources(2), **options)
 
 
-def test_a_model_in_training_mode_is_refused() -> None:
-    model = talkative().train()
+def test_model_in_training_mode() -> None:
+    model = random_transformer().train()
     with pytest.raises(RegardError, match=r"Call model\.eval"):
         decode(model, *sources(2))
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_threads_change_nothing(beam_size: int) -> None:
+def test_threads_do_not_change_the_result(beam_size: int) -> None:
     torch.manual_seed(5)
     model = Transformer(
         source_vocabulary=11, target_vocabulary=13, model_dim=8, num_heads=2, tie="target"
@@ -312,45 +332,47 @@ def test_threads_change_nothing(beam_size: int) -> None:
     lengths = torch.randint(1, 9, (67,))
     source = torch.randint(3, 11, (67, 8)).masked_fill(torch.arange(8) >= lengths[:, None], PAD)
     before = torch.get_num_threads()
-    said = {}
+    generated = {}
     try:
         for threads in (1, 3):
             torch.set_num_threads(threads)
-            assert len(deal(lengths)) == threads
-            said[threads] = decode(model, source, lengths, beam_size=beam_size)
+            assert len(split_rows(lengths)) == threads
+            generated[threads] = decode(model, source, lengths, beam_size=beam_size)
             assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
-    assert [one.tokens for one in said[1]] == [one.tokens for one in said[3]]
-    assert len({one.tokens for one in said[1]}) > 9  # the rows differ, so their order is seen
-    assert [one.score for one in said[1]] == pytest.approx([one.score for one in said[3]])
+    assert [one.tokens for one in generated[1]] == [one.tokens for one in generated[3]]
+    assert (
+        len({one.tokens for one in generated[1]}) > 9
+    )  # the rows differ, so a wrong order would show
+    assert [one.score for one in generated[1]] == pytest.approx([one.score for one in generated[3]])
 
 
-def test_rows_are_dealt_to_threads_evenly() -> None:
+def test_rows_are_split_evenly() -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
         lengths = torch.arange(40, 0, -1)
-        one, other = deal(lengths)
+        one, other = split_rows(lengths)
         assert sorted([*one.tolist(), *other.tolist()]) == list(range(40))
         assert abs(int(lengths[one].sum()) - int(lengths[other].sum())) <= 20
-        assert len(deal(lengths[:31])) == 1
+        assert len(split_rows(lengths[:31])) == 1
     finally:
         torch.set_num_threads(before)
 
 
-def test_an_error_in_a_thread_is_raised() -> None:
+def test_errors_in_a_thread_are_raised() -> None:
     def fail() -> int:
         raise RegardError("no")
 
     with pytest.raises(RegardError, match="no"):
-        side_by_side([fail, lambda: 1])
+        run_in_thread_pool([fail, lambda: 1])
 
 
 @pytest.mark.parametrize(
     "bounded", [{"position": "learned"}, {"decoder_mechanism": "synthesizer_dense"}]
 )
-def test_never_says_more_than_the_model_can_take(bounded: dict[str, Any]) -> None:
+def test_max_length_of_the_model(bounded: dict[str, Any]) -> None:
     torch.manual_seed(0)
     model = Transformer(
         source_vocabulary=9,
@@ -363,11 +385,38 @@ def test_never_says_more_than_the_model_can_take(bounded: dict[str, Any]) -> Non
     ).eval()
     with torch.no_grad():
         model.output.table.weight[END] = 0.0
-        model.output.table.weight[END, 0] = -100.0  # so that END is seldom the best
+        model.output.table.weight[END, 0] = -100.0  # END is rarely the best
     source, lengths = torch.randint(4, 9, (3, 5)), torch.full((3,), 5)
     limits = model.target_limits(lengths)
     assert limits is not None
     assert limits.tolist() == [6, 6, 6]
     for beam_size in (1, 2):
-        said = decode(model, source, lengths, beam_size=beam_size)
-        assert max(len(one.tokens) for one in said) <= 6
+        generated = decode(model, source, lengths, beam_size=beam_size)
+        assert max(len(one.tokens) for one in generated) <= 6
+
+
+@pytest.mark.parametrize(
+    "vocabulary", [7, BLOCK_SIZE, 8 * BLOCK_SIZE, 9 * BLOCK_SIZE + 1, 23 * BLOCK_SIZE + 37]
+)
+@pytest.mark.parametrize("count", [1, 4])
+def test_top_k_tokens_equals_sorting(vocabulary: int, count: int) -> None:
+    torch.manual_seed(vocabulary)
+    for _ in range(20):
+        logits = torch.randn(7, vocabulary, dtype=torch.float64)
+        found = top_k_tokens(logits, count=count)
+        expected = logits.log_softmax(-1)
+        expected[:, [PAD, START]] = float("-inf")
+        values, tokens = expected.sort(dim=-1, descending=True)
+        assert torch.equal(found.log_probability, values[:, :count])
+        assert torch.equal(found.token, tokens[:, :count])
+
+
+def test_top_k_tokens_of_equal_logits() -> None:
+    assert top_k_tokens(torch.zeros(1, 5 * BLOCK_SIZE), count=1).token.tolist() == [[2]]
+
+
+def test_top_k_tokens_does_not_change_the_logits() -> None:
+    logits = torch.randn(2, 3 * BLOCK_SIZE)
+    before = logits.clone()
+    top_k_tokens(logits, count=2)
+    assert torch.equal(logits, before)

@@ -1,4 +1,4 @@
-"""Steps against the whole, padding, the two wirings, weights, costs, sizes counted by hand, refusals."""
+"""Recurrent encoder–decoder: decoding steps, padding, attention styles, weights, costs, invalid options."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from regard.core.mechanism import State
 from regard.core.protocols import SequenceModel
 from regard.models.seq2seq.recurrent import SCORES, RecurrentEncoderDecoder
 
-WIRINGS: dict[str, dict[str, Any]] = {
-    "before": {"wiring": "before"},
-    "after": {"wiring": "after"},
-    "fed": {"wiring": "after", "input_feeding": True},
+ATTENTION_STYLES: dict[str, dict[str, Any]] = {
+    "bahdanau": {"attention_style": "bahdanau"},
+    "luong": {"attention_style": "luong"},
+    "input_feeding": {"attention_style": "luong", "input_feeding": True},
 }
 LENGTHS = torch.tensor([7, 4, 5])
 
-wirings = pytest.mark.parametrize("wiring", WIRINGS)
+styles = pytest.mark.parametrize("attention_style", ATTENTION_STYLES)
 scores = pytest.mark.parametrize("mechanism", SCORES)
 cells = pytest.mark.parametrize("cell", ["lstm", "gru"])
 
 
-def build(wiring: str = "before", **options: Any) -> RecurrentEncoderDecoder:
-    """A small model of float64 in which nothing is dropped."""
+def build(attention_style: str = "bahdanau", **options: Any) -> RecurrentEncoderDecoder:
+    """A small float64 model in evaluation mode."""
     torch.manual_seed(0)
     sizes = {"source_vocabulary": 19, "target_vocabulary": 23, "embedding_dim": 5, "hidden_dim": 8}
-    model = RecurrentEncoderDecoder(**{**sizes, "max_length": 11, **WIRINGS[wiring], **options})
+    model = RecurrentEncoderDecoder(
+        **{**sizes, "max_length": 11, **ATTENTION_STYLES[attention_style], **options}
+    )
     return model.double().eval()
 
 
@@ -44,9 +46,11 @@ def tokens() -> tuple[Tensor, Tensor, Tensor]:
     return source, LENGTHS, torch.randint(4, 23, (3, 5), generator=generator)
 
 
-def stepped(model: RecurrentEncoderDecoder, source: Tensor, lengths: Tensor, given: Tensor) -> Any:
+def decode_stepwise(
+    model: RecurrentEncoderDecoder, source: Tensor, lengths: Tensor, decoder_input: Tensor
+) -> Any:
     state, rows = model.start(source, lengths), []
-    for token in given.unbind(dim=1):
+    for token in decoder_input.unbind(dim=1):
         output, state = model.step(state, token)
         rows.append(output)
     return torch.stack(rows, dim=1), state
@@ -54,59 +58,59 @@ def stepped(model: RecurrentEncoderDecoder, source: Tensor, lengths: Tensor, giv
 
 @cells
 @scores
-@wirings
-def test_steps_are_the_rows_of_the_whole(cell: str, mechanism: str, wiring: str) -> None:
-    model = build(wiring, mechanism=mechanism, cell=cell, num_layers=2)
-    source, lengths, given = tokens()
-    whole = model.logits(model.hidden(source, lengths, given))
-    rows, state = stepped(model, source, lengths, given)
+@styles
+def test_steps_equal_forward(cell: str, mechanism: str, attention_style: str) -> None:
+    model = build(attention_style, mechanism=mechanism, cell=cell, num_layers=2)
+    source, lengths, decoder_input = tokens()
+    whole = model.logits(model.hidden(source, lengths, decoder_input))
+    rows, state = decode_stepwise(model, source, lengths, decoder_input)
     torch.testing.assert_close(rows, whole, rtol=0, atol=1e-12)
-    torch.testing.assert_close(model(source, lengths, given), whole, rtol=0, atol=0)
+    torch.testing.assert_close(model(source, lengths, decoder_input), whole, rtol=0, atol=0)
     assert state.position.tolist() == [5, 5, 5]
     assert isinstance(model, SequenceModel)
     assert isinstance(state, State)
 
 
 @cells
-def test_steps_without_attention_are_the_rows_of_the_whole(cell: str) -> None:
+def test_steps_without_attention_equal_forward(cell: str) -> None:
     model = build(mechanism="none", cell=cell, num_layers=2)
-    rows, _ = stepped(model, *tokens())
+    rows, _ = decode_stepwise(model, *tokens())
     torch.testing.assert_close(rows, model(*tokens()), rtol=0, atol=1e-12)
 
 
-@wirings
+@styles
 @scores
-def test_a_padded_row_is_what_it_would_be_alone(wiring: str, mechanism: str) -> None:
-    model = build(wiring, mechanism=mechanism)
-    source, lengths, given = tokens()
-    together = model(source, lengths, given)
+def test_padding_does_not_change_a_row(attention_style: str, mechanism: str) -> None:
+    model = build(attention_style, mechanism=mechanism)
+    source, lengths, decoder_input = tokens()
+    together = model(source, lengths, decoder_input)
     for row, length in enumerate(lengths.tolist()):
         now = slice(row, row + 1)
-        alone = model(source[now, :length], lengths[now], given[now])
+        alone = model(source[now, :length], lengths[now], decoder_input[now])
         torch.testing.assert_close(together[now], alone, rtol=0, atol=1e-12)
 
 
-@wirings
-def test_a_selected_state_goes_on_as_its_row_did(wiring: str) -> None:
-    model = build(wiring)
-    source, lengths, given = tokens()
-    _, state = stepped(model, source, lengths, given)
+@styles
+def test_selected_state_continues_its_row(attention_style: str) -> None:
+    model = build(attention_style)
+    source, lengths, decoder_input = tokens()
+    _, state = decode_stepwise(model, source, lengths, decoder_input)
     token = torch.tensor([9, 10, 11])
     expected = model.step(state, token).output
-    chosen = torch.tensor([2, 0, 0, 1])
-    output, after = model.step(state.select(chosen), token[chosen])
-    torch.testing.assert_close(output, expected[chosen], rtol=0, atol=1e-12)
+    index = torch.tensor([2, 0, 0, 1])
+    output, after = model.step(state.select(index), token[index])
+    torch.testing.assert_close(output, expected[index], rtol=0, atol=1e-12)
     assert after.position.tolist() == [6] * 4
-    # A state never changes: the same step again gives the same.
+    # A state is immutable: the same step gives the same result again.
     torch.testing.assert_close(model.step(state, token).output, expected, rtol=0, atol=0)
 
 
 @cells
-@wirings
+@styles
 @scores
-def test_every_parameter_gets_its_gradient(cell: str, wiring: str, mechanism: str) -> None:
-    # Location does not look at keys, but its values carry a gradient to the encoder as well.
-    model = build(wiring, mechanism=mechanism, cell=cell, num_layers=2)
+def test_every_parameter_has_a_gradient(cell: str, attention_style: str, mechanism: str) -> None:
+    # Location scores ignore the keys, but the encoder gets a gradient through the values.
+    model = build(attention_style, mechanism=mechanism, cell=cell, num_layers=2)
     model(*tokens()).square().sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
@@ -114,9 +118,9 @@ def test_every_parameter_gets_its_gradient(cell: str, wiring: str, mechanism: st
 
 
 @cells
-@wirings
-def test_the_gradient_is_the_slope(cell: str, wiring: str) -> None:
-    model, inputs = build(wiring, cell=cell, num_layers=2), tokens()
+@styles
+def test_gradient_equals_finite_differences(cell: str, attention_style: str) -> None:
+    model, inputs = build(attention_style, cell=cell, num_layers=2), tokens()
     coefficients = torch.randn(3, 5, 23, dtype=torch.float64)
 
     def loss() -> Tensor:
@@ -126,50 +130,51 @@ def test_the_gradient_is_the_slope(cell: str, wiring: str) -> None:
     gradients = torch.autograd.grad(loss(), parameters)
     directions = [torch.randn_like(parameter) for parameter in parameters]
     expected = sum((g * d).sum() for g, d in zip(gradients, directions, strict=True))
-    nudge = 1e-6
+    epsilon = 1e-6
     with torch.no_grad():
         sides = []
-        for move in (nudge, -2 * nudge):
+        for move in (epsilon, -2 * epsilon):
             torch._foreach_add_(parameters, directions, alpha=move)
             sides.append(loss())
-    torch.testing.assert_close((sides[0] - sides[1]) / (2 * nudge), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close((sides[0] - sides[1]) / (2 * epsilon), expected, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("mechanism", ["additive", "location", "dot"])
-@pytest.mark.parametrize(("wiring", "sees_its_own_token"), [("before", False), ("after", True)])
-def test_what_the_attention_of_a_step_has_seen(
-    mechanism: str, wiring: str, sees_its_own_token: bool
+@pytest.mark.parametrize(
+    ("attention_style", "sees_own_token"), [("bahdanau", False), ("luong", True)]
+)
+def test_which_tokens_the_attention_of_a_step_depends_on(
+    mechanism: str, attention_style: str, sees_own_token: bool
 ) -> None:
-    model = build(wiring, mechanism=mechanism)
-    source, lengths, given = tokens()
-    changed = given.clone()
-    changed[:, 2] = (given[:, 2] + 1) % 19 + 4
-    before = model.weights(source, lengths, given)["cross/0"]
+    model = build(attention_style, mechanism=mechanism)
+    source, lengths, decoder_input = tokens()
+    changed = decoder_input.clone()
+    changed[:, 2] = (decoder_input[:, 2] + 1) % 19 + 4
+    before = model.weights(source, lengths, decoder_input)["cross/0"]
     after = model.weights(source, lengths, changed)["cross/0"]
     differs = (before - after).abs().amax(dim=(0, 1, 3)) > 1e-12
-    assert differs.tolist() == [False, False, sees_its_own_token, True, True]
+    assert differs.tolist() == [False, False, sees_own_token, True, True]
 
 
-def test_only_fed_features_tell_the_next_step_where_it_looked() -> None:
-    # The features of a step reach the next one's attention through the cell, or not at all.
-    for wiring, reaches in (("after", False), ("fed", True)):
-        model = build(wiring)
-        source, lengths, given = tokens()
-        before = model.weights(source, lengths, given)["cross/0"]
+def test_only_input_feeding_carries_attention_to_the_next_step() -> None:
+    for attention_style, reaches in (("luong", False), ("input_feeding", True)):
+        model = build(attention_style)
+        source, lengths, decoder_input = tokens()
+        before = model.weights(source, lengths, decoder_input)["cross/0"]
         assert model.decoder.readout is not None
         with torch.no_grad():
             model.decoder.readout.weight.mul_(2)
-        after = model.weights(source, lengths, given)["cross/0"]
+        after = model.weights(source, lengths, decoder_input)["cross/0"]
         differs = (before - after).abs().amax(dim=(0, 1, 3)) > 1e-12
         assert differs.tolist() == [False, *[reaches] * 4]
 
 
-@wirings
+@styles
 @scores
-def test_weights_are_those_the_source_was_read_with(wiring: str, mechanism: str) -> None:
-    model = build(wiring, mechanism=mechanism)
-    source, lengths, given = tokens()
-    found = model.weights(source, lengths, given)
+def test_weights_reproduce_the_features(attention_style: str, mechanism: str) -> None:
+    model = build(attention_style, mechanism=mechanism)
+    source, lengths, decoder_input = tokens()
+    found = model.weights(source, lengths, decoder_input)
     assert list(found) == ["cross/0"]
     weights = found["cross/0"]
     assert weights.shape == (3, 1, 5, 7)
@@ -177,17 +182,17 @@ def test_weights_are_those_the_source_was_read_with(wiring: str, mechanism: str)
     for row, length in enumerate(lengths.tolist()):
         assert (weights[row, ..., length:] == 0).all()
         assert (weights[row, ..., :length] > 0).all()
-    # The features again, from these weights and the encoder's memory.
-    if wiring == "after":
+    # Recompute the features from the weights and the encoder's memory.
+    if attention_style == "luong":
         encoded = model._encode(source, lengths)
-        decoded = model._decode(model._first_state(encoded, lengths), given)
+        decoded = model._decode(model._first_state(encoded, lengths), decoder_input)
         context = weights[:, 0] @ encoded.memory
         assert model.decoder.readout is not None
         both = torch.cat([context, decoded.queries], dim=-1)
         torch.testing.assert_close(torch.tanh(model.decoder.readout(both)), decoded.features)
 
 
-def test_without_attention_there_are_no_weights_and_only_the_last_state_is_known() -> None:
+def test_without_attention_there_are_no_weights() -> None:
     assert build(mechanism=None).weights(*tokens()) == {}
     model = build(mechanism="none", bidirectional=False)
     state = model.start(*tokens()[:2])
@@ -197,26 +202,30 @@ def test_without_attention_there_are_no_weights_and_only_the_last_state_is_known
 
 @cells
 @pytest.mark.parametrize(
-    ("wiring", "mechanism"), [*itertools.product(WIRINGS, SCORES), ("after", "none")]
+    ("attention_style", "mechanism"),
+    [*itertools.product(ATTENTION_STYLES, SCORES), ("luong", "none")],
 )
-def test_cost_is_what_the_counter_sees(cell: str, wiring: str, mechanism: str) -> None:
+def test_cost_equals_count(cell: str, attention_style: str, mechanism: str) -> None:
     tie = "none" if cell == "gru" else "target"
-    model = build(wiring, mechanism=mechanism, cell=cell, tie=tie, num_decoder_layers=2)
-    source, given = torch.full((3, 7), 4), torch.full((3, 5), 4)
+    model = build(attention_style, mechanism=mechanism, cell=cell, tie=tie, num_decoder_layers=2)
+    source, decoder_input = torch.full((3, 7), 4), torch.full((3, 5), 4)
     with torch.no_grad(), Counter() as counter:
-        model(source, torch.full((3,), 7), given)
+        model(source, torch.full((3,), 7), decoder_input)
     cost = model.cost(batch_size=3, source_length=7, target_length=5)
-    assert (cost.products, cost.functions) == (counter.products, counter.functions)
+    assert (cost.matmul_flops, cost.transcendental_ops) == (
+        counter.matmul_flops,
+        counter.transcendental_ops,
+    )
     assert cost.parameters == sum(parameter.numel() for parameter in model.parameters())
     state = model.start(source, torch.full((3,), 7))
-    kept = [state.hidden, state.memory, state.fed]
+    kept = [state.hidden, state.memory, state.input_feed]
     if state.source is not None:
         kept += [state.source.key, state.source.value]  # type: ignore[attr-defined]
     assert cost.state == sum(tensor.numel() for tensor in kept)
 
 
-def test_parameters_by_hand() -> None:
-    model = build("before", mechanism="additive", cell="lstm")
+def test_parameter_counts() -> None:
+    model = build("bahdanau", mechanism="additive", cell="lstm")
     half = 4 * 4 * (5 + 4) + 2 * 4 * 4
     by_hand = {
         "source_embedding": 19 * 5,
@@ -224,26 +233,26 @@ def test_parameters_by_hand() -> None:
         "encoder": 2 * half,
         "first_hidden": 8 * 8 + 8,
         "first_memory": 8 * 8 + 8,
-        # The cell reads 5 + 8 features; additive has two matrices and a vector; the readout is of 21.
+        # Cell input 5 + 8; additive score: two matrices and a vector; readout input 21.
         "decoder": 4 * 8 * (13 + 8) + 2 * 4 * 8 + (2 * 8 * 8 + 8) + (21 * 8 + 8),
         "narrow": 8 * 5,
     }
-    for part, count in by_hand.items():
-        module = model.get_submodule(part)
-        assert sum(parameter.numel() for parameter in module.parameters()) == count, part
-    # The output is the target embedding and a bias.
+    for name, count in by_hand.items():
+        module = model.get_submodule(name)
+        assert sum(parameter.numel() for parameter in module.parameters()) == count, name
+    # The output layer is the tied target embedding and a bias.
     total = sum(parameter.numel() for parameter in model.parameters())
     assert total == sum(by_hand.values()) + 23
 
 
-def test_a_tied_matrix_is_saved_once() -> None:
+def test_tied_matrix_is_saved_once() -> None:
     stored = [tensor.data_ptr() for tensor in build(tie="target").state_dict().values()]
     assert len(stored) == len(set(stored))
     assert "output_weight" not in build(tie="target").state_dict()
     assert build(tie="none").state_dict()["output_weight"].shape == (23, 8)
 
 
-def test_dropout_only_while_training() -> None:
+def test_dropout_only_in_training() -> None:
     model, inputs = build(dropout=0.5), tokens()
     assert torch.equal(model(*inputs), model(*inputs))
     model.train()
@@ -253,35 +262,41 @@ def test_dropout_only_while_training() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"wiring": "during"}, "Unknown wiring 'during'. Choose from: after, before."),
+        (
+            {"attention_style": "during"},
+            "Unknown attention style 'during'. Choose from: bahdanau, luong.",
+        ),
         ({"cell": "lstn"}, "Unknown recurrent cell 'lstn'. Did you mean 'lstm'?"),
         ({"tie": "all"}, "Unknown tie 'all'. Choose from: none, target."),
         ({"mechanism": "adittive"}, "Unknown mechanism 'adittive'. Did you mean 'additive'?"),
         (
             {"mechanism": "elu"},
-            "'elu' does not fit .* dot, scaled_dot, general, additive, location",
+            "'elu' .* dot, scaled_dot, general, additive, location",
         ),
-        ({"input_feeding": True}, "input_feeding=True with wiring='before'"),
+        ({"input_feeding": True}, "input_feeding=True with attention_style='bahdanau'"),
         (
-            {"input_feeding": True, "wiring": "after", "mechanism": "none"},
-            "input_feeding=True and no attention",
+            {"input_feeding": True, "attention_style": "luong", "mechanism": "none"},
+            "input_feeding=True",
         ),
         (
             {"mechanism": "dot", "mechanism_options": {"hidden_dim": 3}},
             "Unknown option 'hidden_dim'",
         ),
-        ({"mechanism": None, "mechanism_options": {"hidden_dim": 3}}, "and no mechanism"),
-        ({"hidden_dim": 7}, "hidden_dim=7 and bidirectional=True.* must be even"),
-        ({"num_layers": 0}, "num_layers=0; it must be a whole number, 1 or more"),
+        (
+            {"mechanism": None, "mechanism_options": {"hidden_dim": 3}},
+            "mechanism_options={'hidden_dim': 3}",
+        ),
+        ({"hidden_dim": 7}, "hidden_dim=7 and bidirectional=True"),
+        ({"num_layers": 0}, "num_layers=0"),
         ({"dropout": 1.0}, "dropout=1.0"),
     ],
 )
-def test_a_choice_that_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(RegardError, match=message):
         RecurrentEncoderDecoder(**{"source_vocabulary": 9, "target_vocabulary": 9, **options})
 
 
-def test_a_source_too_long_for_a_location_score_is_refused() -> None:
+def test_source_longer_than_max_length_of_location_score() -> None:
     model = build(mechanism="location", max_length=6)
     with pytest.raises(RegardError, match="max_length=6"):
         model(*tokens())

@@ -1,4 +1,4 @@
-"""Products in a loop against a plain linear layer: values, gradients, and what is refused."""
+"""StepwiseLinear against a plain linear layer: values and gradients."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.core.errors import RegardError
-from regard.models.seq2seq.recurrent_decoder import StepProducts
+from regard.models.seq2seq.recurrent_decoder import StepwiseLinear
 
 
-def chain(starts: Tensor, weight: Tensor, first: Tensor, *, deferred: bool) -> Tensor:
-    """Each step reads what the one before gave."""
-    product = StepProducts(starts, weight)
+def chain(offsets: Tensor, weight: Tensor, first: Tensor, *, deferred: bool) -> Tensor:
+    """Each step's input is the previous step's output."""
+    product = StepwiseLinear(offsets, weight)
     x, outputs = first, []
-    for start in starts.unbind(dim=1):
-        x = torch.tanh(product(x) if deferred else start + F.linear(x, weight))
+    for offset in offsets.unbind(dim=1):
+        x = torch.tanh(product(x) if deferred else offset + F.linear(x, weight))
         outputs.append(x)
     return torch.stack(outputs, dim=1)
 
@@ -24,34 +24,36 @@ def chain(starts: Tensor, weight: Tensor, first: Tensor, *, deferred: bool) -> T
 def inputs() -> tuple[Tensor, Tensor, Tensor]:
     torch.manual_seed(0)
     shapes = ((2, 5, 3), (3, 3), (2, 3))
-    starts, weight, first = (
+    offsets, weight, first = (
         torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in shapes
     )
-    return starts, weight, first
+    return offsets, weight, first
 
 
-def test_values_and_gradients_are_a_linear_layers() -> None:
-    given = inputs()
-    ours, theirs = (chain(*given, deferred=deferred) for deferred in (True, False))
+def test_values_and_gradients_equal_a_linear_layer() -> None:
+    tensors = inputs()
+    ours, theirs = (chain(*tensors, deferred=deferred) for deferred in (True, False))
     torch.testing.assert_close(ours, theirs)
     upstream = torch.randn_like(ours)
-    expected = torch.autograd.grad(theirs, given, upstream)
+    expected = torch.autograd.grad(theirs, tensors, upstream)
     torch.testing.assert_close(
-        torch.autograd.grad(ours, given, upstream, retain_graph=True), expected
+        torch.autograd.grad(ours, tensors, upstream, retain_graph=True), expected
     )
-    # Asked for less first, and then again, it gives the same.
-    (first_alone,) = torch.autograd.grad(ours, given[2:], upstream, retain_graph=True)
+    # A partial gradient first, then all of them: the same values.
+    (first_alone,) = torch.autograd.grad(ours, tensors[2:], upstream, retain_graph=True)
     torch.testing.assert_close(first_alone, expected[2])
-    torch.testing.assert_close(torch.autograd.grad(ours, given, upstream), expected)
+    torch.testing.assert_close(torch.autograd.grad(ours, tensors, upstream), expected)
 
 
-def test_a_loss_of_some_steps_only() -> None:
-    given = inputs()
-    ours, theirs = (chain(*given, deferred=deferred)[:, 2].sum() for deferred in (True, False))
-    torch.testing.assert_close(torch.autograd.grad(ours, given), torch.autograd.grad(theirs, given))
+def test_loss_on_some_steps_only() -> None:
+    tensors = inputs()
+    ours, theirs = (chain(*tensors, deferred=deferred)[:, 2].sum() for deferred in (True, False))
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, tensors), torch.autograd.grad(theirs, tensors)
+    )
 
 
-def test_second_derivatives_are_refused() -> None:
-    given = inputs()
+def test_second_derivatives_raise() -> None:
+    tensors = inputs()
     with pytest.raises(RegardError, match="Second derivatives"):
-        torch.autograd.grad(chain(*given, deferred=True).sum(), given, create_graph=True)
+        torch.autograd.grad(chain(*tensors, deferred=True).sum(), tensors, create_graph=True)

@@ -1,4 +1,4 @@
-"""The same jobs on a cluster of this machine, with a process killed in the middle."""
+"""The Ray executor on a local cluster, with a killed process."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.factories.jobs import deadly_job, toy_job, without_times
+from tests.factories.jobs import comparable_outputs, crashing_job, toy_job
 
 from regard.core.errors import RegardError
 from regard.studies.execution.jobs import Failed, Finished, Progressed, Started
-from regard.studies.execution.local import Processes
-from regard.studies.execution.ray import OnRay
+from regard.studies.execution.local import LocalExecutor
+from regard.studies.execution.ray import RayExecutor
 
 
 # Not by importing it: a study sets Ray up before that.
 @pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
-def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
+def test_killed_process_is_retried(tmp_path: Path) -> None:
     bad = {"mechanism": "location", "max_length": 1}
     jobs = [
-        deadly_job(tmp_path / "ray", calls=30),
+        crashing_job(tmp_path / "ray", calls=30),
         *(toy_job(tmp_path / "ray", seed=seed) for seed in (0, 1)),
         toy_job(tmp_path / "ray", key="bad", model=bad),
     ]
-    events = list(OnRay().run(jobs))
-    assert (tmp_path / "ray" / "Deadly.died").exists()
+    events = list(RayExecutor().run(jobs))
+    assert (tmp_path / "ray" / "Crashing.crashed").exists()
     ends = {one.job.key: type(one) for one in events if isinstance(one, Finished | Failed)}
-    assert ends == {"Deadly": Finished, "run0": Finished, "run1": Finished, "bad": Failed}
+    assert ends == {"Crashing": Finished, "run0": Finished, "run1": Finished, "bad": Failed}
     assert Started(jobs[0]) in events
     steps = [one.step for one in events if isinstance(one, Progressed) and one.job is jobs[0]]
     assert any(0 < step < 12 for step in steps)  # it went on from its checkpoint
     assert "max_length=1" in json.loads(jobs[3].failure.read_text())["reason"]
     same = [
-        deadly_job(tmp_path / "here", calls=-1),
+        crashing_job(tmp_path / "here", calls=-1),
         *(toy_job(tmp_path / "here", seed=seed) for seed in (0, 1)),
     ]
-    list(Processes(1).run(same))
+    list(LocalExecutor(1).run(same))
     for job, other in zip(jobs[:3], same, strict=True):
-        assert without_times(job.folder) == without_times(other.folder)
-    assert list(OnRay().run(jobs[:1])) == [Finished(jobs[0], 0.0)]
+        assert comparable_outputs(job.folder) == comparable_outputs(other.folder)
+    assert list(RayExecutor().run(jobs[:1])) == [Finished(jobs[0], 0.0)]
 
 
-def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ray_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     really_import = builtins.__import__
 
     def without_ray(name: str, *arguments: Any, **words: Any) -> Any:
@@ -54,4 +54,4 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(builtins, "__import__", without_ray)
     with pytest.raises(RegardError, match=r"pip install 'regard\[ray\]'"):
-        OnRay()
+        RayExecutor()

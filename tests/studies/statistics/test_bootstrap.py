@@ -1,4 +1,4 @@
-"""Trained models over test items: the bootstrap against SciPy's, BLEU against sacrebleu, small inputs."""
+"""Item bootstrap: agreement with SciPy, BLEU against sacrebleu, degenerate inputs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from regard.core.errors import RegardError
 from regard.studies.statistics.bootstrap import (
     ItemPair,
     compare_on_items,
-    item_kinds,
     resampled_sums,
+    unique_items,
 )
 from regard.tasks.metrics.metric import bleu_from_sums as bleu, percentage
 
 
 def edits(*, items: int, seed: int, better: float = 0.0) -> dict[str, np.ndarray]:
-    """Edits and lengths of two variants, some items hard for both."""
+    """Edits and lengths of two variants, with some items hard for both."""
     generator = np.random.default_rng(seed)
     lengths = generator.integers(3, 10, size=items)
     chance = np.where(generator.random(items) < 0.3, 0.3, 0.05)
@@ -41,7 +41,7 @@ def right_or_wrong(wrong: list[int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("better", [0.0, 0.3])
-def test_the_interval_agrees_with_scipy(better: float) -> None:
+def test_interval_agrees_with_scipy(better: float) -> None:
     variants = edits(items=150, seed=1, better=better)
     pair = compared(variants)
     dot, additive = variants["dot"], variants["additive"]
@@ -65,26 +65,26 @@ def test_the_interval_agrees_with_scipy(better: float) -> None:
     assert pair.interval == pytest.approx((expected.low, expected.high), abs=0.05 * width)
 
 
-def test_drawing_kinds_is_drawing_items() -> None:
+def test_resampling_unique_items_equals_resampling_items() -> None:
     table = np.array([[3.0], [3.0], [3.0], [7.0], [0.0]])[:, None, :]
-    kinds = item_kinds(table)
-    assert (kinds.statistics.ravel().tolist(), kinds.counts.tolist()) == ([0, 3, 7], [1, 3, 1])
-    sums = resampled_sums(kinds, resamples=40_000, generator=np.random.default_rng(0))
+    unique = unique_items(table)
+    assert (unique.statistics.ravel().tolist(), unique.counts.tolist()) == ([0, 3, 7], [1, 3, 1])
+    sums = resampled_sums(unique, resamples=40_000, generator=np.random.default_rng(0))
     # A sum of 5 items drawn one by one has 5 times their mean, 3.2, and their variance, 4.96.
     assert sums.mean() == pytest.approx(5 * 3.2, abs=0.15)
     assert sums.var() == pytest.approx(5 * 4.96, rel=0.05)
 
 
-def test_portions_change_nothing_but_the_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.studies.statistics.bootstrap.NUMBERS_AT_ONCE", 10)
-    kinds = item_kinds(np.arange(4.0).reshape(4, 1, 1))
-    sums = resampled_sums(kinds, resamples=101, generator=np.random.default_rng(0))
+def test_blocks_of_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.studies.statistics.bootstrap.MAX_BLOCK", 10)
+    unique = unique_items(np.arange(4.0).reshape(4, 1, 1))
+    sums = resampled_sums(unique, resamples=101, generator=np.random.default_rng(0))
     assert sums.shape == (101, 1, 1)
 
 
-def test_a_clear_difference_is_claimed_and_none_is_not() -> None:
+def test_clear_difference_and_no_difference() -> None:
     assert compared(edits(items=3_000, seed=2, better=0.3)).verdict == "worse"
-    assert compared(edits(items=3_000, seed=2)).verdict == "cannot tell apart"
+    assert compared(edits(items=3_000, seed=2)).verdict == "inconclusive"
 
 
 @pytest.mark.parametrize("better", [0.0, 0.1, 0.3])
@@ -101,7 +101,7 @@ def test_lower_is_better_flips_the_verdict() -> None:
     assert compared(variants, lower_is_better=False).verdict == "better"
 
 
-def test_swapping_variants_turns_the_verdict_round() -> None:
+def test_swapping_variants_inverts_the_verdict() -> None:
     variants = edits(items=1_000, seed=3, better=0.3)
     there, back = compared(variants), compared(dict(reversed(variants.items())))
     assert there.interval is not None
@@ -112,12 +112,12 @@ def test_swapping_variants_turns_the_verdict_round() -> None:
     assert (there.verdict, back.verdict) == ("worse", "better")
 
 
-def test_the_same_seed_gives_the_same_answer() -> None:
+def test_same_seed_same_result() -> None:
     variants = edits(items=300, seed=4)
     assert compared(variants) == compared(variants)
 
 
-def test_pairs_share_one_level() -> None:
+def test_pairs_are_corrected_together() -> None:
     variants = edits(items=400, seed=5, better=0.1)
     variants["third"] = variants["dot"][::-1].copy()
     result = compare_on_items(variants, score=percentage, lower_is_better=True)
@@ -125,7 +125,7 @@ def test_pairs_share_one_level() -> None:
     assert smallest.holm_p == pytest.approx(min(1.0, 3 * smallest.p))
 
 
-def test_the_coverage_of_a_small_simulation() -> None:
+def test_coverage_in_a_simulation() -> None:
     # 200 intervals of two equal variants; 95 % less five standard errors is 87.3 %.
     covered = 0
     for seed in range(200):
@@ -141,36 +141,36 @@ def test_the_coverage_of_a_small_simulation() -> None:
     assert covered / 200 > 0.873
 
 
-def test_one_item_claims_nothing() -> None:
+def test_one_item_is_inconclusive() -> None:
     pair = compared({"dot": right_or_wrong([1]), "additive": right_or_wrong([0])})
     assert (pair.difference, pair.interval, pair.p) == (100.0, None, 1.0)
-    assert pair.verdict == "cannot tell apart"
-    assert pair.in_words().endswith("they differ in 1 of them, too few to tell by")
+    assert pair.verdict == "inconclusive"
+    assert pair.sentence().endswith("they differ on 1, a claim needs 50")
 
 
-def test_identical_models_cannot_be_told_apart() -> None:
+def test_identical_models_are_inconclusive() -> None:
     wrong = right_or_wrong([0, 1, 1, 0] * 50)
     pair = compared({"dot": wrong, "additive": wrong})
     assert (pair.difference, pair.interval, pair.p) == (0.0, None, 1.0)
-    assert (pair.differing_items, pair.verdict) == (0, "cannot tell apart")
+    assert (pair.differing_items, pair.verdict) == (0, "inconclusive")
 
 
-def test_all_right_against_all_wrong_is_told_apart_without_a_spread() -> None:
+def test_constant_difference_uses_the_sign_test() -> None:
     pair = compared({"dot": right_or_wrong([0] * 100), "additive": right_or_wrong([1] * 100)})
     assert pair.interval is None
     assert pair.verdict == "better"
 
 
-def test_a_handful_of_differing_items_claims_nothing() -> None:
+def test_few_differing_items_are_inconclusive() -> None:
     # Six items, all for one side: the bootstrap's p is tiny, a sign test's is 2/64.
     pair = compared(
         {"dot": right_or_wrong([1] * 6 + [0] * 1_994), "additive": right_or_wrong([0] * 2_000)}
     )
     assert pair.p < 0.02
-    assert (pair.differing_items, pair.verdict) == (6, "cannot tell apart")
+    assert (pair.differing_items, pair.verdict) == (6, "inconclusive")
 
 
-def test_a_variant_without_finite_statistics_is_left_out_and_listed() -> None:
+def test_variant_without_finite_statistics_is_excluded() -> None:
     variants = edits(items=100, seed=6)
     broken = variants["dot"].astype(float)
     broken[3, 0] = np.nan
@@ -189,23 +189,21 @@ def test_a_single_variant_has_a_score_and_no_pairs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variants", "complaint"),
+    ("variants", "message"),
     [
         ({}, "0 variants"),
         ({"dot": np.ones((0, 2))}, "0 items"),
         ({"dot": np.ones((3, 2)), "gated": np.ones((4, 2))}, r"dot \(3, 2\), gated \(4, 2\)"),
-        ({"dot": np.zeros((3, 2))}, "the test set is not a finite number"),
+        ({"dot": np.zeros((3, 2))}, "the test set is not finite"),
         ({"dot": np.eye(2), "gated": np.eye(2)}, "a resample of the test set"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(
-    variants: dict[str, np.ndarray], complaint: str
-) -> None:
-    with pytest.raises(RegardError, match=complaint):
+def test_invalid_inputs(variants: dict[str, np.ndarray], message: str) -> None:
+    with pytest.raises(RegardError, match=message):
         compare_on_items(variants, score=percentage, lower_is_better=True)
 
 
-def test_a_result_is_plain_enough_for_json() -> None:
+def test_result_is_json_compatible() -> None:
     result = compare_on_items(edits(items=100, seed=7), score=percentage, lower_is_better=True)
     written = json.loads(json.dumps(result.as_json(), allow_nan=False))
     assert written["items"] == 100
@@ -221,7 +219,7 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [1, 2], [1], [3], [0, 0, 3], [2, 3, 3]])
-def test_bleu_of_sums_is_that_of_sacrebleu(chosen: list[int]) -> None:
+def test_bleu_of_sums_agrees_with_sacrebleu(chosen: list[int]) -> None:
     metric = BLEU(force=True)
     predicted = [SENTENCES[item][0] for item in chosen]
     references = [SENTENCES[item][1] for item in chosen]
@@ -230,7 +228,7 @@ def test_bleu_of_sums_is_that_of_sacrebleu(chosen: list[int]) -> None:
     assert bleu(rows.sum(axis=0)) == pytest.approx(expected, abs=1e-9)
 
 
-def test_bleu_is_taken_for_many_samples_at_once() -> None:
+def test_bleu_of_many_samples() -> None:
     perfect = np.array([7.0, 7.0, 7.0, 6.0, 5.0, 4.0, 7.0, 6.0, 5.0, 4.0])
     sums = np.stack([perfect, np.zeros(10)])
     assert bleu(np.stack([sums, sums])) == pytest.approx(np.array([[100.0, 0.0]] * 2))

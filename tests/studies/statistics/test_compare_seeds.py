@@ -1,4 +1,4 @@
-"""Methods over seeds: t tests against SciPy's, Holm by hand, verdicts, inputs with little in them."""
+"""Comparison over seeds: t tests against SciPy, Holm by hand, power, degenerate inputs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from scipy import stats
 from regard.core.errors import RegardError
 from regard.studies.statistics.compare_seeds import SeedComparison, compare_over_seeds
 from regard.studies.statistics.paired import (
-    detectable_difference,
-    detectable_in_errors,
+    detectable_in_standard_errors,
+    deviation_upper_factor,
     holm_adjusted,
     pair_tests,
-    spread_factor,
+    smallest_detectable_difference,
 )
 
-OPPOSITE = {"better": "worse", "worse": "better", "cannot tell apart": "cannot tell apart"}
+OPPOSITE = {"better": "worse", "worse": "better", "inconclusive": "inconclusive"}
 SOME_STUDIES = range(12)
 
 
 def drawn(number: int) -> dict[str, dict[int, float]]:
-    """A study of 2 to 5 variants and 5 to 9 seeds, with differences from none to large."""
+    """A random study of 2 to 5 variants and 5 to 9 seeds, with differences from none to large."""
     generator = np.random.default_rng(number)
     variants, seeds = generator.integers(2, 6), generator.integers(5, 10)
     scores = generator.normal(size=(variants, seeds)) + 3 * generator.normal(size=seeds)
@@ -63,7 +63,7 @@ def test_each_pair_agrees_with_scipy(number: int) -> None:
     )
 
 
-def test_the_interval_of_a_variant_agrees_with_scipy() -> None:
+def test_interval_agrees_with_scipy() -> None:
     scores = [9.0, 8.0, 9.5, 8.7, 9.1]
     (variant,) = compare(scores).variants
     expected = stats.ttest_1samp(scores, 0.0).confidence_interval(0.95)
@@ -77,13 +77,13 @@ def test_holm_by_hand() -> None:
     assert adjusted.tolist() == pytest.approx([0.06, 0.2, 0.04, 0.06])
 
 
-def test_holm_stops_at_one_and_keeps_ties_together() -> None:
+def test_holm_with_ties_and_maximum() -> None:
     assert holm_adjusted(np.array([0.6, 0.01, 0.01])).tolist() == pytest.approx([0.6, 0.03, 0.03])
     assert holm_adjusted(np.array([0.6, 0.9])).tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("number", SOME_STUDIES)
-def test_swapping_two_variants_turns_everything_round(number: int) -> None:
+def test_swapping_variants_inverts_the_result(number: int) -> None:
     runs = drawn(number)
     backwards = dict(reversed(runs.items()))
     there = {
@@ -98,12 +98,12 @@ def test_swapping_two_variants_turns_everything_round(number: int) -> None:
         assert back.interval == pytest.approx((-pair.interval.high, -pair.interval.low))
         assert back.p == pytest.approx(pair.p)
         assert back.holm_p == pytest.approx(pair.holm_p)
-        assert back.detectable == pytest.approx(pair.detectable)
+        assert back.detectable_difference == pytest.approx(pair.detectable_difference)
         assert back.verdict == OPPOSITE[pair.verdict]
 
 
 @pytest.mark.parametrize("number", SOME_STUDIES)
-def test_what_a_seed_does_to_all_variants_does_not_matter(number: int) -> None:
+def test_common_seed_effect_cancels(number: int) -> None:
     runs = drawn(number)
     luck = np.random.default_rng(number).normal(scale=5.0, size=20)
     moved = {
@@ -131,14 +131,14 @@ def test_lower_is_better_flips_the_verdict_and_nothing_else(number: int) -> None
 
 
 @pytest.mark.parametrize("number", SOME_STUDIES)
-def test_what_was_called_detectable_and_is_seen_is_claimed(number: int) -> None:
+def test_detectable_difference_is_significant_when_observed(number: int) -> None:
     for pair in compare_over_seeds(drawn(number), lower_is_better=True).pairs:
-        assert pair.detectable is not None
-        if abs(pair.difference) >= pair.detectable:
+        assert pair.detectable_difference is not None
+        if abs(pair.difference) >= pair.detectable_difference:
             assert pair.verdict in {"better", "worse"}
 
 
-def test_the_drawn_studies_end_in_every_verdict() -> None:
+def test_random_studies_have_every_verdict() -> None:
     verdicts = {
         pair.verdict
         for number in SOME_STUDIES
@@ -150,27 +150,27 @@ def test_the_drawn_studies_end_in_every_verdict() -> None:
 def test_a_lower_error_rate_is_better() -> None:
     (pair,) = compare([5.0, 5.2, 4.9, 5.1, 5.0], [6.0, 6.3, 6.0, 6.2, 5.9]).pairs
     assert pair.verdict == "better"
-    assert pair.in_words() == "variant0 is better than variant1"
+    assert pair.sentence() == "variant0 is better than variant1"
 
 
 @pytest.mark.parametrize("seeds", [5, 8])
 @pytest.mark.parametrize("pairs", [1, 6, 28])
-def test_the_power_at_the_detectable_difference_is_80_percent(seeds: int, pairs: int) -> None:
+def test_power_at_the_detectable_difference_is_80_percent(seeds: int, pairs: int) -> None:
     critical = stats.t.isf(0.025 / pairs, seeds - 1)
-    errors = detectable_in_errors(seeds=seeds, pairs=pairs)
+    errors = detectable_in_standard_errors(seeds=seeds, pairs=pairs)
     assert stats.nct.sf(critical, seeds - 1, errors) == pytest.approx(0.8, abs=1e-6)
 
 
-def test_the_spread_is_bounded_from_above_in_80_percent_of_studies() -> None:
+def test_deviation_bound_holds_in_80_percent_of_studies() -> None:
     # s²·4/σ² is chi-squared with 4 degrees of freedom; its lower fifth ends at 1.649.
-    assert spread_factor(seeds=5) == pytest.approx((4 / 1.649) ** 0.5, rel=1e-3)
-    bound = detectable_difference(2.0, seeds=5, pairs=1)
+    assert deviation_upper_factor(seeds=5) == pytest.approx((4 / 1.649) ** 0.5, rel=1e-3)
+    bound = smallest_detectable_difference(2.0, seeds=5, pairs=1)
     assert bound == pytest.approx(
-        2 * detectable_in_errors(seeds=5, pairs=1) * spread_factor(seeds=5)
+        2 * detectable_in_standard_errors(seeds=5, pairs=1) * deviation_upper_factor(seeds=5)
     )
 
 
-def test_a_small_simulation_keeps_both_promises() -> None:
+def test_error_rate_and_power_in_a_simulation() -> None:
     # The bounds are six standard errors away from the promise, and the seed is fixed.
     generator = np.random.default_rng(0)
     spreads = np.array([1.0, 1.0, 3.0, 2.0])[:, None]
@@ -182,86 +182,91 @@ def test_a_small_simulation_keeps_both_promises() -> None:
 
     equal = pair_tests(studies())
     assert (equal.holm_p <= 0.05).any(axis=1).mean() < 0.08
-    reported = detectable_difference(1.0, seeds=5, pairs=6) * equal.standard_error
+    reported = smallest_detectable_difference(1.0, seeds=5, pairs=6) * equal.standard_error
     fresh = studies()
     fresh[:, 0] += reported[:, 2, None]  # the pair of the first variant and the last
     assert (pair_tests(fresh).holm_p[:, 2] <= 0.05).mean() > 0.8
 
 
-def test_fewer_than_five_seeds_claim_nothing() -> None:
+def test_too_few_seeds() -> None:
     (pair,) = compare([5.0, 5.1, 5.0, 5.1], [90.0, 90.2, 90.1, 90.2]).pairs
     assert pair.p < 0.001
-    assert pair.verdict == "these runs only"
-    assert "takes 5 seeds" in pair.in_words()
+    assert pair.verdict == "too few seeds"
+    assert "needs 5" in pair.sentence()
 
 
-def test_one_seed_shows_no_spread() -> None:
+def test_one_seed_has_no_interval() -> None:
     result = compare([5.0], [6.0])
     (pair,) = result.pairs
     assert pair.difference == -1.0
-    assert (pair.interval, pair.detectable, pair.p) == (None, None, 1.0)
-    assert pair.verdict == "these runs only"
+    assert (pair.interval, pair.detectable_difference, pair.p) == (None, None, 1.0)
+    assert pair.verdict == "too few seeds"
     assert result.variants[0].interval is None
 
 
-def test_identical_scores_cannot_be_told_apart() -> None:
+def test_identical_scores_are_inconclusive() -> None:
     (pair,) = compare([5.0, 5.5, 5.0, 5.2, 5.1], [5.0, 5.5, 5.0, 5.2, 5.1]).pairs
-    assert (pair.difference, pair.p, pair.interval, pair.detectable) == (0.0, 1.0, None, None)
-    assert pair.verdict == "cannot tell apart"
-    assert "do not vary" in pair.in_words()
+    assert (pair.difference, pair.p, pair.interval, pair.detectable_difference) == (
+        0.0,
+        1.0,
+        None,
+        None,
+    )
+    assert pair.verdict == "inconclusive"
+    assert "do not vary" in pair.sentence()
 
 
-def test_a_difference_without_spread_is_judged_by_its_sign_alone() -> None:
+def test_constant_difference_uses_the_sign_test() -> None:
     # Rounding makes the five differences differ in their last bit; that is no spread.
     first = [0.1, 0.2, 0.3, 0.4, 0.7]
     (pair,) = compare(first, [score + 0.1 for score in first]).pairs
     assert pair.p == 2 / 2**5
-    assert pair.verdict == "cannot tell apart"
+    assert pair.verdict == "inconclusive"
     (pair,) = compare([0.0] * 6, [100.0] * 6).pairs
     assert pair.p == 2 / 2**6
     assert pair.verdict == "better"
 
 
-def test_a_variant_that_diverged_is_left_out_and_listed() -> None:
+def test_diverged_variant_is_excluded() -> None:
     runs = as_runs(np.array([[5.0, 5.2, 4.9, 5.1, 5.0], [6.0, 6.3, 6.0, 6.2, 5.9]]))
     with_it = runs | {"wild": dict(enumerate([5.0, float("nan"), 5.0, float("inf"), 5.0]))}
     result = compare_over_seeds(with_it, lower_is_better=True)
     assert [(variant.variant, variant.reason) for variant in result.excluded] == [
-        ("wild", "no finite score with 2 of 5 seeds")
+        ("wild", "no finite score for 2 of 5 seeds")
     ]
     assert result.pairs == compare_over_seeds(runs, lower_is_better=True).pairs
     assert [variant.variant for variant in result.variants] == ["variant0", "variant1"]
 
 
-def test_nothing_is_left_when_all_variants_diverged() -> None:
+def test_all_variants_diverged() -> None:
     result = compare([float("nan")] * 5, [float("nan")] * 5)
     assert (result.variants, result.pairs, len(result.excluded)) == ((), (), 2)
 
 
-def test_a_single_variant_has_a_mean_and_no_pairs() -> None:
+def test_single_variant() -> None:
     result = compare([5.0, 5.5, 5.0, 5.2, 5.1])
     assert result.pairs == ()
     assert result.variants[0].mean == pytest.approx(5.16)
 
 
-def test_unequal_seeds_are_refused_with_the_variants_named() -> None:
+def test_unequal_seeds_are_refused() -> None:
     runs = {"dot": {0: 1.0, 1: 2.0}, "gated": {0: 1.0, 1: 2.0}, "delta": {0: 1.0, 2: 2.0}}
     with pytest.raises(RegardError, match=r"dot, gated: 0, 1; delta: 0, 2"):
         compare_over_seeds(runs, lower_is_better=True)
 
 
-def test_the_order_of_the_seeds_does_not_matter() -> None:
+def test_seed_order_is_irrelevant() -> None:
     runs = {"dot": {0: 1.0, 1: 2.0}, "gated": {1: 2.5, 0: 1.5}}
     assert compare_over_seeds(runs, lower_is_better=True).pairs[0].difference == -0.5
 
 
-@pytest.mark.parametrize(("runs", "complaint"), [({}, "0 variants"), ({"dot": {}}, "0 seeds")])
-def test_nothing_to_compare_is_refused(runs: dict[str, dict[int, float]], complaint: str) -> None:
-    with pytest.raises(RegardError, match=complaint):
+@pytest.mark.parametrize(("runs", "message"), [({}, "0 variants"), ({"dot": {}}, "0 seeds")])
+def test_empty_input_is_refused(runs: dict[str, dict[int, float]], message: str) -> None:
+    with pytest.raises(RegardError, match=message):
         compare_over_seeds(runs, lower_is_better=True)
 
 
-def test_a_result_is_plain_enough_for_json() -> None:
+def test_result_is_json_compatible() -> None:
     result = compare([5.0, 5.2, 4.9, 5.1, 5.0], [6.0, 6.3, 6.0, 6.2, 5.9], [float("nan")] * 5)
     written = json.loads(json.dumps(result.as_json(), allow_nan=False))
     assert written["pairs"][0]["verdict"] == "better"

@@ -1,4 +1,4 @@
-"""What is told beside the scores: of texts that are drawn from the whole file, not of its first ones."""
+"""Details of a classifier: the deletion test and hop overlap sample texts from the whole file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 from tests.factories.lexicon_classifier import LexiconClassifier
 from torch import Tensor
 
-from regard.core.protocols import TextReading
-from regard.data.text_dataset import DocumentRows, EncodedDocument
+from regard.core.protocols import TextAttention
+from regard.data.text_dataset import DocumentDataset, EncodedDocument
 from regard.tasks.classification.task import (
     DELETION_TEXTS,
     OVERLAP_TEXTS,
     classify_details,
-    overlap_of_hops,
+    mean_hop_overlap,
 )
 
 # Token 4 votes for the second class, 5 for the first; 6 says nothing.
@@ -25,75 +25,75 @@ LOOKS = [0.0, 1.0, 1.0, 1.0, 5.0, 2.0, 1.0]
 HALF = 150
 
 
-def sorted_file(half: int = HALF) -> DocumentRows:
+def sorted_file(half: int = HALF) -> DocumentDataset:
     """First all texts of one label, then all of the other."""
-    return DocumentRows.of(
+    return DocumentDataset.of(
         [EncodedDocument((token, 6, 6), (0, 0, 0)) for token in [5] * half + [4] * half],
         [0] * half + [1] * half,
     )
 
 
-def details(rows: DocumentRows, **options: Any) -> dict[str, Any]:
+def details(rows: DocumentDataset, **options: Any) -> dict[str, Any]:
     labels = ["bad", "good"]
-    right = [labels[number] for number in rows.labels]
+    targets = [labels[number] for number in rows.labels]
     logits = torch.tensor([[1.0, 0.0], [0.0, 1.0]])[torch.from_numpy(rows.labels)]
     return classify_details(
         LexiconClassifier(VOTES, LOOKS),
         rows,
         logits,
-        predicted=right,
-        right=right,
+        predictions=targets,
+        targets=targets,
         labels=labels,
         **options,
     )
 
 
 class TwoHops(LexiconClassifier):
-    """One hop looks where the other does in texts with token 4, and elsewhere in those with 5."""
+    """Both hops agree in texts with token 4, and differ in those with token 5."""
 
-    def reading(
+    def text_attention(
         self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None
-    ) -> TextReading:
+    ) -> TextAttention:
         first = torch.tensor([1.0, 0.0, 0.0]).expand(len(tokens), 3)
         second = torch.where(tokens[:, :1] == 4, first, first.flip(1))
-        return TextReading(torch.stack([first, second], dim=1))
+        return TextAttention(torch.stack([first, second], dim=1))
 
 
-def test_leaving_words_out_is_of_texts_of_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletion_test_samples_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    classified = LexiconClassifier.classified
+    classify = LexiconClassifier.classify
 
-    def noting(self: Any, tokens: Tensor, *others: Any) -> Any:
+    def recording(self: Any, tokens: Tensor, *others: Any) -> Any:
         seen.extend(tokens[:, 0].tolist())
-        return classified(self, tokens, *others)
+        return classify(self, tokens, *others)
 
-    monkeypatch.setattr(LexiconClassifier, "classified", noting)
+    monkeypatch.setattr(LexiconClassifier, "classify", recording)
     found = details(sorted_file())
     assert found["deletion"]["texts"] == DELETION_TEXTS
-    shares = np.bincount(seen, minlength=6)[[4, 5]] / np.isin(seen, [4, 5]).sum()
-    assert shares.min() > 0.3
+    fractions = np.bincount(seen, minlength=6)[[4, 5]] / np.isin(seen, [4, 5]).sum()
+    assert fractions.min() > 0.3
 
 
-def test_the_overlap_of_hops_is_that_of_texts_of_the_whole_file() -> None:
+def test_hop_overlap_samples_the_whole_file() -> None:
     model = TwoHops(VOTES, LOOKS)
-    overlap = overlap_of_hops(model, sorted_file())["hop_overlap"]
+    overlap = mean_hop_overlap(model, sorted_file())["hop_overlap"]
     # 0 in the texts of the first half, 1 in those of the second.
     assert 0.3 < overlap < 0.7
-    # Of a file that is not too long every text counts.
+    # A short file is not sampled.
     few = sorted_file(OVERLAP_TEXTS // 2)
-    assert overlap_of_hops(model, few)["hop_overlap"] == pytest.approx(0.5)
+    assert mean_hop_overlap(model, few)["hop_overlap"] == pytest.approx(0.5)
 
 
-def test_the_seed_decides_which_texts() -> None:
+def test_seed_selects_the_sample() -> None:
     model, rows = TwoHops(VOTES, LOOKS), sorted_file()
-    overlaps = [overlap_of_hops(model, rows, seed=seed)["hop_overlap"] for seed in (0, 0, 1, 2, 3)]
+    overlaps = [mean_hop_overlap(model, rows, seed=seed)["hop_overlap"] for seed in (0, 0, 1, 2, 3)]
     assert overlaps[0] == overlaps[1]
     assert len(set(overlaps)) > 1
     assert details(rows)["deletion"] == details(rows)["deletion"]
     assert details(rows)["deletion"] != details(rows, seed=1)["deletion"]
 
 
-def test_a_model_without_weights_has_no_deletion_and_no_overlap() -> None:
-    assert overlap_of_hops(LexiconClassifier(VOTES, None), sorted_file()) == {}
-    assert overlap_of_hops(LexiconClassifier(VOTES, LOOKS), sorted_file()) == {}  # one hop
-    assert overlap_of_hops(LexiconClassifier(VOTES, LOOKS), sorted_file(0)) == {}
+def test_model_without_attention_or_several_hops() -> None:
+    assert mean_hop_overlap(LexiconClassifier(VOTES, None), sorted_file()) == {}
+    assert mean_hop_overlap(LexiconClassifier(VOTES, LOOKS), sorted_file()) == {}  # one hop
+    assert mean_hop_overlap(LexiconClassifier(VOTES, LOOKS), sorted_file(0)) == {}

@@ -1,4 +1,4 @@
-"""The deletion test, on a classifier whose every answer can be worked out with a pencil."""
+"""The deletion test, on a classifier that can be computed by hand."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def one(*tokens: int) -> tuple[Tensor, Tensor]:
     return torch.tensor([tokens]), torch.tensor([len(tokens)])
 
 
-def test_an_example_for_the_pencil() -> None:
+def test_example_by_hand() -> None:
     """Ten words, one voting +3 and one −1. The first goes first; with half of them both are gone."""
     model = LexiconClassifier(VOTES, HONEST)
     tokens, lengths = one(START, 6, 7, 8, 4, 9, 6, 7, 5, 8, 9, END)
-    found = deletion_curve(model, tokens, lengths, None, shares=(0.1, 0.2, 0.5), draws=4)
+    found = deletion_curve(model, tokens, lengths, None, fractions=(0.1, 0.2, 0.5), draws=4)
     assert found.words.tolist() == [10]
     assert found.removed.tolist() == [[1, 2, 5]]
     assert found.labels.tolist() == [1]
@@ -41,53 +41,53 @@ def test_an_example_for_the_pencil() -> None:
     assert found.probability.tolist() == pytest.approx([whole])
     # +3 gone: −1 is left; then −1 gone too: even.
     after = [sigmoid(-1.0), sigmoid(0.0), sigmoid(0.0)]
-    assert found.top.falls[0, 0] == pytest.approx([whole - each for each in after], abs=1e-6)
+    assert found.top.drops[0, 0] == pytest.approx([whole - each for each in after], abs=1e-6)
     assert found.top.flips[0, 0].tolist() == [True, True, True]  # at evens the first class is said
-    assert found.least.falls[0, 0] == pytest.approx(0.0, abs=1e-6)
+    assert found.least.drops[0, 0] == pytest.approx(0.0, abs=1e-6)
     assert not found.least.flips.any()
-    assert found.random.falls.shape == (1, 4, 3)
+    assert found.random.drops.shape == (1, 4, 3)
 
 
-def test_each_random_fall_is_one_that_leaving_words_out_can_give() -> None:
+def test_random_drops_are_possible_drops() -> None:
     model = LexiconClassifier(VOTES, HONEST)
     tokens, lengths = one(4, 5, 6, 7)
-    found = deletion_curve(model, tokens, lengths, None, shares=(0.25,), draws=200)
+    found = deletion_curve(model, tokens, lengths, None, fractions=(0.25,), draws=200)
     whole = sigmoid(2.0)
     possible = [whole - sigmoid(-1.0), whole - sigmoid(3.0), 0.0]
-    nearest = np.abs(found.random.falls.reshape(-1, 1) - np.array(possible)).argmin(axis=1)
+    nearest = np.abs(found.random.drops.reshape(-1, 1) - np.array(possible)).argmin(axis=1)
     counts = np.bincount(nearest, minlength=3)
-    assert np.abs(found.random.falls.ravel() - np.array(possible)[nearest]).max() < 1e-6
+    assert np.abs(found.random.drops.ravel() - np.array(possible)[nearest]).max() < 1e-6
     # One word in four votes for the label, one against it, two say nothing.
     assert counts / 200 == pytest.approx([0.25, 0.25, 0.5], abs=0.1)
 
 
-def test_sentence_weights_count_too() -> None:
+def test_sentence_weights() -> None:
     """The word with most weight in its sentence stays, if its sentence has next to none."""
     looks = [0.0, 0.0, 0.0, 0.0, 0.5, 5.0, 0.1, 4.0, 0.0, 0.0]
     model = LexiconClassifier(VOTES, looks, sentences=True)
     tokens, lengths = one(4, 6, 5, 7)  # within their sentences .83, .17 and .56, .44
     segments = torch.tensor([[0, 0, 1, 1]])
-    found = deletion_curve(model, tokens, lengths, segments, shares=(0.25,), draws=1)
-    assert found.top.falls[0, 0, 0] == pytest.approx(sigmoid(2.0) - sigmoid(3.0), abs=1e-6)
+    found = deletion_curve(model, tokens, lengths, segments, fractions=(0.25,), draws=1)
+    assert found.top.drops[0, 0, 0] == pytest.approx(sigmoid(2.0) - sigmoid(3.0), abs=1e-6)
 
 
-def test_marks_are_neither_counted_nor_left_out() -> None:
+def test_boundary_tokens_are_neither_counted_nor_removed() -> None:
     looks = [0.0, 50.0, 90.0, *HONEST[3:]]
     tokens, lengths = one(START, 4, 6, END, 5, END)
-    found = deletion_curve(LexiconClassifier(VOTES, looks), tokens, lengths, None, shares=(0.3,))
+    found = deletion_curve(LexiconClassifier(VOTES, looks), tokens, lengths, None, fractions=(0.3,))
     assert found.words.tolist() == [3]
     assert found.removed.tolist() == [[1]]
-    assert found.top.falls[0, 0, 0] == pytest.approx(sigmoid(2.0) - sigmoid(-1.0), abs=1e-6)
+    assert found.top.drops[0, 0, 0] == pytest.approx(sigmoid(2.0) - sigmoid(-1.0), abs=1e-6)
 
 
 def test_one_word_always_stays() -> None:
     model = LexiconClassifier(VOTES, HONEST)
     tokens = torch.tensor([[START, 4, END, PAD], [4, 5, PAD, PAD], [START, END, PAD, PAD]])
-    found = deletion_curve(model, tokens, torch.tensor([3, 2, 2]), None, shares=(0.5, 1.0))
+    found = deletion_curve(model, tokens, torch.tensor([3, 2, 2]), None, fractions=(0.5, 1.0))
     assert found.words.tolist() == [1, 2, 0]
     assert found.removed.tolist() == [[0, 0], [1, 1], [0, 0]]
-    assert not found.top.falls[[0, 2]].any()
-    assert found.top.falls[1, 0] == pytest.approx(sigmoid(2.0) - sigmoid(-1.0), abs=1e-6)
+    assert not found.top.drops[[0, 2]].any()
+    assert found.top.drops[1, 0] == pytest.approx(sigmoid(2.0) - sigmoid(-1.0), abs=1e-6)
 
 
 def test_equal_weights_are_ordered_at_random() -> None:
@@ -95,13 +95,13 @@ def test_equal_weights_are_ordered_at_random() -> None:
     # Different texts, for equal ones are drawn alike.
     tokens = torch.tensor([[4, 6 + row % 4, 6 + row // 4 % 4, 6 + row // 16] for row in range(64)])
     lengths = torch.full((64,), 4)
-    found = deletion_curve(LexiconClassifier(VOTES, BLIND), tokens, lengths, None, shares=(0.5,))
-    assert 0.3 < (found.top.falls > 0.01).mean() < 0.7
+    found = deletion_curve(LexiconClassifier(VOTES, BLIND), tokens, lengths, None, fractions=(0.5,))
+    assert 0.3 < (found.top.drops > 0.01).mean() < 0.7
 
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.lists(st.integers(3, 9), min_size=1, max_size=12), min_size=1, max_size=5))
-def test_how_texts_are_put_into_batches_changes_nothing(texts: list[list[int]]) -> None:
+def test_batching_does_not_change_results(texts: list[list[int]]) -> None:
     model = LexiconClassifier(VOTES, HONEST)
     width = max(map(len, texts))
     together = deletion_curve(
@@ -114,39 +114,39 @@ def test_how_texts_are_put_into_batches_changes_nothing(texts: list[list[int]]) 
         alone = deletion_curve(model, *one(*text), None)
         for order in ("top", "random", "least"):
             same: Any = getattr(together, order)
-            assert getattr(alone, order).falls[0] == pytest.approx(same.falls[row], abs=1e-6)
+            assert getattr(alone, order).drops[0] == pytest.approx(same.drops[row], abs=1e-6)
             assert (getattr(alone, order).flips[0] == same.flips[row]).all()
         assert (together.removed[row] < max(2, len(text))).all()
 
 
-def test_the_seed_decides_the_draws() -> None:
+def test_seed() -> None:
     model = LexiconClassifier(VOTES, HONEST)
     tokens, lengths = one(*[4, 5, 6, 7, 8, 9] * 4)
     first, again, other = (
-        deletion_curve(model, tokens, lengths, None, seed=seed).random.falls for seed in (1, 1, 2)
+        deletion_curve(model, tokens, lengths, None, seed=seed).random.drops for seed in (1, 1, 2)
     )
     assert (first == again).all()
     assert (first != other).any()
 
 
-def test_shares_that_are_the_same_number_of_words_are_read_once() -> None:
+def test_equal_word_counts_are_classified_once() -> None:
     model = LexiconClassifier(VOTES, HONEST)
-    deletion_curve(model, *one(4, 5, 6, 7), None, shares=(0.01, 0.1, 0.2), draws=3)
+    deletion_curve(model, *one(4, 5, 6, 7), None, fractions=(0.01, 0.1, 0.2), draws=3)
     assert model.rows_read == 1 + 5
 
 
-def test_without_weights_there_is_nothing_to_test() -> None:
-    message = r"LexiconClassifier has no attention .* nothing to test.* such as structured or hier"
+def test_model_without_attention_raises() -> None:
+    message = r"LexiconClassifier has no attention .*structured"
     with pytest.raises(RegardError, match=message):
         deletion_curve(LexiconClassifier(VOTES, None), *one(4, 5), None)
 
 
-@pytest.mark.parametrize("shares", [(), (0.0,), (0.2, 0.1), (0.5, 1.5)])
-def test_strange_shares_are_refused(shares: tuple[float, ...]) -> None:
-    with pytest.raises(RegardError, match="they go up, each above 0 and at most 1"):
-        deletion_curve(LexiconClassifier(VOTES, HONEST), *one(4, 5), None, shares=shares)
+@pytest.mark.parametrize("fractions", [(), (0.0,), (0.2, 0.1), (0.5, 1.5)])
+def test_invalid_fractions(fractions: tuple[float, ...]) -> None:
+    with pytest.raises(RegardError, match="fractions="):
+        deletion_curve(LexiconClassifier(VOTES, HONEST), *one(4, 5), None, fractions=fractions)
 
 
-def test_no_draws_are_refused() -> None:
-    with pytest.raises(RegardError, match="draws=0; give 1 or more"):
+def test_invalid_draws() -> None:
+    with pytest.raises(RegardError, match="draws=0"):
         deletion_curve(LexiconClassifier(VOTES, HONEST), *one(4, 5), None, draws=0)

@@ -1,4 +1,4 @@
-"""The balance of labels: its numbers and its sentence."""
+"""Class balance: counts and description."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from regard.core.errors import RegardError
 from regard.tasks.classification.labels import ClassBalance
 
 
-def test_the_example_of_the_docstring() -> None:
+def test_example() -> None:
     found = ClassBalance.of("aaaaaabbbc")
     assert found.counts == {"a": 6, "b": 3, "c": 1}
-    assert (found.total, found.commonest, found.rarest) == (10, "a", "c")
-    assert (found.commonest_share, found.imbalance_ratio) == (60.0, 6.0)
+    assert (found.total, found.most_frequent, found.least_frequent) == (10, "a", "c")
+    assert (found.majority_percent, found.imbalance_ratio) == (60.0, 6.0)
     assert found.describe() == (
-        "3 labels over 10 texts: 'a' is the commonest (60.0 %, the accuracy of always saying it), 'c' the "
-        "rarest (10.0 %), 6 times rarer; look at macro-F1 beside accuracy."
+        "3 labels in 10 texts: most frequent 'a' (60.0 %, the majority baseline), least frequent 'c' "
+        "(10.0 %), imbalance ratio 6; report macro-F1 beside accuracy."
     )
     assert json.loads(json.dumps(found.as_json())) == {
         "counts": {"a": 6, "b": 3, "c": 1},
-        "commonest": "a",
-        "commonest_share": 60.0,
-        "rarest": "c",
+        "most_frequent": "a",
+        "majority_percent": 60.0,
+        "least_frequent": "c",
         "imbalance_ratio": 6.0,
     }
 
@@ -31,19 +31,16 @@ def test_the_example_of_the_docstring() -> None:
 @pytest.mark.parametrize(
     ("labels", "sentence"),
     [
-        (
-            "abba",
-            "2 labels over 4 texts, all equally common: always saying the same one is right in 50.0 %.",
-        ),
-        ("aa", "1 label over 2 texts: 'a', nothing to tell apart."),
+        ("abba", "2 labels in 4 texts, balanced: majority baseline 50.0 %."),
+        ("aa", "1 label in 2 texts: 'a', nothing to classify."),
         (
             "aab",
-            "2 labels over 3 texts: 'a' is the commonest (66.7 %, the accuracy of always saying it), "
-            "'b' the rarest (33.3 %), 2 times rarer.",
+            "2 labels in 3 texts: most frequent 'a' (66.7 %, the majority baseline), least frequent "
+            "'b' (33.3 %), imbalance ratio 2.",
         ),
     ],
 )
-def test_sentences(labels: str, sentence: str) -> None:
+def test_describe(labels: str, sentence: str) -> None:
     assert ClassBalance.of(labels).describe() == sentence
 
 
@@ -51,11 +48,11 @@ def test_the_order_does_not_matter() -> None:
     assert list(ClassBalance.of("cab").counts) == list(ClassBalance.of("bca").counts)
 
 
-def test_nothing_has_no_balance() -> None:
-    with pytest.raises(RegardError, match="nothing to balance"):
+def test_no_labels_raise() -> None:
+    with pytest.raises(RegardError, match="no labels"):
         ClassBalance.of([])
 
 
-def test_labels_that_are_nearly_as_common_are_called_so() -> None:
-    said = ClassBalance.of("a" * 1001 + "b" * 1000).describe()
-    assert "all about equally common: always saying the same one is right in 50.0 %" in said
+def test_nearly_balanced() -> None:
+    text = ClassBalance.of("a" * 1001 + "b" * 1000).describe()
+    assert "nearly balanced: majority baseline 50.0 %" in text

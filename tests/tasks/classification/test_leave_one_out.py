@@ -1,4 +1,4 @@
-"""Words left out one by one: falls by hand, and tau against counting pairs."""
+"""Leave-one-out: drops by hand, and Kendall's tau by counting pairs."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def sigmoid(score: float) -> float:
     return float(1 / (1 + np.exp(-score)))
 
 
-def test_falls_are_those_of_each_word_alone() -> None:
+def test_drops_by_hand() -> None:
     model = LexiconClassifier(VOTES, [0.0, 1.0, 1.0, 1.0, 9.0, 2.0, 1.0, 3.0])
     found = leave_one_out(model, torch.tensor([START, 4, 5, END]), None)
     whole = sigmoid(2.0)
-    assert found.falls[1:3] == pytest.approx([whole - sigmoid(-1.0), whole - sigmoid(3.0)])
-    assert math.isnan(found.falls[0])
-    assert math.isnan(found.falls[3])
+    assert found.drops[1:3] == pytest.approx([whole - sigmoid(-1.0), whole - sigmoid(3.0)])
+    assert math.isnan(found.drops[0])
+    assert math.isnan(found.drops[3])
     assert found.tau == 1.0
 
 
-def test_tau_is_pairs_in_order_minus_pairs_in_disorder() -> None:
+def test_kendall_tau() -> None:
     looks = [0.0, 1.0, 1.0, 1.0, 2.0, 9.0, 1.0, 3.0]
     tokens = [4, 5, 6, 7]
     found = leave_one_out(LexiconClassifier(VOTES, looks), torch.tensor(tokens), None)
-    # Falls go as the votes do.
+    # Drops are ordered like the votes.
     signs = [
         np.sign((VOTES[a] - VOTES[b]) * (looks[a] - looks[b])) for a, b in combinations(tokens, 2)
     ]
@@ -42,6 +42,6 @@ def test_tau_is_pairs_in_order_minus_pairs_in_disorder() -> None:
 
 
 @pytest.mark.parametrize("tokens", [[4], [START, 4, END], [4, 4, 4]])
-def test_without_an_order_there_is_no_tau(tokens: list[int]) -> None:
+def test_tau_is_none_without_variation(tokens: list[int]) -> None:
     model = LexiconClassifier(VOTES, [0.0, *[1.0] * 7])
     assert leave_one_out(model, torch.tensor(tokens), None).tau is None

@@ -1,4 +1,4 @@
-"""The task of labels: read from any file, scored by accuracy and macro-F1, learned by a small model."""
+"""Text classification: data, accuracy and macro-F1, training of a small model."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from torch import Tensor
 
 from regard.core.batches import TextBatch
 from regard.core.errors import RegardError
-from regard.data.readers.text_file import BadRows
-from regard.data.splits import HeldOut
+from regard.data.readers.text_file import RowErrors
+from regard.data.splits import EvalSplit
 from regard.models.classifiers.structured import StructuredClassifier
 from regard.models.text_encoder import TextEncoder
 from regard.tasks.classification.corpus import ClassifyOptions
 from regard.tasks.classification.task import Classify
 from regard.tasks.metrics.accuracy import macro_f1
-from regard.tasks.metrics.confusion_matrix import Confusion
+from regard.tasks.metrics.confusion_matrix import ConfusionMatrix
 from regard.tasks.text_task import TextVocabularies
 
 KINDS = {"place": "where is", "person": "who saw", "count": "how many of"}
 
 
 def no_decoding(model: Any, source: Tensor, source_lengths: Tensor) -> Any:
-    raise AssertionError("a label is not written")
+    raise AssertionError("a label is not decoded")
 
 
 @pytest.fixture
@@ -45,10 +45,10 @@ def questions(tmp_path: Path) -> Path:
 
 def task_on(path: Path, *, seed: int = 0, **options: Any) -> Classify:
     chosen = {"vocabulary_size": 100, "max_length": 16, "batch_tokens": 120, **options}
-    given = ClassifyOptions(
-        labels=str(path), **{"validation_share": 0.2, "test_share": 0.1, **chosen}
+    selected = ClassifyOptions(
+        train_file=str(path), **{"validation_fraction": 0.2, "test_fraction": 0.1, **chosen}
     )
-    return Classify.from_options(given, seed=seed, decode=no_decoding)
+    return Classify.from_options(selected, seed=seed, decode=no_decoding)
 
 
 def small_model(task: Classify) -> SmallEncoder:
@@ -76,12 +76,12 @@ def test_an_epoch_is_a_function_of_seed_and_number(questions: Path) -> None:
     for batch in task.epoch(0):
         assert batch.tokens.numel() <= 120
         assert batch.num_predictions == len(batch.labels)
-        assert not batch.predicted.any()
+        assert not batch.target_mask.any()
         rows += len(batch.labels)
     assert rows == len(task.corpus.train)
 
 
-def test_it_can_be_learned(questions: Path) -> None:
+def test_training_reaches_full_accuracy(questions: Path) -> None:
     task = task_on(questions)
     model = small_model(task)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -95,23 +95,23 @@ def test_it_can_be_learned(questions: Path) -> None:
     assert scores["accuracy"] == scores["macro_f1"] == 100.0  # ten seeds: 100; untrained: 0 to 63
     assert scores["loss"] < 0.5  # ten seeds: 0.004 to 0.007; untrained: 1.0 to 1.3
     texts = ["Who saw number 7?", "how many of number 9?"]
-    predicted = Classify.predict(
+    predictions = Classify.predict(
         model, texts, task.corpus.vocabularies, no_decoding, options=task.options
     )
-    assert predicted == ["person", "count"]
+    assert predictions == ["person", "count"]
     assert (
         Classify.predict(model, [], task.corpus.vocabularies, no_decoding, options=task.options)
         == []
     )
 
 
-def test_scores_can_be_checked_by_hand() -> None:
-    predicted, answers = ["a", "a", "b", "c"], [["a"], ["b"], ["b"], ["a"]]
-    # a: 1 of 2 said, 1 of 2 wanted; b: 1 of 1 said, 1 of 2 wanted; c is said and wanted by none.
-    assert Classify.scores(predicted, answers) == pytest.approx(
+def test_scores_by_hand() -> None:
+    predictions, references = ["a", "a", "b", "c"], [["a"], ["b"], ["b"], ["a"]]
+    # a: precision 1/2, recall 1/2; b: precision 1, recall 1/2; c is never true.
+    assert Classify.scores(predictions, references) == pytest.approx(
         {"accuracy": 50.0, "macro_f1": 100 * (1 / 2 + 2 / 3 + 0) / 3}
     )
-    assert Classify.item_statistics("accuracy", predicted, answers).tolist() == [
+    assert Classify.item_statistics("accuracy", predictions, references).tolist() == [
         [1, 1],
         [0, 1],
         [1, 1],
@@ -120,8 +120,8 @@ def test_scores_can_be_checked_by_hand() -> None:
 
 
 def test_macro_f1_of_samples_of_the_items() -> None:
-    answers = [["a"], ["b"], ["a"]]
-    statistics = Classify.item_statistics("macro_f1", ["a", "b", "b"], answers)
+    references = [["a"], ["b"], ["a"]]
+    statistics = Classify.item_statistics("macro_f1", ["a", "b", "b"], references)
     samples = np.stack([statistics.sum(axis=0), statistics[1], np.zeros(6)])
     whole, second, nothing = macro_f1(samples)
     assert whole == pytest.approx(100 * (2 / 3 + 2 / 3) / 2)
@@ -129,119 +129,105 @@ def test_macro_f1_of_samples_of_the_items() -> None:
     assert np.isnan(nothing)
 
 
-def test_macro_f1_is_that_of_scikit_learn() -> None:
+def test_macro_f1_agrees_with_scikit_learn() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     rng = np.random.default_rng(0)
-    wanted, said = (rng.choice(list("abcd"), size=60).tolist() for _ in range(2))
-    expected = 100 * metrics.f1_score(wanted, said, average="macro")
-    assert Classify.scores(said, [[label] for label in wanted])["macro_f1"] == pytest.approx(
-        expected
-    )
+    targets, predictions = (rng.choice(list("abcd"), size=60).tolist() for _ in range(2))
+    expected = 100 * metrics.f1_score(targets, predictions, average="macro")
+    assert Classify.scores(predictions, [[label] for label in targets])[
+        "macro_f1"
+    ] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"),
+    ("predictions", "targets"),
     [("aab", "aaa"), ("aaa", "aab"), ("bc", "aa"), ("abcd", "abab"), ("abcaa", "xycab")],
 )
-def test_macro_f1_is_that_of_scikit_learn_where_labels_are_only_said_or_only_wanted(
-    said: str, wanted: str
-) -> None:
+def test_macro_f1_of_labels_never_predicted_or_never_true(predictions: str, targets: str) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
-    found = Classify.scores(list(said), [[label] for label in wanted])["macro_f1"]
-    expected = metrics.f1_score(list(wanted), list(said), average="macro", zero_division=0)
+    found = Classify.scores(list(predictions), [[label] for label in targets])["macro_f1"]
+    expected = metrics.f1_score(list(targets), list(predictions), average="macro", zero_division=0)
     assert found == pytest.approx(100 * expected)
-    column = [score.f1 for score in Confusion.of(said, wanted).label_scores()]
-    assert found == pytest.approx(np.mean(column))  # of the table that is printed
+    column = [score.f1 for score in ConfusionMatrix.of(predictions, targets).label_scores()]
+    assert found == pytest.approx(np.mean(column))  # of the printed table
 
 
-def test_parts_are_apart_and_described(questions: Path, tmp_path: Path) -> None:
+def test_splits_are_disjoint_and_described(questions: Path, tmp_path: Path) -> None:
     corpus = task_on(questions).corpus
     facts = corpus.facts()
     assert facts["train_texts"] + facts["validation_items"] + facts["test_items"] == 240
-    assert facts["held_out_sources_in_train"] == {"validation": 0, "test": 0}
-    assert (
-        "; vocabulary of 100. 3 labels over 166 texts, all about equally common"
-        in corpus.describe()
-    )
+    assert facts["leakage"] == {"validation": 0, "test": 0}
+    assert "vocabulary size 100. 3 labels in 166 texts, nearly balanced" in corpus.describe()
     assert task_on(questions).corpus.facts() == facts
     changed = tmp_path / "changed.tsv"
     changed.write_text(questions.read_text().replace("place\t", "person\t", 1))
     assert task_on(changed).corpus.facts() != facts
 
 
-def test_a_label_that_is_never_learned(questions: Path, tmp_path: Path) -> None:
-    validation = tmp_path / "dev.tsv"
+def test_label_unseen_in_training(questions: Path, tmp_path: Path) -> None:
+    validation = tmp_path / "validation.tsv"
     validation.write_text("place\tWhere is it?\nreason\tWhy is it?\n")
-    with pytest.raises(
-        RegardError, match=r"validation\.tsv:2: unknown label: 'reason' is not in the"
-    ):
-        task_on(questions, validation=str(validation))
-    task = task_on(questions, validation=str(validation), skip_bad_rows=True)
-    assert task.corpus.validation.sources == ("Where is it?",)
-    assert task.corpus.bad.count == 1
-    part = Classify.held_out(str(validation), task.options, bad=BadRows())
-    assert part.answers == (("place",), ("reason",))
-    scores, predicted, _ = task.assess_on(small_model(task), part)
-    assert len(predicted) == 2
+    with pytest.raises(RegardError, match=r"validation\.tsv:2: unknown label: 'reason'"):
+        task_on(questions, validation_file=str(validation))
+    task = task_on(questions, validation_file=str(validation), skip_bad_rows=True)
+    assert task.corpus.validation.inputs == ("Where is it?",)
+    assert task.corpus.errors.count == 1
+    split = Classify.read_split(str(validation), task.options, errors=RowErrors())
+    assert split.references == (("place",), ("reason",))
+    scores, predictions, _ = task.evaluate_on(small_model(task), split)
+    assert len(predictions) == 2
     assert scores["accuracy"] <= 50.0
     assert np.isfinite(scores["loss"])
-    assert task.notes(part) == [
-        "1 of 2 texts has a label that the model never learned: reason; they count as wrong, and have "
-        "no loss"
+    assert task.notes(split) == [
+        "1 of 2 texts with a label unseen in training: reason; counted as errors, without loss"
     ]
 
 
-def test_where_no_label_is_known_there_is_no_loss(questions: Path) -> None:
+def test_loss_is_nan_without_known_labels(questions: Path) -> None:
     task = task_on(questions)
-    part = HeldOut(sources=("Why?", "What for?"), answers=(("meh",), ("hm",)))
-    scores = task.assess_on(small_model(task), part).scores
+    split = EvalSplit(inputs=("Why?", "What for?"), references=(("meh",), ("hm",)))
+    scores = task.evaluate_on(small_model(task), split).scores
     assert np.isnan(scores["loss"])
     assert scores["accuracy"] == 0
-    (note,) = task.notes(part)
-    assert note.startswith("2 of 2 texts have labels that the model never learned: meh, hm;")
+    (note,) = task.notes(split)
+    assert note.startswith("2 of 2 texts with labels unseen in training: meh, hm;")
     assert task.notes(task.corpus.validation) == []
 
 
-def test_long_texts_are_cut_off(questions: Path) -> None:
+def test_truncation(questions: Path) -> None:
     task = task_on(questions, max_length=8)
     assert max(int(batch.lengths.max()) for batch in task.epoch(0)) <= 8
-    part = HeldOut(sources=("who saw " * 50,), answers=(("person",),))
-    assert len(task.assess_on(small_model(task), part).predicted) == 1
-    assert task.notes(part) == [
-        "1 of 1 text is cut off after 8 tokens, which leaves out 94.0 % of what there is to read"
-    ]
+    split = EvalSplit(inputs=("who saw " * 50,), references=(("person",),))
+    assert len(task.evaluate_on(small_model(task), split).predictions) == 1
+    assert task.notes(split) == ["1 of 1 text truncated to 8 tokens, 94.0 % of all tokens removed"]
 
 
-@pytest.mark.parametrize("kind", ["words", "running_words", "subwords", "wordpiece"])
-def test_a_vocabulary_that_is_too_small_has_the_name_of_its_option(
-    questions: Path, kind: str
-) -> None:
-    with pytest.raises(RegardError, match=r"^task\.vocabulary_size=1\b.* numbers are taken"):
+@pytest.mark.parametrize("kind", ["words", "word_punct", "subwords", "wordpiece"])
+def test_too_small_vocabulary_names_the_option(questions: Path, kind: str) -> None:
+    with pytest.raises(RegardError, match=r"^task\.vocabulary_size=1\b"):
         task_on(questions, tokens=kind, vocabulary_size=1)
 
 
-def test_what_hops_share_is_no_metric_of_a_model_without_them(questions: Path) -> None:
+def test_hop_overlap_needs_several_hops(questions: Path) -> None:
     task = task_on(questions, metric="hop_overlap")
-    with pytest.raises(
-        RegardError, match=r"task\.metric=hop_overlap: .* accuracy, macro_f1, loss; or"
-    ):
-        task.require_metric(small_model(task))
+    with pytest.raises(RegardError, match=r"task\.metric=hop_overlap: .* accuracy, macro_f1, loss"):
+        task.validate_metric(small_model(task))
     torch.manual_seed(0)
     model = StructuredClassifier(
         **task.corpus.vocabularies.sizes(), model_dim=8, hidden_dim=4, hops=2
     )
-    task.require_metric(model)
+    task.validate_metric(model)
     assert model.training
-    task_on(questions).require_metric(small_model(task))
+    task_on(questions).validate_metric(small_model(task))
 
 
-def test_the_commonest_label_is_a_baseline(questions: Path) -> None:
+def test_majority_baseline(questions: Path) -> None:
     task = task_on(questions)
     (accuracy,) = task.baselines(task.corpus.validation).values()
     assert 10 < accuracy < 60
 
 
-def test_an_encoders_vocabulary_gets_labels(questions: Path) -> None:
+def test_vocabulary_of_a_pretrained_encoder(questions: Path) -> None:
     task = task_on(questions)
     pretrained = TextVocabularies(text=task.corpus.vocabularies.text)
     again = Classify.from_options(task.options, seed=0, decode=no_decoding, vocabularies=pretrained)
@@ -250,26 +236,26 @@ def test_an_encoders_vocabulary_gets_labels(questions: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", "characters", "subwords"])
-def test_any_vocabulary_will_do(questions: Path, kind: str) -> None:
+def test_tokenizers(questions: Path, kind: str) -> None:
     task = task_on(questions, tokens=kind, max_length=40)
     assert task.corpus.vocabularies.text.kind == kind
     assert task.evaluate(small_model(task))["accuracy"] >= 0
 
 
-def test_what_cannot_be_learned_is_refused(questions: Path, tmp_path: Path) -> None:
+def test_invalid_options(questions: Path, tmp_path: Path) -> None:
     one = tmp_path / "one.tsv"
     one.write_text("place\ta\nplace\tb\n")
-    with pytest.raises(RegardError, match="has 1 label in the part that is learned from"):
-        task_on(one, validation_share=0.0)
+    with pytest.raises(RegardError, match="1 label"):
+        task_on(one, validation_fraction=0.0)
     with pytest.raises(RegardError, match="Unknown vocabulary 'wordpieces'"):
         task_on(questions, tokens="wordpieces")
     with pytest.raises(RegardError, match=r"task\.label_smoothing=1\.0"):
         task_on(questions, label_smoothing=1.0)
-    with pytest.raises(RegardError, match="nothing held out"):
-        task_on(questions, validation_share=0.0)
+    with pytest.raises(RegardError, match=r"task\.validation_fraction=0\.0"):
+        task_on(questions, validation_fraction=0.0)
 
 
-def test_the_real_encoder_takes_it(questions: Path) -> None:
+def test_with_text_encoder(questions: Path) -> None:
     task = task_on(questions)
     torch.manual_seed(0)
     model = TextEncoder(
@@ -289,11 +275,11 @@ def test_the_real_encoder_takes_it(questions: Path) -> None:
 
 
 @pytest.mark.data
-def test_the_question_set(data_folder: Path) -> None:
+def test_trec(data_folder: Path) -> None:
     folder = data_folder / "sentences"
     task = task_on(
         folder / "TREC.train.all.gz",
-        test=str(folder / "TREC.test.all.gz"),
+        test_file=str(folder / "TREC.test.all.gz"),
         skip_bad_rows=True,
         max_length=48,
         vocabulary_size=3000,

@@ -1,4 +1,4 @@
-"""Language modelling: what an epoch is made of, what is scored, what is refused."""
+"""Language modelling: the examples of an epoch, metrics, and invalid options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from regard.core.batches import UNKNOWN
 from regard.core.errors import RegardError
 from regard.models.decoder_only import DecoderOnly
-from regard.tasks.language_model.corpus import LmOptions
+from regard.tasks.language_model.corpus import LMOptions
 from regard.tasks.language_model.task import LanguageModelling
 
 LINES = [
@@ -28,11 +28,11 @@ def text(tmp_path: Path) -> str:
 
 
 def task(text: str | None, seed: int = 0, **options: Any) -> LanguageModelling:
-    words: dict[str, Any] = {"text": text, "tokens": "words", "batch_tokens": 64, **options}
-    return LanguageModelling.from_options(LmOptions(**words), seed=seed, decode=_nothing)
+    kwargs: dict[str, Any] = {"train_file": text, "tokens": "words", "batch_tokens": 64, **options}
+    return LanguageModelling.from_options(LMOptions(**kwargs), seed=seed, decode=_no_decoding)
 
 
-def _nothing(model: Any, source: Any, source_lengths: Any) -> list[Any]:
+def _no_decoding(model: Any, source: Any, source_lengths: Any) -> list[Any]:
     return []
 
 
@@ -47,29 +47,29 @@ def rows_of(epoch: Any) -> list[tuple[list[int], list[int]]]:
     return sorted(found)
 
 
-def test_every_text_is_learned_once_an_epoch(text: str) -> None:
-    own = task(text, validation_share=0.2)
+def test_every_text_once_per_epoch(text: str) -> None:
+    own = task(text, validation_fraction=0.2)
     rows = rows_of(own.epoch(0))
     assert len(rows) + len(own.corpus.validation) == len(LINES)
     assert all(not source for source, _ in rows)
     decode = own.corpus.vocabularies.target.decode
-    learned = {decode(target) for _, target in rows}
-    held_out = {answers[0] for answers in own.corpus.validation.answers}
-    assert learned | held_out == set(LINES)
-    assert learned.isdisjoint(held_out)
+    trained = {decode(target) for _, target in rows}
+    held_out = {choices[0] for choices in own.corpus.validation.references}
+    assert trained | held_out == set(LINES)
+    assert trained.isdisjoint(held_out)
 
 
 def test_an_epoch_is_a_function_of_seed_and_number(text: str) -> None:
-    options: dict[str, Any] = {"span_share": 0.5, "validation_share": 0.0}
+    options: dict[str, Any] = {"span_fraction": 0.5, "validation_fraction": 0.0}
     first = rows_of(task(text, **options).epoch(3))
     assert first == rows_of(task(text, **options).epoch(3))
     assert first != rows_of(task(text, **options).epoch(4))
     assert first != rows_of(task(text, seed=1, **options).epoch(3))
 
 
-def test_a_share_of_the_texts_has_a_gap(text: str) -> None:
-    own = task(text, span_share=0.5, validation_share=0.0, keep_whole=1.0)
-    gapped = whole = 0
+def test_span_fraction(text: str) -> None:
+    own = task(text, span_fraction=0.5, validation_fraction=0.0, full_length_probability=1.0)
+    corrupted = whole = 0
     decode = own.corpus.vocabularies.target.decode
     for number in range(10):
         for source, target in rows_of(own.epoch(number)):
@@ -77,59 +77,61 @@ def test_a_share_of_the_texts_has_a_gap(text: str) -> None:
                 whole += 1
                 assert decode(target) in LINES
                 continue
-            gapped += 1
-            gap = source.index(UNKNOWN)
-            assert decode([*source[:gap], *target, *source[gap + 1 :]]) in LINES
-    assert gapped + whole == 10 * len(LINES)
-    assert 0.4 < gapped / (gapped + whole) < 0.6
+            corrupted += 1
+            span = source.index(UNKNOWN)
+            assert decode([*source[:span], *target, *source[span + 1 :]]) in LINES
+    assert corrupted + whole == 10 * len(LINES)
+    assert 0.4 < corrupted / (corrupted + whole) < 0.6
 
 
-def test_pairs_are_mixed_in_evenly(text: str, tmp_path: Path) -> None:
+def test_question_answer_pairs_are_mixed_in_evenly(text: str, tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"cat {number} ?\tmat {number}\n" for number in range(7)))
-    own = task(text, pairs=str(pairs), pair_share=0.2, validation_share=0.0)
-    asked = [source for number in range(7) for source, _ in rows_of(own.epoch(number)) if source]
-    assert len(asked) == 7 * 10  # a fifth of all: 10 beside 40 texts
-    counts = {tuple(source): asked.count(source) for source in asked}
+    own = task(text, qa_file=str(pairs), qa_fraction=0.2, validation_fraction=0.0)
+    questions = [
+        source for number in range(7) for source, _ in rows_of(own.epoch(number)) if source
+    ]
+    assert len(questions) == 7 * 10  # a fifth of all: 10 beside 40 texts
+    counts = {tuple(source): questions.count(source) for source in questions}
     assert set(counts.values()) == {10}
 
 
 def test_scores_by_hand(text: str) -> None:
-    """A model that knows nothing takes log(vocabulary) nats for every token and every END."""
+    """A uniform model has a loss of log(vocabulary) nats for every token and every END."""
 
     class Uniform(torch.nn.Module):
         def __init__(self, size: int) -> None:
             super().__init__()
             self.size = torch.nn.Parameter(torch.zeros(1, size))
 
-        def hidden(self, source: Any, lengths: Any, given: torch.Tensor) -> torch.Tensor:
-            return torch.zeros(*given.shape, 1)
+        def hidden(self, source: Any, lengths: Any, decoder_input: torch.Tensor) -> torch.Tensor:
+            return torch.zeros(*decoder_input.shape, 1)
 
         def logits(self, hidden: torch.Tensor) -> torch.Tensor:
             return hidden @ self.size
 
-    own = task(text, validation_share=0.2, max_length=5, tokens="characters")
+    own = task(text, validation_fraction=0.2, max_length=5, tokens="characters")
     size = own.corpus.vocabularies.target.size
     with torch.no_grad():
-        scores, nats, _ = own.assess_on(Uniform(size).eval(), own.corpus.validation)
+        scores, nats, _ = own.evaluate_on(Uniform(size).eval(), own.corpus.validation)
     assert scores["loss"] == pytest.approx(math.log(size), rel=1e-5)
     assert scores["perplexity"] == pytest.approx(size, rel=1e-4)
-    # The characters of a text in pieces of five, an END after each.
-    texts = [answers[0] for answers in own.corpus.validation.answers]
-    predicted = [len(text) + math.ceil(len(text) / 5) for text in texts]
-    assert float(nats[0]) == pytest.approx(predicted[0] * math.log(size), rel=1e-5)
+    # The characters of a text in chunks of five, an END after each.
+    texts = [choices[0] for choices in own.corpus.validation.references]
+    predictions = [len(text) + math.ceil(len(text) / 5) for text in texts]
+    assert float(nats[0]) == pytest.approx(predictions[0] * math.log(size), rel=1e-5)
     characters = sum(len(text) + 1 for text in texts)
-    bits = sum(predicted) * math.log2(size)
+    bits = sum(predictions) * math.log2(size)
     assert scores["bits_per_character"] == pytest.approx(bits / characters, rel=1e-5)
-    sums = own.item_statistics("bits_per_character", nats, own.corpus.validation.answers).sum(
+    sums = own.item_statistics("bits_per_character", nats, own.corpus.validation.references).sum(
         axis=0
     )
-    score = own.summed_metric("bits_per_character").score(sums)
+    score = own.corpus_metric("bits_per_character").score(sums)
     assert score == pytest.approx(scores["bits_per_character"])
 
 
-def test_it_learns(text: str) -> None:
-    own = task(text, validation_share=0.2, tokens="characters", max_length=64, batch_tokens=256)
+def test_training_lowers_bits_per_character(text: str) -> None:
+    own = task(text, validation_fraction=0.2, tokens="characters", max_length=64, batch_tokens=256)
     torch.manual_seed(0)
     size = own.corpus.vocabularies.target.size
     model = DecoderOnly(
@@ -150,8 +152,8 @@ def test_it_learns(text: str) -> None:
     assert after < before / 2  # ten seeds: 0.05 to 0.08 of it; untrained: 1
 
 
-def test_spans_alone_are_scored_as_spans(text: str) -> None:
-    own = task(text, span_share=1.0, validation_share=0.2)
+def test_span_corruption_metrics(text: str) -> None:
+    own = task(text, span_fraction=1.0, validation_fraction=0.2)
     assert own.metric == "loss"
     size = own.corpus.vocabularies.target.size
     model = DecoderOnly(
@@ -162,46 +164,51 @@ def test_spans_alone_are_scored_as_spans(text: str) -> None:
         assert own.evaluate(model) == own.evaluate(model)
 
 
-def test_several_gaps_take_the_share_asked_for(text: str) -> None:
+def test_several_spans(text: str) -> None:
     own = task(
-        text, span_share=1.0, gaps="several", masked_share=0.25, mean_gap=1.0, validation_share=0.0
+        text,
+        span_fraction=1.0,
+        spans="several",
+        noise_density=0.25,
+        mean_span_length=1.0,
+        validation_fraction=0.0,
     )
     for source, target in rows_of(own.epoch(0)):
         assert source.count(UNKNOWN) == target.count(UNKNOWN) == 2
-        assert len(target) == 4  # two of eight words, a sign before each
+        assert len(target) == 4  # two of eight words, a sentinel before each
 
 
-def test_unknown_words_are_no_free_letters(text: str) -> None:
-    assert task(text, validation_share=0.2).metric == "loss"
-    with pytest.raises(RegardError, match="would count as free letters"):
-        task(text, validation_share=0.2, metric="bits_per_character")
+def test_bits_per_character_is_undefined_for_words(text: str) -> None:
+    assert task(text, validation_fraction=0.2).metric == "loss"
+    with pytest.raises(RegardError, match="bits_per_character"):
+        task(text, validation_fraction=0.2, metric="bits_per_character")
 
 
-def test_nothing_held_out_by_chance_is_an_error(tmp_path: Path) -> None:
+def test_empty_validation_split_raises(tmp_path: Path) -> None:
     path = tmp_path / "one.txt"
     path.write_text("one line alone .\n")
-    with pytest.raises(RegardError, match="nothing held out to evaluate on"):
-        task(str(path), validation_share=0.05)
+    with pytest.raises(RegardError, match="--validation-file"):
+        task(str(path), validation_fraction=0.05)
 
 
-def test_without_held_out_texts_it_says_what_it_evaluates_on(text: str) -> None:
-    own = task(text, validation_share=0.0)
-    assert "evaluated on texts that are learned" in own.corpus.describe()
-    assert own.corpus.facts()["validation_is_learned"]
+def test_no_validation_split_evaluates_on_training_texts(text: str) -> None:
+    own = task(text, validation_fraction=0.0)
+    assert "evaluated on training texts" in own.corpus.describe()
+    assert own.corpus.facts()["validation_is_train"]
 
 
-def test_a_text_that_runs_on(text: str) -> None:
-    own = task(text, stream=True, max_length=16, validation_share=0.5)
+def test_stream(text: str) -> None:
+    own = task(text, stream=True, max_length=16, validation_fraction=0.5)
     rows = rows_of(own.epoch(0))
     lengths = sorted(len(target) for _, target in rows)
-    assert set(lengths[1:]) == {16}  # all but the last piece are full
+    assert set(lengths[1:]) == {16}  # all but the last chunk are full
     decode = own.corpus.vocabularies.target.decode
     joined = " ".join(LINES)
     assert all(decode(target) in joined for _, target in rows)
 
 
-def test_films_are_embedded() -> None:
-    own = task(None, films=40, tokens="words", pair_share=0.2, validation_share=0.0)
+def test_embedded_films() -> None:
+    own = task(None, films=40, tokens="words", qa_fraction=0.2, validation_fraction=0.0)
     assert len(own.corpus.train) == 40
     assert own.corpus.pairs is not None
     assert len(own.corpus.pairs) > 40
@@ -210,21 +217,21 @@ def test_films_are_embedded() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"span_share": 1.5}, "task.span_share=1.5: it must be from 0 to 1"),
-        ({"longest_gap": 0.0}, "task.longest_gap=0.0: it must be above 0"),
-        ({"pair_share": 1.0}, "task.pair_share=1.0: it must be from 0 to below 1"),
+        ({"span_fraction": 1.5}, "task.span_fraction=1.5: it must be from 0 to 1"),
+        ({"max_span_fraction": 0.0}, "task.max_span_fraction=0.0: it must be above 0"),
+        ({"qa_fraction": 1.0}, "task.qa_fraction=1.0: it must be from 0 to below 1"),
         ({"tokens": "word"}, "Did you mean 'words'?"),
-        ({"stream": True, "span_share": 0.5}, "a gap is in a text that has an end"),
+        ({"stream": True, "span_fraction": 0.5}, "task.span_fraction=0.5"),
         ({"max_length": 0}, "task.max_length=0: it must be 1 or more"),
-        ({"text": "x.txt", "pair_share": 0.5}, "mixes in pairs, but there is no file of them"),
+        ({"train_file": "x.txt", "qa_fraction": 0.5}, "task.qa_fraction=0.5"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
+def test_invalid_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(RegardError) as refusal:
-        LmOptions(**options)
+        LMOptions(**options)
     assert message in str(refusal.value)
 
 
-def test_a_file_that_is_not_there() -> None:
+def test_missing_file() -> None:
     with pytest.raises(RegardError, match=r"There is no file 'nowhere\.txt'"):
         task("nowhere.txt")

@@ -1,4 +1,4 @@
-"""Calibration: a pencil's example, the edges of bins, and scikit-learn's numbers."""
+"""Calibration: an example by hand, bin edges, and agreement with scikit-learn."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from regard.tasks.metrics.calibration import Calibration, ReliabilityBin
 
 
 def calibration(pairs: list[tuple[float, bool]], *, bins: int = 10) -> Calibration:
-    sure, right = zip(*pairs, strict=True)
-    return Calibration.of(np.array(sure), np.array(right), bins=bins)
+    confidences, correct = zip(*pairs, strict=True)
+    return Calibration.of(np.array(confidences), np.array(correct), bins=bins)
 
 
 def test_an_example() -> None:
-    """Of four predictions made with 0.9 three are right, of one with 0.3 none: 4/5·0.15 + 1/5·0.3."""
+    """Of four predictions made with 0.9 three are correct, of one with 0.3 none: 4/5·0.15 + 1/5·0.3."""
     found = calibration([(0.9, True)] * 3 + [(0.9, False), (0.3, False)], bins=2)
     assert found.expected_calibration_error == pytest.approx(0.8 * 0.15 + 0.2 * 0.3)
     assert found.brier_score == pytest.approx((3 * 0.01 + 0.81 + 0.09) / 5)
@@ -30,7 +30,7 @@ def test_an_example() -> None:
     assert low == ReliabilityBin(0.0, 0.5, 1, 0.3, 0.0)
     assert high == pytest.approx((0.5, 1.0, 4, 0.9, 0.75))
     assert found.describe() == (
-        "78.0 % sure on average and 60.0 % right: 18.0 points more sure than right; expected "
+        "mean confidence 78.0 %, accuracy 60.0 %: 18.0 points overconfident; expected "
         "calibration error 18.0 points (2 equal bins), Brier score 0.186, log loss 0.595"
     )
 
@@ -50,7 +50,7 @@ def test_an_empty_bin_has_no_mean() -> None:
     assert json.loads(json.dumps(record, allow_nan=False)) == record
 
 
-def test_who_is_sure_and_wrong_loses_much_but_not_all() -> None:
+def test_log_loss_of_a_confident_mistake_is_finite() -> None:
     found = calibration([(1.0, False)])
     assert found.log_loss == pytest.approx(52 * math.log(2))
     assert found.brier_score == found.expected_calibration_error == 1.0
@@ -66,40 +66,42 @@ def test_bounds(pairs: list[tuple[float, bool]]) -> None:
     found = calibration(pairs)
     assert sum(each.items for each in found.bins) == len(pairs)
     # One bin sees the mean alone; more bins see at least as much.
-    mean_gap = abs(found.confidence - found.accuracy)
-    assert calibration(pairs, bins=1).expected_calibration_error == pytest.approx(mean_gap)
-    assert mean_gap - 1e-9 <= found.expected_calibration_error <= 1
+    gap = abs(found.confidence - found.accuracy)
+    assert calibration(pairs, bins=1).expected_calibration_error == pytest.approx(gap)
+    assert gap - 1e-9 <= found.expected_calibration_error <= 1
     assert found.expected_calibration_error**2 <= found.brier_score + 1e-9
 
 
-def test_the_numbers_are_those_of_scikit_learn() -> None:
+def test_agrees_with_scikit_learn() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     curves = pytest.importorskip("sklearn.calibration")
     rng = np.random.default_rng(5)
-    sure = rng.random(503)
-    right = rng.random(503) < sure**2
-    found = Calibration.of(sure, right)
-    assert found.brier_score == pytest.approx(metrics.brier_score_loss(right, sure))
-    assert found.log_loss == pytest.approx(metrics.log_loss(right, sure))
-    accuracy, confidence = curves.calibration_curve(right, sure, n_bins=10)
+    confidences = rng.random(503)
+    correct = rng.random(503) < confidences**2
+    found = Calibration.of(confidences, correct)
+    assert found.brier_score == pytest.approx(metrics.brier_score_loss(correct, confidences))
+    assert found.log_loss == pytest.approx(metrics.log_loss(correct, confidences))
+    accuracy, confidence = curves.calibration_curve(correct, confidences, n_bins=10)
     assert [each.accuracy for each in found.bins] == pytest.approx(accuracy.tolist())
     assert [each.confidence for each in found.bins] == pytest.approx(confidence.tolist())
 
 
-def test_single_precision_is_taken() -> None:
-    sure = np.array([0.25, 0.75], dtype=np.float32)
-    assert Calibration.of(sure, np.array([False, True])).brier_score == 0.0625
+def test_single_precision() -> None:
+    confidences = np.array([0.25, 0.75], dtype=np.float32)
+    assert Calibration.of(confidences, np.array([False, True])).brier_score == 0.0625
 
 
 @pytest.mark.parametrize(
-    ("sure", "bins", "complaint"),
+    ("confidences", "bins", "message"),
     [
         ([], 10, "There is nothing to calibrate"),
-        ([0.5, 1.5], 10, "Item 1 has 1.5 as its probability.*not logits"),
-        ([math.nan], 10, "Item 0 has nan as its probability"),
+        ([0.5, 1.5], 10, "Item 1 .*1.5.*not logits"),
+        ([math.nan], 10, "Item 0 .*nan"),
         ([0.5], 0, "bins=0"),
     ],
 )
-def test_what_is_no_probability_is_refused(sure: list[float], bins: int, complaint: str) -> None:
-    with pytest.raises(RegardError, match=complaint):
-        Calibration.of(np.array(sure, dtype=float), np.ones(len(sure), dtype=bool), bins=bins)
+def test_invalid_input(confidences: list[float], bins: int, message: str) -> None:
+    with pytest.raises(RegardError, match=message):
+        Calibration.of(
+            np.array(confidences, dtype=float), np.ones(len(confidences), dtype=bool), bins=bins
+        )

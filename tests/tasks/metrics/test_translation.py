@@ -1,4 +1,4 @@
-"""BLEU and chrF against values worked out by hand, and the signatures that go with them."""
+"""BLEU and chrF: values by hand, and sacrebleu signatures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_texts_with_nothing_in_common_score_nothing(score: Callable[..., TextSco
     assert score(["aaaa bbbb cccc dddd"], ["xxxx yyyy zzzz wwww"]).score == 0.0
 
 
-def test_a_short_translation_pays_the_brevity_penalty() -> None:
+def test_brevity_penalty() -> None:
     # All its n-grams are right, so only the penalty is left: 7 words for 10 gives e^(1 - 10/7).
     found = bleu(["a b c d e f g"], ["a b c d e f g h i j"])
     assert found.score == pytest.approx(100 * math.exp(1 - 10 / 7))
@@ -52,20 +52,20 @@ def test_chrf_is_an_f_score_of_characters() -> None:
     assert chrf(["abc"], ["abd"]).score == pytest.approx(100 * (2 / 3 + 1 / 2 + 0) / 3)
 
 
-def test_chrf_values_what_is_found_twice_as_much_as_what_is_put_in() -> None:
+def test_chrf_weights_recall_twice_as_much_as_precision() -> None:
     # "a" for "ab": precision 1, recall 1/2 of letters, and no pair of its own: F2 = 5·½ / (4 + ½).
     assert chrf(["a"], ["ab"]).score == pytest.approx(100 * 2.5 / 4.5)
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_case_counts_only_if_asked(score: Callable[..., TextScore]) -> None:
-    predicted, references = ["a man in a red hat"], ["A Man In A Red Hat"]
-    assert score(predicted, references).score == 100.0
-    assert score(predicted, references, lowercase=False).score < 80.0
+def test_lowercase(score: Callable[..., TextScore]) -> None:
+    predictions, references = ["a man in a red hat"], ["A Man In A Red Hat"]
+    assert score(predictions, references).score == 100.0
+    assert score(predictions, references, lowercase=False).score < 80.0
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_the_signature_says_how_it_was_computed(lowercase: bool) -> None:
+def test_signature(lowercase: bool) -> None:
     text = ["a b c d"]
     case = "case:lc" if lowercase else "case:mixed"
     words = bleu(text, text, lowercase=lowercase).signature.split("|")
@@ -75,20 +75,20 @@ def test_the_signature_says_how_it_was_computed(lowercase: bool) -> None:
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_empty_texts_are_scored_and_not_refused(score: Callable[..., TextScore]) -> None:
+def test_empty_texts(score: Callable[..., TextScore]) -> None:
     assert score([""], ["a man"]).score == 0.0
     assert score(["a man"], [""]).score == 0.0
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_unequal_or_no_texts_are_refused(score: Callable[..., TextScore]) -> None:
+def test_unequal_or_no_texts_raise(score: Callable[..., TextScore]) -> None:
     with pytest.raises(RegardError, match="2 predictions for 1 references"):
         score(["a", "b"], ["a"])
     with pytest.raises(RegardError, match="nothing to score"):
         score([], [])
 
 
-def test_nothing_is_logged_about_text_that_looks_tokenised(
+def test_no_warning_about_tokenised_text(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     text = ["a man sits ."] * 200

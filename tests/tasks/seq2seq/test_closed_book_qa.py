@@ -1,24 +1,24 @@
-"""Recall: exact match, the commonest answer, the embedded questions."""
+"""Closed-book QA: exact match, majority baseline, the embedded questions."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from regard.data.datasets.films import FilmQuestions, some_films
-from regard.data.readers.text_file import BadRows
-from regard.tasks.seq2seq.closed_book_qa import Recall, RecallOptions
+from regard.data.datasets.films import FilmQuestions, sample_films
+from regard.data.readers.text_file import RowErrors
+from regard.tasks.seq2seq.closed_book_qa import ClosedBookQA, ClosedBookQAOptions
 
 
-def _nothing(model: Any, source: Any, source_lengths: Any) -> list[Any]:
+def _no_decoding(model: Any, source: Any, source_lengths: Any) -> list[Any]:
     return []
 
 
-def test_an_answer_counts_if_it_is_right_to_the_letter() -> None:
-    predicted = ["Rome", "rome", "", "Bern"]
-    answers = [["Rome"], ["Rome"], ["Oslo"], ["Oslo", "Bern"]]
-    assert Recall.scores(predicted, answers) == {"exact_match": 50.0}
-    assert Recall.item_statistics("exact_match", predicted, answers).tolist() == [
+def test_exact_match() -> None:
+    predictions = ["Rome", "rome", "", "Bern"]
+    references = [["Rome"], ["Rome"], ["Oslo"], ["Oslo", "Bern"]]
+    assert ClosedBookQA.scores(predictions, references) == {"exact_match": 50.0}
+    assert ClosedBookQA.item_statistics("exact_match", predictions, references).tolist() == [
         [1, 1],
         [0, 1],
         [0, 1],
@@ -26,22 +26,25 @@ def test_an_answer_counts_if_it_is_right_to_the_letter() -> None:
     ]
 
 
-def test_the_commonest_answer(tmp_path: Path) -> None:
-    pairs, validation = tmp_path / "train.tsv", tmp_path / "dev.tsv"
+def test_majority_baseline(tmp_path: Path) -> None:
+    pairs, validation = tmp_path / "train.tsv", tmp_path / "validation.tsv"
     pairs.write_text("a ?\tNew York\nb ?\tRome\nc ?\tNew York\n")
     validation.write_text("d ?\tNew York\ne ?\tOslo\n")
-    options = RecallOptions(
-        pairs=str(pairs), validation=str(validation), source_tokens="words", target_tokens="words"
+    options = ClosedBookQAOptions(
+        train_file=str(pairs),
+        validation_file=str(validation),
+        source_tokens="words",
+        target_tokens="words",
     )
-    task = Recall.from_options(options, seed=0, decode=_nothing)
-    assert task.baselines(task.corpus.validation) == {"always 'New York'": 50.0}
+    task = ClosedBookQA.from_options(options, seed=0, decode=_no_decoding)
+    assert task.baselines(task.corpus.validation) == {"majority baseline 'New York'": 50.0}
     assert task.corpus.vocabularies.source is task.corpus.vocabularies.target
 
 
-def test_questions_about_films_are_embedded() -> None:
-    films = some_films(50)
+def test_embedded_questions() -> None:
+    films = sample_films(50)
     assert len(films) == len(set(films)) == 50
-    rows = list(FilmQuestions(count=50).rows(bad=BadRows()))
+    rows = list(FilmQuestions(count=50).rows(errors=RowErrors()))
     assert {row.source for row in rows} >= {f"Who directed {film.title}?" for film in films}
-    task = Recall.from_options(RecallOptions(films=50), seed=0, decode=_nothing)
+    task = ClosedBookQA.from_options(ClosedBookQAOptions(films=50), seed=0, decode=_no_decoding)
     assert len(task.corpus.train) + len(task.corpus.validation) + len(task.corpus.test) == len(rows)

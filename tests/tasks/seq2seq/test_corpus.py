@@ -1,4 +1,4 @@
-"""What is learned from and what is held out: kept apart, streamed, several right answers together."""
+"""Splits of sequence-to-sequence data: no leakage, streaming, several references per source."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import pytest
 from regard.core.errors import RegardError
 from regard.data.readers.formats import PairRow
 from regard.data.readers.pairs import PairSource
-from regard.data.readers.text_file import BadRows
-from regard.data.splits import HeldOut, as_read
+from regard.data.readers.text_file import RowErrors
+from regard.data.splits import EvalSplit, dedup_key
 from regard.models.generation.search import decode
-from regard.tasks.seq2seq import corpus as pair_corpus
-from regard.tasks.seq2seq.corpus import PairCorpus, source_of
+from regard.tasks.seq2seq import corpus as corpus_module
+from regard.tasks.seq2seq.corpus import Seq2SeqCorpus, pair_source
 from regard.tasks.seq2seq.pronounce import Pronounce, PronounceOptions
 from regard.tasks.seq2seq.translate import Translate, TranslateOptions
 
 
 def task_on(path: Path, **options: Any) -> Pronounce:
     given = PronounceOptions(
-        pairs=str(path), **{"validation_share": 0.3, "test_share": 0.2, **options}
+        train_file=str(path), **{"validation_fraction": 0.3, "test_fraction": 0.2, **options}
     )
     task = Pronounce.from_options(given, seed=0, decode=partial(decode, beam_size=1))
     assert isinstance(task, Pronounce)
     return task
 
 
-def learned_words(task: Pronounce) -> list[str]:
+def training_words(task: Pronounce) -> list[str]:
     store, vocabulary = task.corpus.train, task.corpus.vocabularies.source
     return [vocabulary.decode(store.source(index).tolist()) for index in range(len(store))]
 
@@ -46,11 +46,11 @@ def mixed(tmp_path: Path) -> Path:
     return path
 
 
-def test_one_source_never_stands_on_both_sides(mixed: Path) -> None:
+def test_splits_are_disjoint(mixed: Path) -> None:
     task = task_on(mixed)
-    train = set(learned_words(task))
-    validation = {source.lower() for source in task.corpus.validation.sources}
-    test = {source.lower() for source in task.corpus.test.sources}
+    train = set(training_words(task))
+    validation = {source.lower() for source in task.corpus.validation.inputs}
+    test = {source.lower() for source in task.corpus.test.inputs}
     assert validation
     assert test
     assert not train & (validation | test)
@@ -58,69 +58,69 @@ def test_one_source_never_stands_on_both_sides(mixed: Path) -> None:
     assert len(train | validation | test) == 100
 
 
-def test_spellings_that_are_one_to_the_model_share_their_answers(mixed: Path) -> None:
+def test_sources_that_differ_in_case_share_their_references(mixed: Path) -> None:
     validation = task_on(mixed).corpus.validation
-    assert all(len(answers) == 2 for answers in validation.answers)
+    assert all(len(references) == 2 for references in validation.references)
     apart = task_on(mixed, lowercase="no").corpus.validation
-    assert all(len(answers) == 1 for answers in apart.answers)
+    assert all(len(references) == 1 for references in apart.references)
 
 
-def test_the_split_does_not_depend_on_the_order_of_the_file(mixed: Path, tmp_path: Path) -> None:
+def test_split_does_not_depend_on_row_order(mixed: Path, tmp_path: Path) -> None:
     turned = tmp_path / "turned.tsv"
     turned.write_text("".join(reversed(mixed.read_text().splitlines(keepends=True))))
     words = [
-        {word.lower() for word in task_on(path).corpus.validation.sources}
+        {word.lower() for word in task_on(path).corpus.validation.inputs}
         for path in (mixed, turned)
     ]
     assert words[0] == words[1]
 
 
-def test_only_the_source_is_put_into_lower_case(mixed: Path) -> None:
+def test_lowercase_source_only(mixed: Path) -> None:
     vocabularies = task_on(mixed).corpus.vocabularies
     assert vocabularies.source.encode("WAA") == vocabularies.source.encode("waa")
     assert vocabularies.target.encode("A") != vocabularies.target.encode("a")
 
 
-def test_either_of_two_pronunciations_is_right() -> None:
-    part = HeldOut.of([("the", "DH AH"), ("a", "AH"), ("the", "DH IY")], group=True)
-    assert part.sources == ("the", "a")
-    assert part.answers == (("DH AH", "DH IY"), ("AH",))
-    for right in ("DH AH", "DH IY"):
-        assert Pronounce.scores([right, "AH"], part.answers)["wer"] == 0.0
-    scores = Pronounce.scores(["DH EH", "AH"], part.answers)
+def test_any_of_several_references_matches() -> None:
+    split = EvalSplit.of([("the", "DH AH"), ("a", "AH"), ("the", "DH IY")], group=True)
+    assert split.inputs == ("the", "a")
+    assert split.references == (("DH AH", "DH IY"), ("AH",))
+    for reference in ("DH AH", "DH IY"):
+        assert Pronounce.scores([reference, "AH"], split.references)["wer"] == 0.0
+    scores = Pronounce.scores(["DH EH", "AH"], split.references)
     assert scores == pytest.approx({"wer": 50.0, "per": 100 / 3})
 
 
-def test_a_file_of_its_own_leaves_the_pairs_whole(mixed: Path, tmp_path: Path) -> None:
-    validation = tmp_path / "dev.gz"
-    validation.write_text("waa  A 1\nwaa(2)  B x\n")  # no name of a format: a dictionary
-    task = task_on(mixed, validation=str(validation))
+def test_validation_file(mixed: Path, tmp_path: Path) -> None:
+    validation = tmp_path / "validation.gz"
+    validation.write_text("waa  A 1\nwaa(2)  B x\n")  # unknown extension: the default format
+    task = task_on(mixed, validation_file=str(validation))
     assert len(task.corpus.train) == 200
-    assert task.corpus.validation == HeldOut(sources=("waa",), answers=(("A 1", "B x"),))
+    assert task.corpus.validation == EvalSplit(inputs=("waa",), references=(("A 1", "B x"),))
     assert len(task.corpus.test) == 0
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"),
+    ("name", "expected"),
     [("a.tsv", "tsv"), ("a.csv.gz", "csv"), ("a.jsonl", "jsonl"), ("a.gz", "dictionary")],
 )
-def test_a_name_that_says_its_format_is_believed(name: str, wanted: str) -> None:
-    source = source_of(PronounceOptions(), name, default_format="dictionary")
-    assert source.format_name == wanted
+def test_format_from_extension(name: str, expected: str) -> None:
+    source = pair_source(PronounceOptions(), name, default_format="dictionary")
+    assert source.format_name == expected
 
 
-def test_two_files_are_parallel_whatever_the_default() -> None:
-    assert source_of(PronounceOptions(), "a,b", default_format="dictionary").format_name == "lines"
+def test_parallel_files_ignore_the_default_format() -> None:
+    assert (
+        pair_source(PronounceOptions(), "a,b", default_format="dictionary").format_name == "lines"
+    )
 
 
-def test_nothing_held_out_is_refused(mixed: Path) -> None:
-    with pytest.raises(
-        RegardError, match=r"nothing held out.*--validation.*task\.validation_share=0\.0"
-    ):
-        task_on(mixed, validation_share=0.0)
+def test_empty_validation_split_raises(mixed: Path) -> None:
+    with pytest.raises(RegardError, match=r"--validation-file.*task\.validation_fraction=0\.0"):
+        task_on(mixed, validation_fraction=0.0)
 
 
-def test_fingerprints_show_a_change(mixed: Path) -> None:
+def test_fingerprints_change_with_the_data(mixed: Path) -> None:
     facts = task_on(mixed).corpus.facts()
     assert task_on(mixed).corpus.facts() == facts
     mixed.write_text(mixed.read_text().replace("A 1\n", "A 2\n"))
@@ -132,15 +132,15 @@ def test_fingerprints_show_a_change(mixed: Path) -> None:
 
 
 class Text(str):
-    """A text whose end of life can be seen."""
+    """A string that supports weak references."""
 
 
-def test_texts_to_learn_from_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_texts_are_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
     alive: weakref.WeakValueDictionary[int, Text] = weakref.WeakValueDictionary()
     most = 0
 
     class Streamed(PairSource):
-        def rows(self, *, bad: BadRows) -> Iterator[PairRow]:
+        def rows(self, *, errors: RowErrors) -> Iterator[PairRow]:
             nonlocal most
             for number in range(1000):
                 text = Text(f"word{number}")
@@ -148,55 +148,57 @@ def test_texts_to_learn_from_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> No
                 most = max(most, len(alive))
                 yield PairRow(text, "A", number + 1)
 
-    monkeypatch.setattr(pair_corpus, "ROWS_AT_A_TIME", 16)
-    options = PronounceOptions(validation_share=0.05, test_share=0.0)
-    corpus = PairCorpus.read(options, pairs=Streamed(path=Path("streamed")), group=True)
+    monkeypatch.setattr(corpus_module, "ENCODE_ROWS", 16)
+    options = PronounceOptions(validation_fraction=0.05, test_fraction=0.0)
+    corpus = Seq2SeqCorpus.read(options, pairs=Streamed(path=Path("streamed")), group=True)
     held = len(corpus.validation)
     assert held > 20
     assert len(corpus.train) == 1000 - held
     assert most <= held + 2 * 16 + 4  # a block that is read and the one before it
 
 
-def test_translation_has_no_data_of_its_own() -> None:
-    with pytest.raises(RegardError, match=r"no data of its own.*--pairs"):
-        Translate.training_pairs(TranslateOptions())
+def test_translate_requires_train_file() -> None:
+    with pytest.raises(RegardError, match="--train-file"):
+        Translate.train_source(TranslateOptions())
 
 
-def test_every_translation_is_an_item_of_its_own() -> None:
-    part = HeldOut.of([("ja", "yes"), ("ja", "yeah")], group=Translate.groups_answers)
-    assert part.answers == (("yes",), ("yeah",))
-    scores = Translate.scores(["yes", "yeah"], part.answers)
+def test_translations_are_not_grouped() -> None:
+    split = EvalSplit.of([("ja", "yes"), ("ja", "yeah")], group=Translate.groups_references)
+    assert split.references == (("yes",), ("yeah",))
+    scores = Translate.scores(["yes", "yeah"], split.references)
     assert scores["cer"] == 0.0
     assert set(scores) == set(Translate.metrics) - {"loss"}
 
 
-def test_answers_are_spelled_as_the_model_can_write_them() -> None:
+def test_lowercase_references() -> None:
     rows = [("Ein Hund", "A Dog")]
-    assert HeldOut.of(rows, group=False, lowercase="both").answers == (("a dog",),)
-    assert HeldOut.of(rows, group=True, lowercase="source").answers == (("A Dog",),)
+    assert EvalSplit.of(rows, group=False, lowercase="both").references == (("a dog",),)
+    assert EvalSplit.of(rows, group=True, lowercase="source").references == (("A Dog",),)
 
 
-def test_white_space_does_not_make_another_source() -> None:
-    assert as_read(" a  B\t", lowercase=True) == "a b"
+def test_dedup_ignores_white_space() -> None:
+    assert dedup_key(" a  B\t", lowercase=True) == "a b"
     rows = [("a  b", "x"), ("a b", "y")]
-    assert HeldOut.of(rows, group=True).answers == (("x", "y"),)
+    assert EvalSplit.of(rows, group=True).references == (("x", "y"),)
 
 
-def test_sources_that_are_learned_too_are_counted(tmp_path: Path) -> None:
-    learned, held = tmp_path / "learned.tsv", tmp_path / "held.tsv"
-    learned.write_text("ab\tA\nAC\tB\nad\tC\n")
-    held.write_text("ac\tB\nac\tD\nae\tE\n")
-    corpus = task_on(learned, validation=str(held)).corpus
-    assert corpus.learned_too == {"validation": 1, "test": 0}
-    assert corpus.facts()["held_out_sources_in_train"] == {"validation": 1, "test": 0}
+def test_leakage_is_counted(tmp_path: Path) -> None:
+    train, validation = tmp_path / "train.tsv", tmp_path / "held.tsv"
+    train.write_text("ab\tA\nAC\tB\nad\tC\n")
+    validation.write_text("ac\tB\nac\tD\nae\tE\n")
+    corpus = task_on(train, validation_file=str(validation)).corpus
+    assert corpus.leakage == {"validation": 1, "test": 0}
+    assert corpus.facts()["leakage"] == {"validation": 1, "test": 0}
 
 
-def test_a_held_out_text_that_is_too_long_is_a_bad_row(tmp_path: Path) -> None:
-    learned, held = tmp_path / "learned.tsv", tmp_path / "held.tsv"
-    learned.write_text("ab\tA\nac\tB\n")
-    held.write_text("ab\tA\nabcabcabc\tB\n")
+def test_too_long_evaluation_text_is_a_row_error(tmp_path: Path) -> None:
+    train, validation = tmp_path / "train.tsv", tmp_path / "held.tsv"
+    train.write_text("ab\tA\nac\tB\n")
+    validation.write_text("ab\tA\nabcabcabc\tB\n")
     with pytest.raises(RegardError, match=r"held\.tsv:2: too long: 9 tokens.*--skip-bad-rows"):
-        task_on(learned, validation=str(held), max_length=8)
-    corpus = task_on(learned, validation=str(held), max_length=8, skip_bad_rows=True).corpus
-    assert corpus.validation.sources == ("ab",)
-    assert corpus.bad.count == 1
+        task_on(train, validation_file=str(validation), max_length=8)
+    corpus = task_on(
+        train, validation_file=str(validation), max_length=8, skip_bad_rows=True
+    ).corpus
+    assert corpus.validation.inputs == ("ab",)
+    assert corpus.errors.count == 1

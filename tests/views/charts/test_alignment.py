@@ -1,4 +1,4 @@
-"""Alignment pictures: what is on them, on the right scale, the same bytes each time, and no noise."""
+"""Alignment figures: content, colour scale, layout, reproducibility."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from regard.views.charts.alignment import (
     label,
     labels,
     layout_of,
-    wrapped,
+    wrap_title,
 )
 
 PNG_START = b"\x89PNG\r\n\x1a\n"
@@ -53,25 +53,25 @@ def drawn(record: AlignmentRecord, folder: Path, **options: Any) -> ElementTree.
     return ElementTree.fromstring(path.read_bytes())
 
 
-def texts(picture: ElementTree.Element) -> list[str]:
-    return ["".join(node.itertext()).strip() for node in picture.iter(f"{SVG}text")]
+def texts(figure: ElementTree.Element) -> list[str]:
+    return ["".join(node.itertext()).strip() for node in figure.iter(f"{SVG}text")]
 
 
-def cell_colours(picture: ElementTree.Element) -> list[str]:
+def cell_colours(figure: ElementTree.Element) -> list[str]:
     """The colours of the cells, panel by panel and row by row: the paths with a white edge."""
-    styles = [node.get("style", "") for node in picture.iter()]
+    styles = [node.get("style", "") for node in figure.iter()]
     found = [re.match(r"fill: (#\w{6}); stroke: #ffffff", style) for style in styles]
     return [match[1] for match in found if match]
 
 
-def test_tokens_title_and_names_are_on_the_picture(tmp_path: Path) -> None:
+def test_tokens_title_and_names_are_in_the_figure(tmp_path: Path) -> None:
     found = texts(drawn(ONE_MAP, tmp_path))
     for text in ("ein", "Hund", ".", "a", "dog", "Ein Hund", "layer 1"):
         assert found.count(text) == 1
     assert {"source", "output", "weight"} <= set(found)
 
 
-def test_a_cell_is_as_dark_as_its_weight(tmp_path: Path) -> None:
+def test_cell_colour_follows_the_weight(tmp_path: Path) -> None:
     record = dataclasses.replace(RECORD, maps={"m": (((0.0, 0.25, 0.5), (0.5, 0.5, 0.125)),)})
     colours = cell_colours(drawn(record, tmp_path))
     assert len(colours) == 6
@@ -79,7 +79,7 @@ def test_a_cell_is_as_dark_as_its_weight(tmp_path: Path) -> None:
     assert light[0] > light[5] > light[1] > light[2] == light[3] == light[4]
 
 
-def test_heads_are_averaged_or_shown_each(tmp_path: Path) -> None:
+def test_heads_mean_or_each(tmp_path: Path) -> None:
     mean = drawn(RECORD, tmp_path)
     assert "layer 1 (mean of 2 heads)" in texts(mean)
     assert len(cell_colours(mean)) == 2 * 6
@@ -88,7 +88,7 @@ def test_heads_are_averaged_or_shown_each(tmp_path: Path) -> None:
     assert len(cell_colours(each)) == 4 * 6
 
 
-def test_the_mean_is_the_mean(tmp_path: Path) -> None:
+def test_mean_over_heads(tmp_path: Path) -> None:
     mean = dataclasses.replace(
         RECORD,
         maps={
@@ -101,7 +101,7 @@ def test_the_mean_is_the_mean(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-def test_only_the_first_row_and_column_of_panels_are_labelled(tmp_path: Path) -> None:
+def test_only_left_and_top_panels_are_labelled(tmp_path: Path) -> None:
     found = texts(drawn(RECORD, tmp_path, heads="each"))  # two rows of two panels
     assert found.count("Hund") == 2
     assert found.count("dog") == 2
@@ -109,29 +109,29 @@ def test_only_the_first_row_and_column_of_panels_are_labelled(tmp_path: Path) ->
 
 def test_negative_weights_get_two_colours(tmp_path: Path) -> None:
     record = dataclasses.replace(ONE_MAP, maps={"m": (((-0.5, 0.0, 0.5), (0.0, 1.0, 0.0)),)})
-    picture = drawn(record, tmp_path)
-    negative, zero, positive = cell_colours(picture)[:3]
+    figure = drawn(record, tmp_path)
+    negative, zero, positive = cell_colours(figure)[:3]
     red, blue = int(negative[1:3], 16), int(negative[5:7], 16)
     assert red > blue
     red, blue = int(positive[1:3], 16), int(positive[5:7], 16)
     assert blue > red
     assert zero == "#f6f7f7"
-    assert "−0.5" in texts(picture)
-    assert "1.0" in texts(picture)
+    assert "−0.5" in texts(figure)
+    assert "1.0" in texts(figure)
 
 
-def test_a_weight_that_rounding_left_below_zero_is_not_negative(tmp_path: Path) -> None:
+def test_rounding_below_zero_is_not_negative(tmp_path: Path) -> None:
     record = dataclasses.replace(ONE_MAP, maps={"m": (((-1e-9, 0.0, 1.0), (0.0, 1.0, 0.0)),)})
     assert not [text for text in texts(drawn(record, tmp_path)) if text.startswith("−")]
 
 
-def test_weights_that_are_all_zero_can_be_drawn(tmp_path: Path) -> None:
+def test_all_zero_weights(tmp_path: Path) -> None:
     record = dataclasses.replace(ONE_MAP, maps={"m": (((0.0,) * 3,) * 2,)})
     assert len(set(cell_colours(drawn(record, tmp_path)))) == 1
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".PNG"])
-def test_the_same_record_gives_the_same_bytes(suffix: str, tmp_path: Path) -> None:
+def test_figure_is_reproducible(suffix: str, tmp_path: Path) -> None:
     first, second = tmp_path / f"first{suffix}", tmp_path / "new" / f"second{suffix}"
     draw_alignment(RECORD, path=first)
     draw_alignment(AlignmentRecord.from_json(RECORD.as_json()), path=second)
@@ -139,7 +139,7 @@ def test_the_same_record_gives_the_same_bytes(suffix: str, tmp_path: Path) -> No
     assert first.read_bytes().startswith(PNG_START) == (suffix != ".svg")
 
 
-def test_settings_of_the_user_play_no_part_and_stay(tmp_path: Path) -> None:
+def test_user_rcparams_are_not_used_or_changed(tmp_path: Path) -> None:
     import matplotlib as mpl
 
     draw_alignment(ONE_MAP, path=tmp_path / "usual.svg")
@@ -151,7 +151,7 @@ def test_settings_of_the_user_play_no_part_and_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
-def test_text_the_font_lacks_makes_no_noise(
+def test_missing_glyphs_raise_no_warnings(
     suffix: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     tokens = ("日本語", "$x$", "العربية", "\x00", "\ud800", "🙂", "<b>&", "", "x" * 400, "$")
@@ -172,24 +172,24 @@ def test_text_the_font_lacks_makes_no_noise(
 
 
 @pytest.mark.parametrize("name", ["p.pdf", "p", "p.svg.gz"])
-def test_other_kinds_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(RegardError, match=r"End the name in \.svg or \.png"):
+def test_other_file_formats_are_rejected(name: str, tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=r"\.svg or \.png"):
         draw_alignment(RECORD, path=tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unknown_choice_of_heads_is_refused(tmp_path: Path) -> None:
+def test_unknown_heads_option_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(RegardError, match=r"'eahc'. Did you mean 'each'\? Choose from: each, mean"):
         draw_alignment(RECORD, path=tmp_path / "p.svg", heads="eahc")
 
 
-def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+def test_unwritable_path_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RegardError, match="cannot be written"):
         draw_alignment(ONE_MAP, path=tmp_path / "file" / "p.svg")
 
 
-def test_many_cells_become_an_image(tmp_path: Path) -> None:
+def test_many_cells_are_rasterised(tmp_path: Path) -> None:
     few = list(drawn(of_size(source=15, output=14), tmp_path).iter(f"{SVG}image"))
     many = list(drawn(of_size(source=150, output=140), tmp_path).iter(f"{SVG}image"))
     assert len(many) == len(few) + 1
@@ -207,13 +207,13 @@ def layout(record: AlignmentRecord, *, columns: int | None = None) -> Any:
 
 
 @pytest.mark.parametrize("size", [1, 5, 20, 60])
-def test_up_to_sixty_tokens_all_have_a_label_that_fits(size: int) -> None:
+def test_up_to_sixty_tokens_have_labels_that_fit(size: int) -> None:
     found = layout(of_size(source=size, output=size))
     assert len(found.source.texts) == len(found.output.texts) == size
     assert 7.0 <= found.font_size <= 0.75 * 72 * found.cell
 
 
-def test_beyond_that_labels_are_left_out_and_the_panel_stays() -> None:
+def test_more_tokens_have_fewer_labels() -> None:
     assert labels([str(number) for number in range(61)]).texts == [
         str(number) for number in range(0, 61, 2)
     ]
@@ -222,7 +222,7 @@ def test_beyond_that_labels_are_left_out_and_the_panel_stays() -> None:
     assert many.source.positions[:3] == [0, 10, 20]
 
 
-def test_everything_is_on_the_sheet_and_nothing_overlaps() -> None:
+def test_panels_are_inside_the_figure_and_do_not_overlap() -> None:
     record = of_size(source=7, output=3, maps=5)
     found = layout(record)
     corners = [found.corner(number) for number in range(5)]
@@ -235,30 +235,30 @@ def test_everything_is_on_the_sheet_and_nothing_overlaps() -> None:
     assert found.bar_left < found.width
 
 
-def test_a_row_a_map_and_a_column_a_head() -> None:
+def test_one_row_per_map_and_one_column_per_head() -> None:
     found = layout(of_size(source=4, output=4, maps=6), columns=2)
     assert found.corner(0)[1] == found.corner(1)[1] < found.corner(2)[1]
     assert found.corner(0)[0] == found.corner(4)[0] < found.corner(5)[0]
 
 
-def test_single_letters_stand_upright_and_words_are_turned() -> None:
+def test_words_are_rotated_and_letters_are_not() -> None:
     letters = dataclasses.replace(ONE_MAP, source_tokens=("a", "b", "</s>"))
-    assert layout(letters).source_turns == [0, 0, 90]
-    assert layout(of_size(source=3, output=3)).source_turns == [90, 90, 90]
+    assert layout(letters).source_rotations == [0, 0, 90]
+    assert layout(of_size(source=3, output=3)).source_rotations == [90, 90, 90]
 
 
-def test_panels_fill_their_grid_where_that_is_a_good_shape() -> None:
+def test_best_number_of_columns() -> None:
     found = [best_columns(count, width=1.0, height=1.0) for count in (1, 2, 3, 4, 6, 12)]
     assert found == [1, 2, 3, 2, 3, 4]
 
 
-def test_labels_are_cut_and_blanks_made_visible() -> None:
+def test_labels_are_truncated_and_spaces_visible() -> None:
     assert label("x" * 40) == "x" * 17 + "…"
     assert label(" a\t") == "␣a\\t"
 
 
-def test_a_long_title_is_cut_into_lines() -> None:
-    lines = wrapped("a rose is " * 100, width=4.0).split("\n")
+def test_long_title_is_wrapped() -> None:
+    lines = wrap_title("a rose is " * 100, width=4.0).split("\n")
     assert len(lines) == 3
     assert lines[-1].endswith(" …")
-    assert wrapped(" \n ", width=4.0) == ""
+    assert wrap_title(" \n ", width=4.0) == ""

@@ -1,19 +1,23 @@
-"""The deletion test drawn, for pages and in files: lines, bands, names, and 0 where it belongs."""
+"""Deletion test: chart and summary sentences."""
 
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
+import re
 from xml.etree import ElementTree
 
 import pytest
-from tests.factories.documents import made_up_deletion
+from tests.factories.documents import make_deletion_record
 
-from regard.core.errors import RegardError
-from regard.core.records.document import DeletionRecord, OrderRecord
-from regard.views.charts.deletion import deletion_chart, draw_deletion, fall_scale
+from regard.core.records.document import DeletionRecord, Estimate, OrderRecord
+from regard.views.charts.deletion import (
+    deletion_chart,
+    deletion_sentence,
+    deletion_verdict,
+    drop_scale,
+)
 
-MANY, ONE = made_up_deletion(), made_up_deletion(texts=1)
+MANY, ONE = make_deletion_record(), make_deletion_record(texts=1)
 
 
 def points(text: str | None) -> list[tuple[float, float]]:
@@ -26,7 +30,7 @@ def order_of(record: DeletionRecord, name: str) -> ElementTree.Element:
     return next(group for group in chart.iter("g") if group.get("class") == f"order {name}")
 
 
-def test_a_larger_fall_is_drawn_higher_and_shares_from_left_to_right() -> None:
+def test_drops_and_fractions_ascend() -> None:
     top = points(order_of(MANY, "top").find("polyline").get("points"))  # type: ignore[union-attr]
     assert [x for x, _ in top] == sorted(x for x, _ in top)
     assert [y for _, y in top] == sorted((y for _, y in top), reverse=True)
@@ -34,48 +38,48 @@ def test_a_larger_fall_is_drawn_higher_and_shares_from_left_to_right() -> None:
     assert all(first[1] < second[1] for first, second in zip(top, random, strict=True))
 
 
-def test_the_band_reaches_from_end_to_end() -> None:
+def test_bands_span_the_intervals() -> None:
     group = order_of(MANY, "top")
     line = points(group.find("polyline").get("points"))  # type: ignore[union-attr]
     band = points(group.find("polygon").get("points"))  # type: ignore[union-attr]
     upper, lower = band[:6], band[6:][::-1]
     for (_, middle), (_, above), (_, below) in zip(line, upper, lower, strict=True):
         assert above < middle < below
-    # One text has no band around what was not drawn by chance.
+    # The top order of a single text has no interval.
     single = order_of(ONE, "top").find("polygon")
     assert len(set(points(single.get("points")))) == 6  # type: ignore[union-attr]
 
 
-def test_points_say_their_figures_and_orders_their_names() -> None:
+def test_points_have_titles_and_lines_names() -> None:
     titles = [node.text for node in order_of(MANY, "least").iter("title")]
-    assert titles[3] == "10 % removed, least weight: −0.03 (−0.04 to −0.02)"
-    assert order_of(MANY, "random").find("text").text == "at random"  # type: ignore[union-attr]
+    assert titles[3] == "10 % removed, lowest weight: −0.03 (−0.04 to −0.02)"
+    assert order_of(MANY, "random").find("text").text == "random"  # type: ignore[union-attr]
 
 
-def test_nothing_does_not_look_like_something() -> None:
-    tiny = made_up_deletion()
+def test_tiny_drops_do_not_fill_the_chart() -> None:
+    tiny = make_deletion_record()
     small = [
         dataclasses.replace(
             order,
-            falls=tuple(
-                dataclasses.replace(fall, mean=0.001, low=None, high=None) for fall in order.falls
+            drops=tuple(
+                dataclasses.replace(drop, mean=0.001, low=None, high=None) for drop in order.drops
             ),
         )
         for order in tiny.orders().values()
     ]
     tiny = dataclasses.replace(tiny, top=small[0], random=small[1], least=small[2])
-    scale = fall_scale(tiny, start=1.0, end=0.0)
+    scale = drop_scale(tiny, start=1.0, end=0.0)
     assert scale.low == 0.0
-    assert scale.place(0.001) > 0.98
+    assert scale.position(0.001) > 0.98
 
 
-def test_a_single_share_can_be_drawn(tmp_path: Path) -> None:
+def test_single_fraction() -> None:
     def first(order: OrderRecord) -> OrderRecord:
-        return dataclasses.replace(order, falls=order.falls[:1], flips=order.flips[:1])
+        return dataclasses.replace(order, drops=order.drops[:1], flips=order.flips[:1])
 
     record = dataclasses.replace(
         MANY,
-        shares=(0.1,),
+        fractions=(0.1,),
         removed=(1.0,),
         differences=MANY.differences[:1],
         top=first(MANY.top),
@@ -83,21 +87,95 @@ def test_a_single_share_can_be_drawn(tmp_path: Path) -> None:
         least=first(MANY.least),
     )
     ElementTree.fromstring(deletion_chart(record))
-    draw_deletion(record, path=tmp_path / "p.svg")
 
 
-@pytest.mark.parametrize("suffix", [".svg", ".png"])
-def test_files_are_the_same_bytes_each_time(suffix: str, tmp_path: Path) -> None:
-    first, second = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
-    draw_deletion(MANY, path=first)
-    draw_deletion(DeletionRecord.from_plain(MANY.as_plain()), path=second)
-    assert first.read_bytes() == second.read_bytes()
-    if suffix == ".svg":
-        drawn = "".join(ElementTree.fromstring(first.read_bytes()).itertext())
-        for text in ("most weight", "at random", "least weight", "10 %", "Over 200 texts"):
-            assert text in drawn
+def with_drops(record: DeletionRecord, *drops: float) -> DeletionRecord:
+    """The same drops at every fraction, without intervals."""
+    top, random, least = (
+        dataclasses.replace(order, drops=(Estimate(mean=drop),) * 6)
+        for order, drop in zip(record.orders().values(), drops, strict=True)
+    )
+    return dataclasses.replace(record, top=top, random=random, least=least)
 
 
-def test_other_kinds_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(RegardError, match=r"End the name in \.svg or \.png"):
-        draw_deletion(MANY, path=tmp_path / "p.pdf")
+def with_difference(record: DeletionRecord, mean: float, low: float, high: float) -> DeletionRecord:
+    difference = Estimate(mean=mean, low=low, high=high)
+    return dataclasses.replace(record, differences=(difference,) * 6)
+
+
+def test_sentence_reports_each_order() -> None:
+    assert deletion_sentence(MANY) == (
+        "Over 200 texts, removing the 10 % of words with the highest weight lowers the probability of "
+        "the label by 0.38, removing random words by 0.04, and removing those with the lowest weight "
+        "raises it by 0.03."
+    )
+    assert deletion_sentence(ONE) == (
+        "Removing the 10 % of words with the highest weight (5 words) lowers the probability of the label "
+        "by 0.38, removing random words by 0.04 (mean of 5 draws), and removing those with the lowest "
+        "weight raises it by 0.03."
+    )
+    assert "the 50 % of words" in deletion_sentence(MANY, fraction=0.6)
+
+
+def test_sentence_for_a_single_word() -> None:
+    assert deletion_sentence(ONE, fraction=0.01).startswith(
+        "Removing the word with the highest weight lowers the probability of the label by 0.10, removing a "
+        "random one by 0.01 (mean of 5 draws), and removing the one with the lowest raises it by 0.01"
+    )
+
+
+@pytest.mark.parametrize(
+    ("drops", "words"),
+    [
+        (
+            (0.2, 0.001, -0.2),
+            "by 0.20, removing random words leaves it unchanged, and .* raises it",
+        ),
+        (
+            (-0.2, -0.1, 0.1),
+            "raises .* by 0.20, removing random words by 0.10, .* lowers it by 0.10",
+        ),
+        (
+            (0.0, 0.0, 0.1),
+            "leaves .* label unchanged, removing random words does too, .* lowers it",
+        ),
+    ],
+)
+def test_sentence_follows_the_signs(drops: tuple[float, ...], words: str) -> None:
+    assert re.search(words, deletion_sentence(with_drops(MANY, *drops)))
+
+
+@pytest.mark.parametrize(
+    ("record", "difference", "words"),
+    [
+        (MANY, (0.3, 0.2, 0.4), r"more than on random ones \(difference 0.30 \(0.20 to 0.40\)\)"),
+        (MANY, (-0.3, -0.4, -0.2), r"less than on random ones \(difference −0.30"),
+        (MANY, (0.1, -0.1, 0.3), "Inconclusive"),
+        (MANY, (0.001, 0.0005, 0.002), "Inconclusive"),
+        (ONE, (0.3, 0.2, 0.4), "exceeds every random draw: the label depends on these"),
+        (ONE, (-0.3, -0.4, -0.2), "below every random draw"),
+        (ONE, (0.1, -0.1, 0.3), "Random words have the same effect"),
+    ],
+)
+def test_verdict_follows_the_interval(
+    record: DeletionRecord, difference: tuple[float, float, float], words: str
+) -> None:
+    assert re.search(words, deletion_verdict(with_difference(record, *difference)))
+
+
+@pytest.mark.parametrize("record", [MANY, ONE])
+def test_effects_of_low_weight_words_are_reported(record: DeletionRecord) -> None:
+    assert "lowest weight" not in deletion_verdict(record)
+    drops = list(record.least.drops)
+    drops[5] = Estimate(mean=0.46, low=0.4, high=0.5)
+    least = dataclasses.replace(record.least, drops=tuple(drops))
+    verdict = deletion_verdict(dataclasses.replace(record, least=least))
+    assert verdict.startswith(deletion_verdict(record))
+    assert verdict.endswith(
+        "But removing the 50 % with the lowest weight lowers it by 0.46, more than random words (0.21): "
+        "low-weight words matter too."
+    )
+    # Not reported where the bands overlap.
+    drops[5] = Estimate(mean=0.3, low=0.2, high=0.4)
+    least = dataclasses.replace(record.least, drops=tuple(drops))
+    assert deletion_verdict(dataclasses.replace(record, least=least)) == deletion_verdict(record)

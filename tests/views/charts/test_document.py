@@ -1,4 +1,4 @@
-"""Pictures of documents in files: all words, in their shades, and what is left out is said."""
+"""Document figures: words, shades, hops, and notes on what is omitted."""
 
 from __future__ import annotations
 
@@ -9,78 +9,78 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from tests.factories.documents import made_up_document
+from tests.factories.documents import make_document_record
 
 from regard.core.errors import RegardError
 from regard.core.records.document import DocumentRecord
-from regard.views.charts import document as document_figure, document as document_marks
-from regard.views.charts.document import INSIDE, WORD_SIZE, draw_document, written
+from regard.views.charts import document as document_figure
+from regard.views.charts.document import INSIDE, WORD_SIZE, draw_document, layout_document
 from regard.views.charts.figure_file import figure_settings, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
-RECORD = made_up_document()
+RECORD = make_document_record()
 
 
 def drawn(record: DocumentRecord, folder: Path, **options: Any) -> ElementTree.Element:
-    path = folder / "picture.svg"
+    path = folder / "figure.svg"
     draw_document(record, path=path, **options)
     return ElementTree.fromstring(path.read_bytes())
 
 
-def texts(picture: ElementTree.Element) -> list[str]:
-    return ["".join(node.itertext()).strip() for node in picture.iter(f"{SVG}text")]
+def texts(figure: ElementTree.Element) -> list[str]:
+    return ["".join(node.itertext()).strip() for node in figure.iter(f"{SVG}text")]
 
 
-def boxes(picture: ElementTree.Element) -> list[str]:
+def boxes(figure: ElementTree.Element) -> list[str]:
     """The colours of filled paths in the order they were drawn."""
-    found = [re.match(r"fill: (#\w{6})", node.get("style", "")) for node in picture.iter()]
+    found = [re.match(r"fill: (#\w{6})", node.get("style", "")) for node in figure.iter()]
     return [match[1] for match in found if match]
 
 
-def test_words_label_and_sentence_are_on_the_picture(tmp_path: Path) -> None:
+def test_words_label_and_summary_are_in_the_figure(tmp_path: Path) -> None:
     found = texts(drawn(RECORD, tmp_path))
     assert [text for text in found if text in RECORD.tokens][:48] == list(RECORD.tokens)[:48]
-    assert "negative, said with a probability of 0.93, which is right." in found
-    assert {"films/han-1", "0.72", "16 ×", "most weight"} <= set(found)
+    assert "negative, predicted with probability 0.93; correct." in found
+    assert {"films/han-1", "0.72", "16 ×", "highest weight"} <= set(found)
     assert "Removing the 10 % of words" in " ".join(found)
 
 
-def test_a_word_is_as_dark_as_its_weight(tmp_path: Path) -> None:
+def test_shade_follows_the_weight(tmp_path: Path) -> None:
     record = DocumentRecord(
         tokens=("a", "b", "c"),
         segments=(0, 0, 0),
         hops=((0.0, 0.3, 0.7),),
-        sentences=None,
+        sentence_weights=None,
         label="x",
         probabilities={"x": 1.0},
         title="t",
     )
     colours = [colour for colour in boxes(drawn(record, tmp_path)) if colour != "#000000"]
-    # The sheet, then the words: white, 0.9 and 2.1 times the even weight.
+    # The background, then the words: white, 0.9 and 2.1 times the uniform weight.
     blues = [int(colour[5:7], 16) for colour in colours]
     assert blues[1] == 255
     assert blues[1] > blues[2] > blues[3]
 
 
-def test_hops_are_one_block_or_each_has_its_own(tmp_path: Path) -> None:
-    record = made_up_document(hops=3, weighed=False)
+def test_hops_mean_or_each(tmp_path: Path) -> None:
+    record = make_document_record(hops=3, weighed=False)
     assert texts(drawn(record, tmp_path)).count("lifeless") == 1
     found = texts(drawn(record, tmp_path, hops="each"))
     assert found.count("lifeless") == 4
-    assert {"mean of the hops", "hop 1", "hop 3"} <= set(found)
+    assert {"mean of hops", "hop 1", "hop 3"} <= set(found)
     with pytest.raises(RegardError, match=r"'eahc'. Did you mean 'each'\?"):
         draw_document(record, path=tmp_path / "p.svg", hops="eahc")
 
 
-def test_what_is_not_drawn_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_marks, "MOST_WORDS", 40)
-    monkeypatch.setattr(document_figure, "MOST_BLOCKS", 2)
-    record = made_up_document(hops=3, weighed=False)
+def test_omitted_words_and_hops_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document_figure, "MAX_WORDS", 40)
+    monkeypatch.setattr(document_figure, "MAX_BLOCKS", 2)
+    record = make_document_record(hops=3, weighed=False)
     found = " ".join(texts(drawn(record, tmp_path, hops="each")))
     left = len(record.tokens) - 40
-    assert re.search(
-        rf"… and {left} more tokens, not drawn, which carry \d+ % of the weight", found
-    )
+    assert re.search(rf"… and {left} more tokens, not drawn, which have \d+ % of the weight", found)
     assert "2 more hops are not drawn." in found
 
 
@@ -91,23 +91,23 @@ def test_boxes_hold_their_words_and_do_not_overlap(weighed: bool) -> None:
         tokens=tokens,
         segments=(0,) * len(tokens),
         hops=((1 / len(tokens),) * len(tokens),),
-        sentences=(1.0,) if weighed else None,
+        sentence_weights=(1.0,) if weighed else None,
         label="x",
         probabilities={"x": 1.0},
         title="t",
     )
     with figure_settings():
-        text = written(record, left=0.2, right=6.2)
-        for piece, place in zip(text.pieces, text.places, strict=True):
-            room = text_width(piece.text, font_size=WORD_SIZE) + 2 * INSIDE
-            assert place.width == pytest.approx(room)
-            assert text.left + place.left + place.width <= 6.2
-    for before, after in zip(text.places, text.places[1:], strict=False):
+        text = layout_document(record, left=0.2, right=6.2)
+        for piece, position in zip(text.tokens, text.positions, strict=True):
+            width = text_width(piece.text, font_size=WORD_SIZE) + 2 * INSIDE
+            assert position.width == pytest.approx(width)
+            assert text.left + position.left + position.width <= 6.2
+    for before, after in zip(text.positions, text.positions[1:], strict=False):
         assert after.line > before.line or after.left >= before.left + before.width
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
-def test_the_same_record_gives_the_same_bytes(suffix: str, tmp_path: Path) -> None:
+def test_figure_is_reproducible(suffix: str, tmp_path: Path) -> None:
     first, second = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
     draw_document(RECORD, path=first)
     draw_document(DocumentRecord.from_json(RECORD.as_json()), path=second)
@@ -115,7 +115,7 @@ def test_the_same_record_gives_the_same_bytes(suffix: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
-def test_any_text_can_be_drawn_without_noise(
+def test_any_text_is_drawn_without_warnings(
     suffix: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     tokens = ("日本語", "$x$", "\x00", "\ud800", "<b>&", "", "x" * 400, "$", "]]>", '"')
@@ -123,10 +123,10 @@ def test_any_text_can_be_drawn_without_noise(
         tokens=tokens,
         segments=(0,) * len(tokens),
         hops=((0.1,) * len(tokens),),
-        sentences=None,
+        sentence_weights=None,
         label="<i>\x01$" * 30,
         probabilities={"<i>\x01$" * 30: 1.0},
-        right="狗 " * 40,
+        reference="狗 " * 40,
         title="題 $\n" * 100,
     )
     with warnings.catch_warnings(record=True) as caught:
@@ -139,16 +139,16 @@ def test_any_text_can_be_drawn_without_noise(
         assert {"日本語", "$x$", "\\x00", "\\ud800", "<b>&", "]]>"} <= set(found)
 
 
-def test_other_kinds_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(RegardError, match=r"End the name in \.svg or \.png"):
+def test_other_file_formats_are_rejected(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=r"\.svg or \.png"):
         draw_document(RECORD, path=tmp_path / "p.pdf")
     assert not list(tmp_path.iterdir())
 
 
-def test_what_was_not_read_is_said_and_a_long_title_is_cut(tmp_path: Path) -> None:
-    record = made_up_document(title="a dull picture " * 5000, cut_tokens=9000)
+def test_truncated_tokens_are_reported_and_titles_truncated(tmp_path: Path) -> None:
+    record = make_document_record(title="a dull picture " * 5000, truncated_tokens=9000)
     found = texts(drawn(record, tmp_path))
-    assert "its last 9,000 tokens, 99 % of it, were not read" in " ".join(found)
+    assert "The last 9,000 tokens were truncated (99 % of the text" in " ".join(found)
     (title,) = [text for text in found if text.startswith("a dull picture")]
     assert title.endswith("…")
     assert len(title) <= 100

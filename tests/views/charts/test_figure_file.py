@@ -1,4 +1,4 @@
-"""Figure files: things are where they were put, size is bounded, and settings come and go."""
+"""Figure files: positions, size limit, rcParams, text width."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ import pytest
 
 from regard.core.errors import RegardError
 from regard.views.charts import figure_file
-from regard.views.charts.figure_file import Sheet, figure_settings, shown, text_width, write_figure
+from regard.views.charts.figure_file import (
+    Sheet,
+    figure_settings,
+    printable,
+    text_width,
+    write_figure,
+)
 
 
 def size_in_pixels(path: Path) -> tuple[int, int]:
-    """What the header of a PNG says."""
+    """Size from the header of a PNG."""
     header = path.read_bytes()[16:24]
     return int.from_bytes(header[:4]), int.from_bytes(header[4:])
 
 
-def test_things_are_placed_in_inches_from_the_left_and_the_top() -> None:
+def test_positions_are_in_inches_from_the_top_left() -> None:
     with figure_settings():
         sheet = Sheet(width=8.0, height=4.0)
         axes = sheet.axes(2.0, 1.0, 4.0, 2.0)
@@ -26,19 +32,17 @@ def test_things_are_placed_in_inches_from_the_left_and_the_top() -> None:
     assert sheet.figure.texts[0].get_position() == pytest.approx((0.25, 0.75))
 
 
-def test_a_large_png_is_drawn_more_coarsely(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_png_has_a_lower_resolution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "p.png"
     with figure_settings():
         write_figure(Sheet(width=2.0, height=1.0).figure, path=path)
         assert size_in_pixels(path) == (320, 160)
-        monkeypatch.setattr(figure_file, "MOST_PIXELS", 5000.0)
+        monkeypatch.setattr(figure_file, "MAX_PIXELS", 5000.0)
         write_figure(Sheet(width=2.0, height=1.0).figure, path=path)
     assert size_in_pixels(path) == (100, 50)
 
 
-def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
+def test_file_is_replaced_atomically(tmp_path: Path) -> None:
     path = tmp_path / "p.svg"
     path.write_text("old", encoding="utf-8")
     with figure_settings():
@@ -47,14 +51,12 @@ def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        RegardError, match=r"p\.jpg' names no kind .* End the name in \.svg or \.png"
-    ):
+def test_other_file_formats_are_rejected(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=r"p\.jpg' .*\.svg or \.png"):
         write_figure(Sheet(width=1.0, height=1.0).figure, path=tmp_path / "p.jpg")
 
 
-def test_settings_are_put_back_after_an_error() -> None:
+def test_rcparams_are_restored_after_an_error() -> None:
     import matplotlib as mpl
 
     before = dict(mpl.rcParams)
@@ -67,11 +69,11 @@ def test_settings_are_put_back_after_an_error() -> None:
     ("text", "expected"),
     [("naïve 狗 a b", "naïve 狗 a b"), ("a\nb\x00", "a\\nb\\x00"), ("\ud800", "\\ud800")],
 )
-def test_what_cannot_be_printed_is_spelled_out(text: str, expected: str) -> None:
-    assert shown(text) == expected
+def test_unprintable_characters_are_escaped(text: str, expected: str) -> None:
+    assert printable(text) == expected
 
 
-def test_width_grows_with_letters_and_size() -> None:
+def test_text_width_grows_with_length_and_font_size() -> None:
     with figure_settings():
         assert text_width("", font_size=10.0) == 0.0
         assert text_width("mm", font_size=10.0) == pytest.approx(

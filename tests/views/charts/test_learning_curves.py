@@ -1,16 +1,18 @@
-"""Learning curves: what is drawn from the rows of a run, and which rows are refused."""
+"""Learning curves of a run and of a study."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from tests.factories.studies import dummy_study
 
 from regard.core.errors import RegardError
-from regard.views.charts.learning_curves import draw_learning_curve
+from regard.views.charts.learning_curves import AXES, curves_chart, draw_learning_curve
 
 SVG = "{http://www.w3.org/2000/svg}"
 LOSSES: list[dict[str, Any]] = [
@@ -53,14 +55,14 @@ def test_loss_and_metric_are_drawn_against_steps(tmp_path: Path) -> None:
     assert validation[0][1] < validation[1][1]
 
 
-def test_the_metric_is_the_one_asked_for(tmp_path: Path) -> None:
+def test_selected_metric_is_drawn(tmp_path: Path) -> None:
     draw_learning_curve(ROWS, metric="per", path=tmp_path / "curve.svg")
     found = texts(tmp_path / "curve.svg")
     assert {"validation per", "8.25"} <= set(found)
     assert "validation wer" not in found
 
 
-def test_a_kind_without_rows_is_left_out(tmp_path: Path) -> None:
+def test_panels_without_rows_are_omitted(tmp_path: Path) -> None:
     path = tmp_path / "curve.svg"
     draw_learning_curve(LOSSES[:1], metric="wer", path=path)
     assert "validation wer" not in texts(path)
@@ -69,7 +71,7 @@ def test_a_kind_without_rows_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_value_that_is_not_finite_leaves_a_gap(value: float, tmp_path: Path) -> None:
+def test_values_that_are_not_finite_leave_a_gap(value: float, tmp_path: Path) -> None:
     rows = [*LOSSES[:3], {"step": 200, "loss": value}, *LOSSES[4:]]
     draw_learning_curve(rows, metric="wer", path=tmp_path / "curve.svg")
     (loss,) = curves(tmp_path / "curve.svg")
@@ -78,7 +80,7 @@ def test_a_value_that_is_not_finite_leaves_a_gap(value: float, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
-def test_the_same_rows_give_the_same_bytes(suffix: str, tmp_path: Path) -> None:
+def test_figure_is_reproducible(suffix: str, tmp_path: Path) -> None:
     first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix}"
     draw_learning_curve(ROWS, metric="wer", path=first)
     draw_learning_curve(ROWS, metric="wer", path=second)
@@ -90,17 +92,17 @@ def test_the_same_rows_give_the_same_bytes(suffix: str, tmp_path: Path) -> None:
     [
         ([], "None of the 0 rows has a 'loss'"),
         ([{"step": 3}], "None of the 1 rows has a 'loss'"),
-        ([{"loss": 3.0}], "Row 1 has None as its step"),
-        ([*LOSSES, {"step": 3, "loss": "low"}], "Row 9 has 'low' as its training loss"),
-        ([{"step": True, "loss": 3.0}], "Row 1 has True as its step"),
-        ([{"step": math.nan, "loss": 3.0}], "Row 1 has nan as its step"),
-        ([{"step": -1, "loss": 3.0}], "Row 1 has -1 as its step"),
-        ([{"step": 1, "validation": 3.0}], "Row 1 has 3.0 as its validation scores"),
-        ([{"step": 1, "validation": {"wer": None}}], "Row 1 has None as its validation wer"),
+        ([{"loss": 3.0}], "Row 1 has step=None"),
+        ([*LOSSES, {"step": 3, "loss": "low"}], "Row 9 has training loss='low'"),
+        ([{"step": True, "loss": 3.0}], "Row 1 has step=True"),
+        ([{"step": math.nan, "loss": 3.0}], "Row 1 has step=nan"),
+        ([{"step": -1, "loss": 3.0}], "Row 1 has step=-1"),
+        ([{"step": 1, "validation": 3.0}], "Row 1 has validation=3.0"),
+        ([{"step": 1, "validation": {"wer": None}}], "Row 1 has validation wer=None"),
         ([{"step": 1, "validation": {"per": 1.0}}], "Unknown metric 'wer'.*Choose from: per"),
     ],
 )
-def test_rows_that_are_no_curve_are_refused(
+def test_invalid_rows_are_rejected(
     rows: list[dict[str, Any]], complaint: str, tmp_path: Path
 ) -> None:
     with pytest.raises(RegardError, match=complaint):
@@ -108,6 +110,31 @@ def test_rows_that_are_no_curve_are_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_other_kinds_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(RegardError, match=r"End the name in \.svg or \.png"):
+def test_other_file_formats_are_rejected(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=r"\.svg or \.png"):
         draw_learning_curve(ROWS, metric="wer", path=tmp_path / "curve.gif")
+
+
+@pytest.mark.parametrize("axis", AXES, ids=lambda axis: axis.key)
+def test_one_thick_line_per_variant_and_one_thin_line_per_seed(axis: object) -> None:
+    chosen = next(each for each in AXES if each is axis)
+    svg = ElementTree.fromstring(curves_chart(dummy_study(), chosen))
+    kinds = [line.get("class") for line in svg.iter("polyline")]
+    assert kinds.count("stroke") == 8
+    assert kinds.count("seed") == 40
+    names = [group.findtext("text") for group in svg.iter("g")]
+    assert names[0] == "location · bahdanau"
+    assert names[-1] == "additive · luong"
+
+
+def test_mean_is_over_common_steps() -> None:
+    record = dummy_study(names=["a"], seeds=2)
+    first, second = record.runs
+    shorter = dataclasses.replace(second, curve=second.curve[:5])
+    svg = ElementTree.fromstring(
+        curves_chart(dataclasses.replace(record, runs=(first, shorter)), AXES[0])
+    )
+    lengths = {
+        line.get("class"): len((line.get("points") or "").split()) for line in svg.iter("polyline")
+    }
+    assert lengths["stroke"] == 5

@@ -1,4 +1,4 @@
-"""The page and the texts of claims: what is said of each verdict, in which order, escaped."""
+"""Claims page and text: verdicts, order, escaping."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from tests.factories.claims import CLAIMS, TOPIC
 
 from regard.claims.engine import run_claims
 from regard.core.records.claim import ClaimRecord
-from regard.views.pages.claims import beside, by_topic, claim_page
+from regard.views.pages.claims import by_topic, claim_page, with_false_claims
 from regard.views.text.claims import (
-    as_expected,
     claim_text,
     claims_table,
+    is_expected,
     rerun_command,
     summary_line,
-    surprises,
+    unexpected,
 )
 
 EVEN, ODD, LARGE, LEARNED = RECORDS = run_claims(CLAIMS)
-BROKEN = replace(LARGE, name="broken", finding=None, trouble="IndexError: <no> (a.py, line 3)")
+BROKEN = replace(LARGE, name="broken", finding=None, error="IndexError: <no> (a.py, line 3)")
 
 
 class Anchors(HTMLParser):
-    """The anchors of a page, where its links lead, and whether its elements are closed in order."""
+    """Collects ids and links of a page, and checks that elements are closed in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,29 +61,29 @@ def read(page: str) -> Anchors:
         (LARGE, True),
         (LEARNED, True),
         (BROKEN, False),
-        (replace(BROKEN, marked_wrong=True), False),
-        (replace(ODD, marked_wrong=False), False),
-        (replace(EVEN, marked_wrong=True), False),
-        (replace(LARGE, marked_wrong=True), False),
+        (replace(BROKEN, known_false=True), False),
+        (replace(ODD, known_false=False), False),
+        (replace(EVEN, known_false=True), False),
+        (replace(LARGE, known_false=True), False),
     ],
 )
-def test_what_is_expected(record: ClaimRecord, expected: bool) -> None:
-    assert as_expected(record) == expected
+def test_expected_verdicts(record: ClaimRecord, expected: bool) -> None:
+    assert is_expected(record) == expected
 
 
-def test_the_summary_names_what_is_not_as_expected() -> None:
+def test_summary_names_unexpected_claims() -> None:
     assert summary_line(RECORDS).endswith("All verdicts are as expected.")
-    odd = replace(ODD, marked_wrong=False)
-    assert surprises([EVEN, odd]) == [odd]
+    odd = replace(ODD, known_false=False)
+    assert unexpected([EVEN, odd]) == [odd]
     assert summary_line([EVEN, odd]) == (
-        "2 statements: 1 hold; 0 hold under a condition; 1 fail, 0 of them known to be wrong. "
+        "2 claims: 1 hold; 0 hold under a condition; 1 fail, 0 of them known to be false. "
         "NOT AS EXPECTED: squares-are-odd."
     )
 
 
-def test_one_that_failed_to_run_is_counted_named_and_shown() -> None:
+def test_errors_are_counted_and_shown() -> None:
     assert summary_line([EVEN, BROKEN]) == (
-        "2 statements: 1 hold; 0 hold under a condition; 0 fail, 0 of them known to be wrong; 1 failed to "
+        "2 claims: 1 hold; 0 hold under a condition; 0 fail, 0 of them known to be false; 1 failed to "
         "run. NOT AS EXPECTED: broken."
     )
     table = claims_table([EVEN, BROKEN], width=160)
@@ -98,11 +98,11 @@ def test_one_that_failed_to_run_is_counted_named_and_shown() -> None:
     assert 'value="failed to run"' in page
 
 
-def test_where_nothing_was_decided_nothing_is_as_expected() -> None:
-    assert summary_line([LEARNED]).endswith("1 not run. Nothing was decided.")
+def test_summary_without_findings() -> None:
+    assert summary_line([LEARNED]).endswith("1 not run. None was run.")
 
 
-def test_a_text_does_not_command_the_terminal() -> None:
+def test_control_characters_are_removed() -> None:
     coloured = replace(
         EVEN,
         statement="\x1b[31mred\x00 \x9bk",
@@ -116,13 +116,13 @@ def test_a_text_does_not_command_the_terminal() -> None:
     assert "def f():\n" in claim_text(coloured)
 
 
-def test_wrong_statements_stand_beside_the_right_one() -> None:
-    assert beside(RECORDS) == [[EVEN, ODD], [LARGE], [LEARNED]]
-    assert beside([ODD, EVEN]) == [[ODD], [EVEN]]
+def test_known_false_claims_are_grouped_with_the_correct_one() -> None:
+    assert with_false_claims(RECORDS) == [[EVEN, ODD], [LARGE], [LEARNED]]
+    assert with_false_claims([ODD, EVEN]) == [[ODD], [EVEN]]
     assert list(by_topic(RECORDS)) == [TOPIC]
 
 
-def test_every_link_of_the_page_leads_somewhere() -> None:
+def test_links_resolve() -> None:
     anchors = read(claim_page(RECORDS))
     assert anchors.open == []
     assert len(anchors.ids) == len(set(anchors.ids))
@@ -132,46 +132,46 @@ def test_every_link_of_the_page_leads_somewhere() -> None:
     ]
 
 
-def test_the_page_says_everything_of_each_escaped() -> None:
+def test_page_is_complete_and_escaped() -> None:
     page = claim_page(RECORDS)
-    for words in (
+    for text in (
         "Squares are &lt;even&gt;.",
         "n² &amp; 1 = 0",
         "4² is 16 &amp; 4 &lt; 1.0.",
         "<b>It holds if: </b>n &gt; 1",
         "<b>Counter-example: </b>2² = 4 &lt;is&gt; even",
-        "All 10 figures",
+        "All 10 values",
         "Not run: it trains models",
         "def squares_are_even(",
         "regard claims show squares-are-even ",
-        "known to be wrong",
+        "known to be false",
     ):
-        assert words in page
+        assert text in page
     assert "<even>" not in page
     assert "<cubes>" not in page
     assert re.findall(r"""(?:src|href)=["'](?!#)""", page) == []
-    # A counter-example was handed in with a statement that holds, and is none.
+    # The counter-example of a claim that holds is not shown.
     assert "16 is odd" not in page
 
 
-def test_a_surprise_is_shown_as_an_alarm() -> None:
+def test_unexpected_verdicts_are_tagged() -> None:
     assert "not as expected</span>" not in claim_page(RECORDS)
-    page = claim_page([replace(ODD, marked_wrong=False)])
+    page = claim_page([replace(ODD, known_false=False)])
     assert '<span class="tag alarm">not as expected</span>' in page
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
-def test_the_table_keeps_to_its_width(width: int) -> None:
+def test_table_fits_the_width(width: int) -> None:
     lines = claims_table(RECORDS, width=width).splitlines()
     rows = [line for line in lines[:-1] if not re.match(r"  [✓✗◐○]", line)]
     assert max(map(len, rows)) <= width
     assert all(record.statement.split()[-1] in " ".join(lines) for record in RECORDS)
 
 
-def test_one_claim_in_full() -> None:
+def test_claim_text() -> None:
     text = claim_text(LARGE)
     assert "◐ holds if" in text
     assert "if: n > 1" in text
     assert "  figure 9  9" in text
-    assert text.splitlines()[-1] == f"again: {rerun_command(LARGE)}"
+    assert text.splitlines()[-1] == f"rerun: {rerun_command(LARGE)}"
     assert "not run: it trains models" in claim_text(LEARNED)

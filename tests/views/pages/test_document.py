@@ -1,4 +1,4 @@
-"""The page of a document: its text whole and escaped, the right shades, and nothing left out in silence."""
+"""Document page: words, weights, escaping, and notes on what is omitted."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.factories.documents import made_up_document
+from tests.factories.documents import make_document_record
 
 from regard.core.records.document import DocumentRecord
-from regard.views.charts.document_words import shadings
-from regard.views.pages import document as document_picture
+from regard.views.charts.document_words import weight_views
+from regard.views.pages import document
 from regard.views.pages.document import document_page, write_document_page
 
-RECORD = made_up_document()
+RECORD = make_document_record()
 
 
 class Page(HTMLParser):
@@ -38,66 +38,66 @@ class Page(HTMLParser):
         self.text.append(data)
 
 
-def test_every_word_is_there_with_its_weight() -> None:
+def test_every_word_has_its_weight() -> None:
     page = Page(document_page(RECORD))
     assert len(page.words) == len(RECORD.tokens)
     text = re.sub(r"\s+", " ", "".join(page.text))
     assert "it is a dull and lifeless picture" in text
-    whole, within = shadings(RECORD)
-    for place, word in enumerate(page.words):
-        assert word["style"] == f"--times:{whole.times[place]:.3g}"
-        assert word["data-times"] == f"{whole.times[place]:.3g} {within.times[place]:.3g}"
+    whole, within = weight_views(RECORD)
+    for index, word in enumerate(page.words):
+        assert word["style"] == f"--relative:{whole.relative[index]:.3g}"
+        assert word["data-relative"] == f"{whole.relative[index]:.3g} {within.relative[index]:.3g}"
     dull = page.words[RECORD.tokens.index("dull")]["title"] or ""
-    assert re.match(r"dull: weight 0\.43, 21 × even; without it .* 0\.63 instead of 0\.93", dull)
-    assert page.words[0]["class"] == "word mark"
+    assert re.match(r"dull: weight 0\.43, 21 × uniform; without it .* 0\.63 instead of 0\.93", dull)
+    assert page.words[0]["class"] == "word special-token"
     assert "without" not in (page.words[0]["title"] or "")
 
 
-def test_label_probabilities_and_what_the_test_shows_are_told() -> None:
+def test_labels_and_deletion_test_are_shown() -> None:
     text = "".join(Page(document_page(RECORD)).text)
-    assert "said with a probability of 0.93, which is right." in text
-    assert "Removing the 10 % of words with most weight (5 words) lowers" in text
+    assert "predicted with probability 0.93; correct." in text
+    assert "Removing the 10 % of words with the highest weight (5 words) lowers" in text
     assert "Kendall’s tau of 0.41" in text
-    wrong = "".join(Page(document_page(dataclasses.replace(RECORD, right="mixed"))).text)
-    assert "right would be mixed." in wrong
+    wrong = "".join(Page(document_page(dataclasses.replace(RECORD, reference="mixed"))).text)
+    assert "the reference is mixed." in wrong
 
 
-def test_one_way_of_weighing_needs_no_choice() -> None:
-    assert "fieldset" not in Page(document_page(made_up_document(weighed=False))).tags
-    page = Page(document_page(made_up_document(hops=30, weighed=False)))
+def test_no_tabs_for_a_single_weight_view() -> None:
+    assert "fieldset" not in Page(document_page(make_document_record(weighed=False))).tags
+    page = Page(document_page(make_document_record(hops=30, weighed=False)))
     assert page.tags.count("input") == 31  # the mean, and every hop
 
 
-def test_what_was_not_measured_is_not_there() -> None:
-    bare = made_up_document(right=None, deletion=None, falls=None, agreement=None)
+def test_missing_measurements_are_omitted() -> None:
+    bare = make_document_record(reference=None, deletion=None, drops=None, kendall_tau=None)
     page = Page(document_page(bare))
     text = "".join(page.text)
-    assert "said with a probability of 0.93." in text
+    assert "predicted with probability 0.93." in text
     assert "svg" not in page.tags
-    for absent in ("tau", "Without these words", "fall without it"):
+    for absent in ("tau", "Deletion test", "drop without it"):
         assert absent not in text
 
 
-def test_nothing_is_left_out_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_picture, "MOST_WORDS", 20)
+def test_omitted_words_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "MAX_WORDS", 20)
     probabilities = {f"label {number}": 0.01 for number in range(20)} | {"negative": 0.8}
     page = Page(document_page(dataclasses.replace(RECORD, probabilities=probabilities)))
     assert len(page.words) == 20
     text = "".join(page.text)
-    assert re.search(rf"… and {len(RECORD.tokens) - 20} more tokens, not drawn, which carry", text)
-    assert "13 more, together 0.13" in text
+    assert re.search(rf"… and {len(RECORD.tokens) - 20} more tokens, not drawn, which have", text)
+    assert "13 more, 0.13 in total" in text
 
 
-def test_text_cannot_break_out_of_the_page(tmp_path: Path) -> None:
+def test_text_is_escaped(tmp_path: Path) -> None:
     evil = ("<script>alert(1)</script>", '"><b', "&amp;", "\x00", "\ud800", "|", ":")
     record = DocumentRecord(
         tokens=evil,
         segments=(0,) * len(evil),
         hops=((1 / len(evil),) * len(evil),) * 2,
-        sentences=(1.0,),
+        sentence_weights=(1.0,),
         label="<u>",
         probabilities={"<u>": 1.0},
-        right="</title>",
+        reference="</title>",
         title="<svg onload=x>",
     )
     write_document_page(record, path=tmp_path / "p.html")
@@ -107,9 +107,9 @@ def test_text_cannot_break_out_of_the_page(tmp_path: Path) -> None:
     assert {evil[0], '"><b', "&amp;", "\\x00", "\\ud800", "|"} <= set(page.text)
 
 
-def test_a_long_text_is_no_title_and_what_was_not_read_is_said() -> None:
+def test_long_titles_and_texts_are_truncated_with_a_note() -> None:
     text = "a dull and lifeless picture " * 2000
-    record = dataclasses.replace(RECORD, title=text, cut_tokens=9000)
+    record = dataclasses.replace(RECORD, title=text, truncated_tokens=9000)
     html = document_page(record)
     assert len(html) < len(document_page(RECORD)) + 1000
     title = re.search(r"<title>(.*)</title>", html)
@@ -117,9 +117,8 @@ def test_a_long_text_is_no_title_and_what_was_not_read_is_said() -> None:
     assert title[1].startswith("negative: a dull and lifeless picture a dull")
     assert title[1].endswith("…")
     assert len(title[1]) <= 110
-    said = "The text goes on: its last 9,000 tokens, 99 % of it, were not read (task.max_length)."
-    assert said in html
-    assert "goes on" not in document_page(RECORD)
-    assert "its last token, 2 % of it, was not" in document_page(
-        dataclasses.replace(RECORD, cut_tokens=1)
+    assert "The last 9,000 tokens were truncated (99 % of the text; task.max_length)." in html
+    assert "truncated" not in document_page(RECORD)
+    assert "The last token was truncated (2 % of the text" in document_page(
+        dataclasses.replace(RECORD, truncated_tokens=1)
     )

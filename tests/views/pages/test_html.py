@@ -1,4 +1,4 @@
-"""Elements: text is escaped, markup is not, attributes are spelled as HTML spells them."""
+"""HTML elements: escaping, attributes, void elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole page: everything on it, nothing fetched, nothing that escaped its quotes."""
+"""Overview page: content, links, escaping, no external resources."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from html.parser import HTMLParser
 import pytest
 
 from regard.core.cost import Cost
-from regard.core.records.overview import CheckRecord, CostRecord, MechanismRecord, Survey
-from regard.views.pages.overview import survey_page
+from regard.core.records.overview import CheckRecord, CostRecord, MechanismRecord, Overview
+from regard.views.pages.overview import overview_page
 
 MECHANISM = MechanismRecord(
     name="mine",
@@ -25,16 +25,18 @@ MECHANISM = MechanismRecord(
     weights_options="radius=2",
     weights=((1.0, 0.0), (0.5, 0.5)),
     checks=(
-        CheckRecord(name="adds_up", demands="1 + 1 = 2", outcome="passed", detail=""),
+        CheckRecord(name="adds_up", description="1 + 1 = 2", outcome="passed", detail=""),
         CheckRecord(
-            name="holds_water", demands="it is tight", outcome="failed", detail="it <leaks>"
+            name="holds_water", description="it is tight", outcome="failed", detail="it <leaks>"
         ),
-        CheckRecord(name="flies", demands="it does", outcome="not_applicable", detail="no wings"),
+        CheckRecord(
+            name="flies", description="it does", outcome="not_applicable", detail="no wings"
+        ),
     ),
-    cost_width=64,
-    costs=tuple(CostRecord(length=n, cost=Cost(products=n * n)) for n in (4096, 8192, 16384)),
+    cost_head_dim=64,
+    costs=tuple(CostRecord(length=n, cost=Cost(matmul_flops=n * n)) for n in (4096, 8192, 16384)),
 )
-SURVEY = Survey(
+OVERVIEW = Overview(
     version="1.2.3",
     seed=7,
     tokens=("<script>alert(1)</script>", "b"),
@@ -71,10 +73,10 @@ class Reader(HTMLParser):
 
 @pytest.fixture(scope="module")
 def html() -> str:
-    return survey_page(SURVEY)
+    return overview_page(OVERVIEW)
 
 
-def test_every_tag_is_closed_and_every_link_leads_somewhere(html: str) -> None:
+def test_tags_are_closed_and_links_resolve(html: str) -> None:
     reader = Reader(html)
     assert reader.opened == []
     identifiers = reader.values("id")
@@ -82,7 +84,7 @@ def test_every_tag_is_closed_and_every_link_leads_somewhere(html: str) -> None:
     assert {f"#{identifier}" for identifier in identifiers} >= set(reader.values("href"))
 
 
-def test_the_page_fetches_nothing(html: str) -> None:
+def test_page_loads_no_external_resources(html: str) -> None:
     reader = Reader(html)
     assert re.findall(r"https?:|@import|url\(", html) == []
     assert not {"link", "img", "iframe", "object", "embed", "base"} & set(reader.tags)
@@ -90,13 +92,13 @@ def test_the_page_fetches_nothing(html: str) -> None:
     assert any("default-src 'none'" in (value or "") for value in reader.values("content"))
 
 
-def test_a_sentence_cannot_run(html: str) -> None:
+def test_sentence_is_escaped(html: str) -> None:
     assert Reader(html).tags.count("script") == 1
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert(1)" in html
 
 
-def test_totals_outcomes_and_reasons_are_there(html: str) -> None:
+def test_totals_outcomes_and_reasons(html: str) -> None:
     text = re.sub(r"<[^>]+>", " ", html)
     for words in ("mechanisms  2", "checks passed  2", "failed  2", "do not apply  2"):
         assert words in text
@@ -110,16 +112,16 @@ def test_totals_outcomes_and_reasons_are_there(html: str) -> None:
     assert "seed 7" in text
 
 
-def test_the_same_records_give_the_same_page(html: str) -> None:
-    assert survey_page(Survey.from_json(SURVEY.as_json())) == html
+def test_page_is_reproducible(html: str) -> None:
+    assert overview_page(Overview.from_json(OVERVIEW.as_json())) == html
 
 
-def test_a_survey_of_nothing_is_still_a_page() -> None:
-    empty = dataclasses.replace(SURVEY, mechanisms=())
-    assert Reader(survey_page(empty)).opened == []
+def test_page_of_an_empty_overview() -> None:
+    empty = dataclasses.replace(OVERVIEW, mechanisms=())
+    assert Reader(overview_page(empty)).opened == []
 
 
-def test_a_page_is_drawn_without_torch() -> None:
+def test_page_does_not_import_torch() -> None:
     code = "import sys, regard.views.pages.overview; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

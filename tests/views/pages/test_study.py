@@ -1,4 +1,4 @@
-"""The page of a study: all of it is there, nothing is fetched, nothing escapes, and little is enough."""
+"""Study page and figure files: sections, tables, verdicts, escaping and partial records."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import subprocess
 import sys
 from functools import cache
 from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
-from tests.factories.studies import made_up_study
+from tests.factories.studies import dummy_study
 
 from regard.core.records.study import StudyRecord
-from regard.views.pages.study import SECTIONS, study_page
+from regard.views.pages.study import SECTIONS, study_page, write_figures
 
-RECORD = made_up_study()
+RECORD = dummy_study()
 NASTY = "<script>alert('variant')</script>"
 
 
@@ -83,7 +85,7 @@ def reader() -> Reader:
     return whole(RECORD)
 
 
-def test_the_question_and_the_verdict_come_first(reader: Reader) -> None:
+def test_question_and_verdict_come_first(reader: Reader) -> None:
     text = reader.text
     assert text.index(RECORD.question) < text.index(RECORD.headline[0]) < text.index("8 variants")
     assert "8 variants × 5 seeds" in text
@@ -92,11 +94,11 @@ def test_the_question_and_the_verdict_come_first(reader: Reader) -> None:
     assert "2,000 steps each" in text
 
 
-def test_every_section_is_there_but_that_of_troubles() -> None:
-    assert sections(drawn()) == [name for name in SECTIONS if name != "trouble"]
+def test_all_sections_but_failed_runs() -> None:
+    assert sections(drawn()) == [name for name in SECTIONS if name != "problems"]
 
 
-def test_the_table_has_the_best_variant_first_with_its_interval() -> None:
+def test_variant_table_has_the_best_variant_first() -> None:
     html = drawn()
     table = html[html.index('<section id="variants"') : html.index('<section id="method"')]
     names = re.findall(r'scope="row"><span class="variant[^>]*>([^<]+)<', table)
@@ -107,58 +109,58 @@ def test_the_table_has_the_best_variant_first_with_its_interval() -> None:
     assert f"<b>{best.mean:.2f}</b>" in table
     assert f"{best.low:.2f} to {best.high:.2f}" in table
     assert table.count('class="tag">baseline') == 1
-    # A dot a seed, with a title.
+    # One titled dot per seed.
     assert table.count("<circle ") == table.count(", seed ") == 8 * 5
 
 
-def test_the_two_questions_stand_apart_with_words_and_figures() -> None:
+def test_method_and_model_comparisons_are_separate() -> None:
     html = drawn()
-    for question, anchor, after in (("method", "method", "models"), ("models", "models", "front")):
+    for question, anchor, after in (("method", "method", "models"), ("models", "models", "pareto")):
         part = html[html.index(f'<section id="{anchor}"') : html.index(f'<section id="{after}"')]
         pairs = [pair for pair in RECORD.verdicts if pair.holds_for == question]
         assert len(pairs) == 28
         for pair in pairs:
-            assert f"<span>{pair.words}</span>" in part
+            assert f"<span>{pair.sentence}</span>" in part
         others = [pair for pair in RECORD.verdicts if pair.holds_for != question]
-        assert not any(f"<span>{pair.words}</span>" in part for pair in others)
-        assert "The other 21 pairs in figures" in part
-        assert part.count('class="same"') == 8
+        assert not any(f"<span>{pair.sentence}</span>" in part for pair in others)
+        assert "The other 21 pairs" in part
+        assert part.count('class="diagonal"') == 8
         detectable = 'data-label="detectable"'
         assert (detectable in part) == (question == "method")
 
 
-def test_the_matrix_says_both_directions_in_words() -> None:
+def test_verdict_matrix_has_both_directions() -> None:
     text = whole(RECORD).text
-    assert "additive · after beside dot · before: better" in text
-    assert "dot · before beside additive · after: worse" in text
+    assert "additive · luong against dot · bahdanau: better" in text
+    assert "dot · bahdanau against additive · luong: worse" in text
 
 
-def test_with_few_variants_all_pairs_are_shown_and_there_is_no_matrix() -> None:
-    html = study_page(made_up_study(names=["a", "b", "c", "d"]))
-    assert "in figures" not in html
+def test_no_matrix_with_few_variants() -> None:
+    html = study_page(dummy_study(names=["a", "b", "c", "d"]))
+    assert "pairs</summary>" not in html
     assert 'class="matrix' not in html
     assert html.count('class="cards pairs"') == 2
 
 
-def test_with_few_seeds_no_p_stands_beside_the_method() -> None:
-    html = study_page(made_up_study(names=["a", "b"], seeds=2))
+def test_no_p_values_with_few_seeds() -> None:
+    html = study_page(dummy_study(names=["a", "b"], seeds=2))
     part = html[html.index('<section id="method"') : html.index('<section id="models"')]
-    assert "too few for any claim" in part
+    assert "too few seeds for a claim" in part
     assert 'data-label="p (Holm)">–<' in part
     assert "grey band" not in part
 
 
-def test_outputs_are_marked_right_or_wrong_by_sign_and_word(reader: Reader) -> None:
+def test_predictions_are_marked_by_icon_and_text(reader: Reader) -> None:
     html = drawn()
     part = html[html.index('<section id="items"') : html.index('<section id="attention"')]
     assert "✓" in part
     assert "✗" in part
-    assert part.count("right:") == part.count("wrong:") == len(RECORD.disagreements)
+    assert part.count("correct:") == part.count("wrong:") == len(RECORD.disagreements)
     assert "&lt;b&gt;&amp;quot;" in part
 
 
-def test_facts_and_all_runs_are_at_the_end(reader: Reader) -> None:
-    for fact in RECORD.facts.values():
+def test_reproducibility_and_runs_are_at_the_end(reader: Reader) -> None:
+    for fact in RECORD.reproducibility.values():
         assert fact in reader.text
     for run in RECORD.runs:
         assert run.key in reader.text
@@ -166,10 +168,10 @@ def test_facts_and_all_runs_are_at_the_end(reader: Reader) -> None:
     assert "model.mechanism" in reader.text
 
 
-def test_what_users_write_cannot_run() -> None:
-    record = made_up_study(names=[NASTY, "b"])
+def test_user_text_is_escaped() -> None:
+    record = dummy_study(names=[NASTY, "b"])
     record = dataclasses.replace(
-        record, question=NASTY, headline=(NASTY,), metric="PER", facts={NASTY: NASTY}
+        record, question=NASTY, headline=(NASTY,), metric="PER", reproducibility={NASTY: NASTY}
     )
     reader = whole(record)
     assert reader.tags.count("script") == 1
@@ -177,25 +179,25 @@ def test_what_users_write_cannot_run() -> None:
     assert NASTY in reader.text
 
 
-def test_one_variant_with_one_seed_is_a_page() -> None:
-    record = made_up_study(names=["only"], seeds=1)
+def test_page_of_one_variant_and_one_seed() -> None:
+    record = dummy_study(names=["only"], seeds=1)
     text = whole(record).text
     assert "1 variant × 1 seed" in text
     assert "no interval" in text
-    assert not {"method", "models", "front"} & set(sections(study_page(record)))
+    assert not {"method", "models", "pareto"} & set(sections(study_page(record)))
 
 
-def test_twenty_variants_with_long_names_are_a_page() -> None:
+def test_page_of_twenty_variants_with_long_names() -> None:
     names = [f"{'a very long name ' * 4}{number}" for number in range(20)]
-    record = made_up_study(names=names)
+    record = dummy_study(names=names)
     text = whole(record).text
     assert all(name in text for name in names)
-    assert "The other 171 pairs in figures" in text
+    assert "The other 171 pairs" in text
 
 
-def test_failed_variants_and_runs_are_listed_with_their_trouble() -> None:
+def test_failed_variants_and_runs_are_listed() -> None:
     variant = dataclasses.replace(
-        RECORD.variants[1], mean=None, low=None, high=None, scores={}, trouble="the loss was <nan>"
+        RECORD.variants[1], mean=None, low=None, high=None, scores={}, problems="the loss was <nan>"
     )
     runs = tuple(
         dataclasses.replace(run, state="failed", reason="out of memory", scores={}, curve=())
@@ -215,12 +217,14 @@ def test_failed_variants_and_runs_are_listed_with_their_trouble() -> None:
     assert "✗ no score" in reader.text
     assert "the loss was <nan>" in reader.text
     assert reader.text.count("failed, out of memory") == 5
-    assert "trouble" in sections(study_page(record))
+    assert "problems" in sections(study_page(record))
 
 
-def test_a_study_in_which_everything_failed_is_a_page() -> None:
+def test_page_of_a_study_without_finished_runs() -> None:
     variants = tuple(
-        dataclasses.replace(variant, mean=None, low=None, high=None, agreement=None, trouble="gone")
+        dataclasses.replace(
+            variant, mean=None, low=None, high=None, agreement=None, problems="gone"
+        )
         for variant in RECORD.variants
     )
     runs = tuple(
@@ -233,32 +237,32 @@ def test_a_study_in_which_everything_failed_is_a_page() -> None:
         runs=runs,
         verdicts=(),
         disagreements=(),
-        pictures=(),
+        attention_examples=(),
         agreement_source="",
     )
     whole(record)
-    assert sections(study_page(record)) == ["variants", "trouble", "repeat"]
+    assert sections(study_page(record)) == ["variants", "problems", "repeat"]
     # Why there is no agreement is said, if there is a reason.
     reason = "the package is not installed here"
     assert reason in whole(dataclasses.replace(record, agreement_source=reason)).text
 
 
-def test_what_a_study_has_nothing_of_is_left_out() -> None:
+def test_empty_sections_are_omitted() -> None:
     bare = dataclasses.replace(
         RECORD,
         headline=(),
         verdicts=(),
         disagreements=(),
-        pictures=(),
+        attention_examples=(),
         agreement_source="",
         variants=tuple(dataclasses.replace(variant, agreement=None) for variant in RECORD.variants),
         runs=tuple(dataclasses.replace(run, curve=()) for run in RECORD.runs),
     )
     whole(bare)
-    assert sections(study_page(bare)) == ["variants", "front", "repeat"]
+    assert sections(study_page(bare)) == ["variants", "pareto", "repeat"]
 
 
-def test_a_cost_that_is_the_same_for_all_is_a_sentence() -> None:
+def test_equal_costs_are_listed_instead_of_charted() -> None:
     variants = tuple(
         dataclasses.replace(variant, parameters=1_000_000) for variant in RECORD.variants
     )
@@ -266,11 +270,30 @@ def test_a_cost_that_is_the_same_for_all_is_a_sentence() -> None:
     assert "The same for all variants: parameters (1.0 M)." in text
 
 
-def test_the_same_record_gives_the_same_page() -> None:
+def test_page_is_reproducible() -> None:
     assert study_page(StudyRecord.from_json(RECORD.as_json())) == study_page(RECORD)
 
 
-def test_a_page_is_drawn_without_torch() -> None:
+def test_page_does_not_import_torch() -> None:
     code = "import sys, regard.views.pages.study; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_figure_files_have_no_css_variables(tmp_path: Path) -> None:
+    paths = write_figures(dummy_study(), tmp_path / "figures")
+    assert {path.name for path in paths} >= {
+        *("scores.svg", "pareto-flops.svg", "pareto-time.svg", "pareto-memory.svg"),
+        *("pareto-parameters.svg", "curves.svg"),
+    }
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        tree = ElementTree.fromstring(text)
+        assert tree.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "var(" not in text
+        assert "additive · luong" in text
+    assert write_figures(dummy_study(), tmp_path / "figures") == paths
+
+
+def test_no_figures_without_scores(tmp_path: Path) -> None:
+    assert write_figures(dataclasses.replace(dummy_study(), variants=(), runs=()), tmp_path) == []

@@ -1,7 +1,8 @@
-"""Small recurrent decoders trained alike, that pronounce English words: without attention, and with scores.
+"""Experiments with recurrent decoders: a small study of score functions, tests of the order of computation.
 
-One study for several claims: the variants share data, seeds and budget, and read the source after the update of
-their state, which trains quickest. What each wrote for the test words is kept, to be scored in other ways.
+The study trains decoders for English pronunciation without attention and with each score function, on the
+same data, seeds and budget, with Luong attention, which trains fastest. Test predictions are compared with
+the references by several string similarities.
 """
 
 from __future__ import annotations
@@ -17,24 +18,24 @@ import numpy as np
 import torch
 from rapidfuzz.distance import DamerauLevenshtein
 
-from regard.claims.engine import line, one_thread
+from regard.claims.engine import line, single_thread
 from regard.core.errors import RegardError
-from regard.core.records.claim import CurvePicture
+from regard.core.records.claim import CurveFigure
 from regard.models.seq2seq.recurrent import RecurrentEncoderDecoder
 from regard.runs.folder import RunFolder, read_predictions
 from regard.runs.spec import RunSpec, Sections
-from regard.studies.execution.jobs import execute
+from regard.studies.execution.jobs import run_job
 from regard.studies.statistics.compare_seeds import SeedComparison
 
 WITHOUT = "none"
 SCORES = ("dot", "general", "additive", "location")
-ARMS = (WITHOUT, *SCORES)
+VARIANTS = (WITHOUT, *SCORES)
 
 Tokens = Sequence[str]
 
 
 def jaccard(first: Tokens, second: Tokens) -> float:
-    """The tokens that both have, of those that one has.
+    """Size of the intersection over size of the union of the token sets.
 
     >>> jaccard(["K", "AE", "T"], ["K", "AH", "T"])
     0.5
@@ -44,7 +45,7 @@ def jaccard(first: Tokens, second: Tokens) -> float:
 
 
 def cosine(first: Tokens, second: Tokens) -> float:
-    """Of the angle between the two tallies of tokens.
+    """Cosine similarity of the token counts.
 
     >>> round(cosine(["K", "AE", "T"], ["K", "AH", "T"]), 3)
     0.667
@@ -57,7 +58,7 @@ def cosine(first: Tokens, second: Tokens) -> float:
 
 
 def damerau_levenshtein(first: Tokens, second: Tokens) -> float:
-    """One less the edits, swaps of neighbours among them, for each token of the longer.
+    """One minus the Damerau–Levenshtein distance over the length of the longer sequence.
 
     >>> round(damerau_levenshtein(["K", "AE", "T"], ["K", "AH", "T"]), 3)
     0.667
@@ -74,7 +75,7 @@ SIMILARITIES: dict[str, Callable[[Tokens, Tokens], float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedDecoder:
-    """One run: its variant and seed, phone error rate in percent, and mean similarities to right answers."""
+    """One run: variant, seed, phone error rate in percent, mean similarities to the references."""
 
     variant: str
     seed: int
@@ -84,22 +85,22 @@ class TrainedDecoder:
 
 @cache
 def trained_decoders(*, seeds: int, steps: int) -> tuple[TrainedDecoder, ...]:
-    """Every variant with every seed, seed by seed."""
+    """Train every variant with every seed."""
     if seeds < 1 or steps < 1:
         raise RegardError(f"seeds={seeds}, steps={steps}: both must be 1 or more.")
-    found = []
-    with tempfile.TemporaryDirectory() as folder, one_thread():
+    decoders = []
+    with tempfile.TemporaryDirectory() as root, single_thread():
         for seed in range(seeds):
-            for variant in ARMS:
-                place = Path(folder) / f"{variant}-{seed}"
-                if not execute(sections_of(variant, seed=seed, steps=steps), place):
+            for variant in VARIANTS:
+                folder = Path(root) / f"{variant}-{seed}"
+                if not run_job(sections_of(variant, seed=seed, steps=steps), folder):
                     raise KeyboardInterrupt
-                found.append(_decoder(variant, seed, RunFolder(place)))
-    return tuple(found)
+                decoders.append(_decoder(variant, seed, RunFolder(folder)))
+    return tuple(decoders)
 
 
 def error_rates(decoders: Sequence[TrainedDecoder]) -> dict[str, dict[int, float]]:
-    """Variant → seed → phone error rate, as studies compare them."""
+    """Variant → seed → phone error rate."""
     return {
         variant: {each.seed: each.phone_error_rate for each in decoders if each.variant == variant}
         for variant in dict.fromkeys(each.variant for each in decoders)
@@ -108,45 +109,45 @@ def error_rates(decoders: Sequence[TrainedDecoder]) -> dict[str, dict[int, float
 
 def mean_similarity(
     measure: Callable[[Tokens, Tokens], float],
-    predicted: Sequence[str],
-    answers: Sequence[Sequence[str]],
+    predictions: Sequence[str],
+    references: Sequence[Sequence[str]],
 ) -> float:
-    """Over all items; of several right answers, the nearest counts."""
-    nearest = [
-        max(measure(text.split(), answer.split()) for answer in choices)
-        for text, choices in zip(predicted, answers, strict=True)
+    """Mean over all items of the similarity to the most similar reference."""
+    best = [
+        max(measure(prediction.split(), reference.split()) for reference in choices)
+        for prediction, choices in zip(predictions, references, strict=True)
     ]
-    return sum(nearest) / len(nearest)
+    return sum(best) / len(best)
 
 
 def _decoder(variant: str, seed: int, run: RunFolder) -> TrainedDecoder:
-    written = read_predictions(run, "test")
+    predictions = read_predictions(run, "test")
     return TrainedDecoder(
         variant=variant,
         seed=seed,
         phone_error_rate=float(run.read_json(run.record)["scores"]["test"]["per"]),
         similarities={
-            name: mean_similarity(measure, written.predicted, written.answers)
+            name: mean_similarity(measure, predictions.predictions, predictions.references)
             for name, measure in SIMILARITIES.items()
         },
     )
 
 
 def sections_of(variant: str, *, seed: int, steps: int) -> Sections:
-    """What one run is, in full."""
+    """The spec of one run."""
     sections: Sections = {
         "task": {
             "name": "pronounce",
             "batch_tokens": 768,
             "beam_size": 1,
-            "validation_share": 0.002,
-            "test_share": 0.008,
+            "validation_fraction": 0.002,
+            "test_fraction": 0.008,
         },
         "model": {
             "name": "recurrent",
             "embedding_dim": 32,
             "hidden_dim": 64,
-            "wiring": "after",
+            "attention_style": "luong",
             "mechanism": variant,
             "dropout": 0.1,
             "max_length": 66,
@@ -164,38 +165,34 @@ def sections_of(variant: str, *, seed: int, steps: int) -> Sections:
     return RunSpec.from_sections(sections).as_sections()
 
 
-# What changes in a recurrent decoder when a token or its attention is changed: the order of its
-# wiring.
-
-
 TOKENS = 12
 
 
-def changed_weights(wiring: str, *, steps: int) -> np.ndarray:
-    """Row t: by how much the weights of every step change if the token given at step t does."""
-    model = _untrained_decoder(wiring)
-    source, lengths, given = _texts(steps)
+def changed_weights(attention_style: str, *, steps: int) -> np.ndarray:
+    """Row t: largest change of the weights of every step when decoder input t changes."""
+    model = _untrained_decoder(attention_style)
+    source, lengths, decoder_input = _tokens(steps)
     with torch.inference_mode():
-        weights = model.weights(source, lengths, given)["cross/0"][0, 0]
+        weights = model.weights(source, lengths, decoder_input)["cross/0"][0, 0]
         rows = []
         for step in range(steps):
-            other = given.clone()
-            other[0, step] = 4 + (int(given[0, step]) - 4 + 1) % (TOKENS - 4)
+            other = decoder_input.clone()
+            other[0, step] = 4 + (int(decoder_input[0, step]) - 4 + 1) % (TOKENS - 4)
             changed = model.weights(source, lengths, other)["cross/0"][0, 0]
             rows.append((changed - weights).abs().amax(dim=1).numpy())
     return np.stack(rows)
 
 
-def changed_state(wiring: str, *, steps: int) -> float:
-    """By how much the last state changes if the attention reads otherwise, all else being equal."""
-    model = _untrained_decoder(wiring)
+def changed_state(attention_style: str, *, steps: int) -> float:
+    """Largest change of the last state when the attention parameters change sign."""
+    model = _untrained_decoder(attention_style)
     mechanism = model.decoder.mechanism
     assert mechanism is not None
     states = []
     with torch.no_grad():
         for _ in range(2):
-            state = model.start(*_texts(steps)[:2])
-            for token in _texts(steps)[2].unbind(1):
+            state = model.start(*_tokens(steps)[:2])
+            for token in _tokens(steps)[2].unbind(1):
                 state = model.step(state, token).state
             states.append(state.hidden)
             for parameter in mechanism.parameters():
@@ -203,7 +200,7 @@ def changed_state(wiring: str, *, steps: int) -> float:
     return float((states[1] - states[0]).abs().max())
 
 
-def _untrained_decoder(wiring: str) -> RecurrentEncoderDecoder:
+def _untrained_decoder(attention_style: str) -> RecurrentEncoderDecoder:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = RecurrentEncoderDecoder(
@@ -211,29 +208,26 @@ def _untrained_decoder(wiring: str) -> RecurrentEncoderDecoder:
             target_vocabulary=TOKENS,
             embedding_dim=8,
             hidden_dim=8,
-            wiring=wiring,
+            attention_style=attention_style,
             mechanism="general",
         )
-        # Embeddings start small; larger ones make changes easy to see.
+        # Initial embeddings are small; larger ones make changes easy to detect.
         for table in (model.source_embedding, model.target_embedding):
             torch.nn.init.normal_(table.weight)
     return model.double().eval()
 
 
-def _texts(steps: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """A source of six tokens with its length, and the tokens given to the decoder."""
-    drawn = torch.Generator().manual_seed(1)
-    source = torch.randint(4, TOKENS, (1, 6), generator=drawn)
-    return source, torch.tensor([6]), torch.randint(4, TOKENS, (1, steps), generator=drawn)
+def _tokens(steps: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A source of six tokens, its length, and the decoder input."""
+    generator = torch.Generator().manual_seed(1)
+    source = torch.randint(4, TOKENS, (1, 6), generator=generator)
+    return source, torch.tensor([6]), torch.randint(4, TOKENS, (1, steps), generator=generator)
 
 
-# The pictures of the claims about recurrent decoders.
-
-
-def rates_picture(found: SeedComparison, decoders: Sequence[TrainedDecoder]) -> CurvePicture:
-    """The error rate of every training, a row of points a decoder."""
+def rates_figure(comparison: SeedComparison, decoders: Sequence[TrainedDecoder]) -> CurveFigure:
+    """Error rate of every run by seed."""
     rates = error_rates(decoders)
-    return CurvePicture(
+    return CurveFigure(
         title="Phone error rate of every run (%)",
         x_label="seed",
         y_label="phone error rate",
@@ -244,16 +238,16 @@ def rates_picture(found: SeedComparison, decoders: Sequence[TrainedDecoder]) -> 
                 y=tuple(rates[variant.variant].values()),
                 points_only=True,
             )
-            for variant in found.variants
+            for variant in comparison.variants
         ),
     )
 
 
-def similarity_picture(decoders: Sequence[TrainedDecoder]) -> CurvePicture:
-    """Three similarities of every decoder."""
+def similarity_figure(decoders: Sequence[TrainedDecoder]) -> CurveFigure:
+    """Similarities of every decoder."""
     ordered = sorted(decoders, key=lambda each: each.similarities["jaccard"])
-    return CurvePicture(
-        title="Decoders in the order of their Jaccard similarity",
+    return CurveFigure(
+        title="Similarities of decoders, sorted by Jaccard similarity",
         x_label="decoder",
         y_label="similarity",
         curves=tuple(
@@ -267,26 +261,23 @@ def similarity_picture(decoders: Sequence[TrainedDecoder]) -> CurvePicture:
     )
 
 
-def cost_picture(lengths: Sequence[int], counted: dict[str, list[int]]) -> CurvePicture:
-    """Operations against the length, a line a score."""
-    return CurvePicture(
-        title="Operations of attention by its score",
+def cost_figure(lengths: Sequence[int], counted: dict[str, list[int]]) -> CurveFigure:
+    """FLOPs by length, one line per score function."""
+    return CurveFigure(
+        title="FLOPs of attention by score function",
         x_label="length n",
-        y_label="operations",
+        y_label="flops",
         x_scale="log",
         y_scale="log",
-        curves=tuple(
-            line(label=score, x=lengths, y=tuple(float(count) for count in counts))
-            for score, counts in counted.items()
-        ),
+        curves=tuple(line(label=score, x=lengths, y=counts) for score, counts in counted.items()),
     )
 
 
-def tanh_picture() -> CurvePicture:
-    """Both functions between -4 and 4."""
+def tanh_figure() -> CurveFigure:
+    """tanh and the logistic function on [-4, 4]."""
     x = torch.linspace(-4, 4, 81, dtype=torch.float64)
     curves = {"tanh": torch.tanh(x), "logistic": torch.sigmoid(x)}
-    return CurvePicture(
+    return CurveFigure(
         title="tanh and the logistic function",
         x_label="x",
         y_label="value",

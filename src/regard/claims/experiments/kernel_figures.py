@@ -1,4 +1,4 @@
-"""The pictures of the claims about kernels."""
+"""Figures of the claims about kernel attention."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 import torch
 
 from regard.claims.engine import line
-from regard.claims.experiments.kernels import MemoryShape, numbers_held, series_at
-from regard.core.records.claim import Curve, CurvePicture, MatrixPicture
+from regard.claims.experiments.kernels import MemoryShape, peak_numbers, series_at
+from regard.core.records.claim import Curve, CurveFigure, MatrixFigure
 
 
-def weights_picture(terms: int) -> MatrixPicture:
-    """Which weight each monomial of two coordinates has."""
+def weights_figure(terms: int) -> MatrixFigure:
+    """Weight of each monomial of two coordinates."""
     degrees = range(terms)
-    return MatrixPicture(
-        title="squared weight of the feature x₁ᵃx₂ᵇ: 1/(a! b!) while a + b < K",
+    return MatrixFigure(
+        title="Squared weight of the feature x₁ᵃx₂ᵇ: 1/(a! b!) for a + b < K",
         values=tuple(
             tuple(
                 1 / (math.factorial(a) * math.factorial(b)) if a + b < terms else 0.0
@@ -31,11 +31,11 @@ def weights_picture(terms: int) -> MatrixPicture:
     )
 
 
-def quadratic_picture(divisor: int) -> CurvePicture:
-    """The quadratic term, with and without its half."""
+def quadratic_figure(divisor: int) -> CurveFigure:
+    """The quadratic term, and the kernel of vec(ttᵀ)."""
     scores = np.linspace(-2, 2, 41)
-    return CurvePicture(
-        title="the quadratic term, and what vec(ttᵀ) gives for it",
+    return CurveFigure(
+        title="Quadratic term of exp(q·k), and kernel of vec(ttᵀ)",
         x_label="q·k",
         y_label="",
         curves=(
@@ -47,16 +47,16 @@ def quadratic_picture(divisor: int) -> CurvePicture:
     )
 
 
-def features_picture(*, width: int, terms: int) -> CurvePicture:
-    """How many features there are, by the three formulas."""
+def features_figure(*, key_dim: int, terms: int) -> CurveFigure:
+    """Number of features by three formulas."""
     range_of_terms = range(1, max(terms, 5) + 1)
     rows = [
-        (sum(width**i for i in range(k)), math.comb(width + k - 1, k - 1), width ** (k - 1))
+        (sum(key_dim**i for i in range(k)), math.comb(key_dim + k - 1, k - 1), key_dim ** (k - 1))
         for k in range_of_terms
     ]
     labels = ("Σ Dⁱ", "C(D+K−1, K−1)", "Dᴷ⁻¹")
-    return CurvePicture(
-        title=f"features for D = {width}",
+    return CurveFigure(
+        title=f"Number of features for D = {key_dim}",
         x_label="terms K",
         y_label="features",
         y_scale="log",
@@ -67,16 +67,16 @@ def features_picture(*, width: int, terms: int) -> CurvePicture:
     )
 
 
-def approach_picture(errors: Sequence[float], *, norm: float) -> CurvePicture:
-    """The distance to softmax attention by the number of terms."""
+def approach_figure(errors: Sequence[float], *, norm: float) -> CurveFigure:
+    """Error against softmax attention by number of terms."""
     terms = list(range(1, len(errors) + 1))
-    return CurvePicture(
-        title=f"distance to softmax attention, ‖q‖‖k‖ = {norm:g}",
+    return CurveFigure(
+        title=f"Error of Taylor attention against softmax, ‖q‖‖k‖ = {norm:g}",
         x_label="terms K",
-        y_label="largest error of an output",
+        y_label="largest output error",
         y_scale="log",
         curves=(
-            line(label="found", x=terms, y=[max(error, 1e-17) for error in errors]),
+            line(label="measured", x=terms, y=[max(error, 1e-17) for error in errors]),
             line(
                 label="‖q‖ᴷ‖k‖ᴷ/K!",
                 x=terms,
@@ -87,21 +87,21 @@ def approach_picture(errors: Sequence[float], *, norm: float) -> CurvePicture:
     )
 
 
-def reach_picture(reaches: dict[int, float], *, error: float) -> CurvePicture:
-    """How large scores may be, by the number of terms."""
-    return CurvePicture(
-        title=f"how large ‖q‖‖k‖ may be for an error of {error:g}",
+def norm_bound_figure(bounds: dict[int, float], *, error: float) -> CurveFigure:
+    """Largest admissible ‖q‖‖k‖ by number of terms."""
+    return CurveFigure(
+        title=f"Largest ‖q‖‖k‖ with an error of at most {error:g}",
         x_label="terms K",
         y_label="‖q‖‖k‖",
-        curves=(line(label="found by search", x=list(reaches), y=list(reaches.values())),),
+        curves=(line(label="found by search", x=list(bounds), y=list(bounds.values())),),
     )
 
 
-def sign_picture(terms: Sequence[int], *, zeros: dict[int, float]) -> CurvePicture:
-    """Some of the series, and where they turn negative."""
+def sign_figure(terms: Sequence[int], *, zeros: dict[int, float]) -> CurveFigure:
+    """Taylor series and their first negative scores."""
     scores = torch.linspace(-4, 1, 101, dtype=torch.float64)
-    return CurvePicture(
-        title="the series at a score; exp(s) is dashed",
+    return CurveFigure(
+        title="Taylor series of exp (dashed) by score",
         x_label="score s",
         y_label="kernel",
         curves=(
@@ -120,25 +120,25 @@ def sign_picture(terms: Sequence[int], *, zeros: dict[int, float]) -> CurvePictu
     )
 
 
-def growth_picture(
-    label: str, sizes: Sequence[int], taken: Mapping[str, Sequence[int]]
-) -> CurvePicture:
-    """Counts at sizes that double."""
-    return CurvePicture(
-        title=f"operations by {label}",
+def growth_figure(
+    label: str, sizes: Sequence[int], flops: Mapping[str, Sequence[int]]
+) -> CurveFigure:
+    """FLOPs at doubling sizes."""
+    return CurveFigure(
+        title=f"FLOPs by {label}",
         x_label=label,
-        y_label="operations",
+        y_label="FLOPs",
         x_scale="log",
         y_scale="log",
-        curves=tuple(line(label=name, x=sizes, y=counts) for name, counts in taken.items()),
+        curves=tuple(line(label=name, x=sizes, y=counts) for name, counts in flops.items()),
     )
 
 
-def square_picture(*, linear_factor: int) -> CurvePicture:
-    """The kernel, and what features with this factor give."""
+def square_figure(*, linear_factor: int) -> CurveFigure:
+    """The kernel (q·k + 1)², and the kernel of the features."""
     scores = np.linspace(-3, 3, 61)
-    return CurvePicture(
-        title="(q·k + 1)², and what the features give",
+    return CurveFigure(
+        title="(q·k + 1)² and the kernel of the features",
         x_label="q·k",
         y_label="",
         curves=(
@@ -150,12 +150,12 @@ def square_picture(*, linear_factor: int) -> CurvePicture:
     )
 
 
-def crossing_picture(crossings: dict[int, int | None]) -> CurvePicture:
-    """Where counts cross, by width."""
+def crossing_figure(crossings: dict[int, int | None]) -> CurveFigure:
+    """Length at which the FLOPs cross, by key dimension."""
     found = {d: n for d, n in crossings.items() if n is not None}
-    return CurvePicture(
-        title="where the operations cross",
-        x_label="width D",
+    return CurveFigure(
+        title="Length at which the FLOPs cross",
+        x_label="key dimension D",
         y_label="length N",
         x_scale="log",
         y_scale="log",
@@ -167,12 +167,12 @@ def crossing_picture(crossings: dict[int, int | None]) -> CurvePicture:
     )
 
 
-def seconds_picture(
+def seconds_figure(
     seconds: dict[str, list[list[float]]], *, lengths: Sequence[int], square: int
-) -> CurvePicture:
-    """Times of both by length."""
-    return CurvePicture(
-        title="seconds of one call: median, and from the quickest to the slowest",
+) -> CurveFigure:
+    """Seconds per call by length."""
+    return CurveFigure(
+        title="Seconds per call: median, minimum and maximum",
         x_label="length N",
         y_label="seconds",
         x_scale="log",
@@ -191,24 +191,24 @@ def seconds_picture(
     )
 
 
-def memory_picture(*, length: int, width: int, value_width: int) -> CurvePicture:
-    """Numbers held as values get wider."""
-    widths = [value_width * 2**step for step in range(5)]
-    held = [numbers_held(MemoryShape(length, width, m)) for m in widths]
-    return CurvePicture(
-        title=f"numbers held, N = {length}, D = {width}",
-        x_label="value width M",
+def memory_figure(*, length: int, key_dim: int, value_dim: int) -> CurveFigure:
+    """Peak memory by value dimension."""
+    value_dims = [value_dim * 2**step for step in range(5)]
+    peaks = [peak_numbers(MemoryShape(length, key_dim, m)) for m in value_dims]
+    return CurveFigure(
+        title=f"Peak memory, N = {length}, D = {key_dim}",
+        x_label="value dimension M",
         y_label="numbers",
         x_scale="log",
         y_scale="log",
         curves=(
-            line(label="counted", x=widths, y=held),
+            line(label="counted", x=value_dims, y=peaks),
             line(
                 label="N² + N(D + M)",
-                x=widths,
-                y=[length**2 + length * (width + m) for m in widths],
+                x=value_dims,
+                y=[length**2 + length * (key_dim + m) for m in value_dims],
                 dashed=True,
             ),
-            line(label="N²M", x=widths, y=[length**2 * m for m in widths], dashed=True),
+            line(label="N²M", x=value_dims, y=[length**2 * m for m in value_dims], dashed=True),
         ),
     )

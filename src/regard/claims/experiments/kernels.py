@@ -1,7 +1,7 @@
-"""Feature maps of kernels in symbols, exactly: √2 stays √2, and an identity is a difference that vanishes.
+"""Experiments with kernel attention: symbolic feature maps, approximation error, FLOPs, time and memory.
 
-The maps of `regard.mechanisms.kernels.monomials` are the same in numbers; here nothing is rounded, so what
-comes out zero is zero for all q and k.
+Symbolic feature maps are those of `regard.mechanisms.kernels.power_series` without rounding: an identity
+is a difference that expands to zero.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.claims.engine import interleaved_seconds, last_that_holds
+from regard.claims.engine import bisect_last_true, interleaved_seconds
 from regard.core.cost import AttentionShape
 from regard.core.counter import Counter
 from regard.core.mechanism import Mechanism
 from regard.costs.predict import crossover
-from regard.costs.workloads import attention_workload, drawn
+from regard.costs.workloads import attention_workload, random_inputs
 from regard.mechanisms.kernels.linear_attention import KernelMechanism
 from regard.mechanisms.kernels.power_series import PolynomialAttention, TaylorAttention
 from regard.mechanisms.scores.dot_product import DotAttention
@@ -30,13 +30,13 @@ from regard.mechanisms.scores.dot_product import DotAttention
 Symbols = Sequence[sympy.Expr]
 
 
-def vectors(width: int) -> tuple[tuple[sympy.Symbol, ...], tuple[sympy.Symbol, ...]]:
-    """A query and a key of unknown numbers."""
-    return sympy.symbols(f"q1:{width + 1}"), sympy.symbols(f"k1:{width + 1}")
+def vectors(key_dim: int) -> tuple[tuple[sympy.Symbol, ...], tuple[sympy.Symbol, ...]]:
+    """Symbolic query and key."""
+    return sympy.symbols(f"q1:{key_dim + 1}"), sympy.symbols(f"k1:{key_dim + 1}")
 
 
 def dot(left: Symbols, right: Symbols) -> sympy.Expr:
-    """The sum of the products.
+    """Dot product.
 
     >>> dot(*vectors(2))
     k1*q1 + k2*q2
@@ -45,7 +45,7 @@ def dot(left: Symbols, right: Symbols) -> sympy.Expr:
 
 
 def taylor_features(x: Symbols, *, terms: int) -> list[sympy.Expr]:
-    """Every monomial of degree below `terms` once, divided by √(its exponents' factorials).
+    """All monomials of degree below `terms`, divided by √(product of the factorials of their exponents).
 
     >>> taylor_features(sympy.symbols("x y"), terms=3)
     [1, x, y, sqrt(2)*x**2/2, x*y, sqrt(2)*y**2/2]
@@ -78,12 +78,12 @@ def square_features(x: Symbols, *, linear_factor: int) -> list[sympy.Expr]:
 
 
 def difference(left: sympy.Expr, right: sympy.Expr) -> sympy.Expr:
-    """Left minus right, multiplied out; 0 exactly if they are the same polynomial."""
+    """Left minus right, expanded; 0 exactly if they are the same polynomial."""
     return sympy.expand(left - right)
 
 
 def at_ones(expression: sympy.Expr) -> float:
-    """The value where every unknown is 1.
+    """The value with every symbol set to 1.
 
     >>> q, k = vectors(3)
     >>> at_ones(dot(q, k))
@@ -92,191 +92,185 @@ def at_ones(expression: sympy.Expr) -> float:
     return float(expression.subs(dict.fromkeys(expression.free_symbols, 1)))
 
 
-def square_gap(*, width: int, linear_factor: int) -> sympy.Expr:
-    """φ(q)·φ(k) minus (q·k + 1)², multiplied out."""
-    q, k = vectors(width)
+def square_gap(*, key_dim: int, linear_factor: int) -> sympy.Expr:
+    """φ(q)·φ(k) minus (q·k + 1)², expanded."""
+    q, k = vectors(key_dim)
     left, right = (square_features(x, linear_factor=linear_factor) for x in (q, k))
     return difference(dot(left, right), (dot(q, k) + 1) ** 2)
 
 
-# The features that regard's kernels make: how exactly they give the kernel, and how many there are.
-
-
-def feature_error(mechanism: KernelMechanism, *, width: int, seed: int) -> float:
-    """The largest |φ(q)·φ(k) − κ(q, k)| over 1 + |κ|, for random vectors and large ones."""
+def feature_error(mechanism: KernelMechanism, *, key_dim: int, seed: int) -> float:
+    """Largest relative error of φ(q)·φ(k) against κ(q, k), for random vectors, some of them large."""
     generator = torch.Generator().manual_seed(seed)
-    q, k = torch.randn(2, 50, width, dtype=torch.float64, generator=generator)
+    q, k = torch.randn(2, 50, key_dim, dtype=torch.float64, generator=generator)
     q, k = torch.cat([q, 10 * q]), torch.cat([k, -10 * q])
     kernel = mechanism.kernel
     exact = kernel.pairwise(q, k)
-    given = kernel.query_features(q) @ kernel.key_features(k).mT
-    # What can cancel is as large as the lengths of the features, and so is its rounding.
+    computed = kernel.query_features(q) @ kernel.key_features(k).mT
+    # Rounding is proportional to the norms of the features, which can cancel.
     size = 1 + kernel.norms(q)[:, None] * kernel.norms(k)
-    return float(((given - exact).abs() / size).max())
+    return float(((computed - exact).abs() / size).max())
 
 
-def feature_counts(*, width: int, terms: int) -> dict[str, int]:
-    """By formula with every tensor power whole, and symmetric; made by regard; the rank of the kernel."""
-    kernel = TaylorAttention(key_dim=width, num_terms=terms, scale=1.0).kernel
-    symmetric = math.comb(width + terms - 1, terms - 1)
+def feature_counts(*, key_dim: int, terms: int) -> dict[str, int]:
+    """Features of full and of symmetric tensor powers, of the mechanism, and the rank of the kernel."""
+    kernel = TaylorAttention(key_dim=key_dim, num_terms=terms, scale=1.0).kernel
+    symmetric = math.comb(key_dim + terms - 1, terms - 1)
     points = torch.randn(
-        2 * symmetric, width, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+        2 * symmetric, key_dim, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
     )
     gram = kernel.pairwise(points, points).numpy()
     lengths = np.sqrt(np.diag(gram))
     return {
-        "tensor": sum(width**i for i in range(terms)),
+        "tensor": sum(key_dim**i for i in range(terms)),
         "symmetric": symmetric,
         "made": int(kernel.key_features(points).shape[-1]),
         "rank": int(np.linalg.matrix_rank(gram / np.outer(lengths, lengths), tol=1e-11)),
     }
 
 
-# How far Taylor attention is from softmax attention, at worst, when no score exceeds a bound.
-#
-# A kernel sees a query and a key only through q·k, so that ‖q‖‖k‖ ≤ R says no more than that scores
-# lie in [−R, R]. Looked for are the worst of them among those with some keys at an end of that
-# range and the others at one of `PLACES` places in it; scores in between may be worse by about a
-# thousandth of the error.
-
-
-# Places in [−R, R] for the other keys.
-PLACES = 17
-# Beyond it no boundary is looked for.
-FARTHEST = 30.0
-# Far above what is asked for: weights are computed from scores, so that features are never made.
+# Grid points in [−R, R] for the scores of the other keys.
+GRID_POINTS = 17
+# Upper end of the search for R.
+MAX_NORM_BOUND = 30.0
+# Weights are computed from scores, so no features are built.
 UNBOUNDED = 10**9
 
 
-def adversarial_scores(reach: float, *, keys: int) -> Float[Tensor, "patterns keys"]:
-    """Every pattern of some keys at an end of [−reach, reach] and the others at one place in it."""
-    places = torch.linspace(-reach, reach, PLACES, dtype=torch.float64)
+def adversarial_scores(norm_bound: float, *, keys: int) -> Float[Tensor, "patterns keys"]:
+    """Score patterns: some keys at an end of [−norm_bound, norm_bound], the others at one grid point."""
+    grid = torch.linspace(-norm_bound, norm_bound, GRID_POINTS, dtype=torch.float64)
     first = torch.arange(keys) < torch.arange(1, keys)[:, None]
-    patterns = [torch.where(first[:, None], end, places[:, None]) for end in (-reach, reach)]
+    patterns = [
+        torch.where(first[:, None], end, grid[:, None]) for end in (-norm_bound, norm_bound)
+    ]
     return torch.cat(patterns).flatten(0, 1)
 
 
-def worst_error(*, terms: int, reach: float, keys: int) -> float:
-    """The largest Σⱼ |weight − softmax weight|: what an output is off with values in [−1, 1]."""
-    key = adversarial_scores(reach, keys=keys)[:, None, :, None]
+def worst_error(*, terms: int, norm_bound: float, keys: int) -> float:
+    """Largest Σⱼ |weight − softmax weight|: the output error for values in [−1, 1].
+
+    Kernels depend on q·k only, so ‖q‖‖k‖ ≤ R means scores in [−R, R]. Scores between the grid points may
+    have an error that is about a thousandth larger.
+    """
+    key = adversarial_scores(norm_bound, keys=keys)[:, None, :, None]
     query = torch.ones(len(key), 1, 1, 1, dtype=torch.float64)
     taylor = TaylorAttention(key_dim=1, num_terms=terms, scale=1.0, max_features=UNBOUNDED)
-    apart = taylor.weights(query, key) - DotAttention().weights(query, key)
-    return float(apart.abs().sum(dim=-1).max())
+    error = taylor.weights(query, key) - DotAttention().weights(query, key)
+    return float(error.abs().sum(dim=-1).max())
 
 
-def output_error(*, terms: int, norm: float, width: int, keys: int, seed: int) -> float:
-    """The largest |output − softmax output| for random vectors with ‖q‖‖k‖ = norm, through features."""
+def output_error(*, terms: int, norm: float, key_dim: int, keys: int, seed: int) -> float:
+    """Largest |output − softmax output| for random vectors with ‖q‖‖k‖ = norm, computed with features."""
     generator = torch.Generator().manual_seed(seed)
     query, key, value = (
-        torch.randn(1, 1, keys, width, dtype=torch.float64, generator=generator) for _ in range(3)
+        torch.randn(1, 1, keys, key_dim, dtype=torch.float64, generator=generator) for _ in range(3)
     )
     query, key = (norm**0.5 * x / x.norm(dim=-1, keepdim=True) for x in (query, key))
     taylor = TaylorAttention(
-        key_dim=width, num_terms=terms, scale=1.0, form="linear", max_features=UNBOUNDED
+        key_dim=key_dim, num_terms=terms, scale=1.0, form="linear", max_features=UNBOUNDED
     )
     return float((taylor(query, key, value) - DotAttention()(query, key, value)).abs().max())
 
 
-def series_at(scores: Float[Tensor, " places"], *, terms: int) -> Float[Tensor, " places"]:
-    """The kernel at these scores, before it is divided by its sum."""
+def series_at(scores: Float[Tensor, " scores"], *, terms: int) -> Float[Tensor, " scores"]:
+    """The unnormalised kernel at these scores."""
     taylor = TaylorAttention(key_dim=1, num_terms=terms, scale=1.0, max_features=UNBOUNDED)
     return taylor.kernel.pairwise(torch.ones(1, 1, dtype=torch.float64), scores[:, None])[0]
 
 
-def largest_reach(*, terms: int, error: float, keys: int) -> float:
-    """The largest ‖q‖‖k‖ tried at which the weights are within the error of softmax; 0 if there is none."""
+def largest_norm_bound(*, terms: int, error: float, keys: int) -> float:
+    """Largest ‖q‖‖k‖ at which the weights are within the error of softmax; 0 if there is none."""
 
-    def near(reach: float) -> bool:
-        return worst_error(terms=terms, reach=reach, keys=keys) <= error
+    def within(norm_bound: float) -> bool:
+        return worst_error(terms=terms, norm_bound=norm_bound, keys=keys) <= error
 
-    return last_that_holds(near, low=0.0, high=FARTHEST, halvings=24) or 0.0
+    return bisect_last_true(within, low=0.0, high=MAX_NORM_BOUND, bisections=24) or 0.0
 
 
-def first_negative(terms: int) -> float | None:
-    """The score below which the series turns negative; None if it does not."""
+def first_negative_score(terms: int) -> float | None:
+    """The score below which the series is negative; None if it never is."""
 
-    def stays(depth: float) -> bool:
+    def nonnegative(depth: float) -> bool:
         return bool(series_at(torch.tensor([-depth], dtype=torch.float64), terms=terms)[0] >= 0)
 
-    depths = torch.linspace(0, FARTHEST, 3001, dtype=torch.float64)
+    depths = torch.linspace(0, MAX_NORM_BOUND, 3001, dtype=torch.float64)
     below = (series_at(-depths, terms=terms) < 0).nonzero()
     if not len(below):
         return None
-    place = int(below[0])
-    found = last_that_holds(stays, low=float(depths[place - 1]), high=float(depths[place]))
-    return None if found is None else -found
-
-
-# What softmax attention and kernel attention take for one head: counted, and measured side by side.
+    index = int(below[0])
+    depth = bisect_last_true(nonnegative, low=float(depths[index - 1]), high=float(depths[index]))
+    return None if depth is None else -depth
 
 
 class Counts(NamedTuple):
-    """Of one call, without gradients."""
+    """Operations of one call without gradients."""
 
-    operations: int
-    products: int
+    flops: int
+    matmul_flops: int
 
 
 class MemoryShape(NamedTuple):
-    """N keys and queries of width D with values of width M."""
+    """Length N, key dimension D, value dimension M."""
 
     length: int
-    width: int
-    value_width: int
+    key_dim: int
+    value_dim: int
 
     @property
     def inputs(self) -> int:
-        """Numbers in queries, keys and values."""
-        return self.length * (2 * self.width + self.value_width)
+        """Number of elements of queries, keys and values."""
+        return self.length * (2 * self.key_dim + self.value_dim)
 
 
-def counts_of(mechanism: Mechanism, *, length: int, width: int, value_width: int = 0) -> Counts:
-    """What one call takes; values are as wide as keys unless told."""
+def count_attention_ops(
+    mechanism: Mechanism, *, length: int, key_dim: int, value_dim: int = 0
+) -> Counts:
+    """Operations of one call; value_dim defaults to key_dim."""
     shape = AttentionShape(
-        query_length=length, key_length=length, key_dim=width, value_dim=value_width or width
+        query_length=length, key_length=length, key_dim=key_dim, value_dim=value_dim or key_dim
     )
-    tensors = drawn(mechanism, shape, queries=length, keys=length)
+    tensors = random_inputs(mechanism, shape, queries=length, keys=length)
     with torch.no_grad(), Counter() as counter:
         mechanism(**tensors)
-    return Counts(counter.operations, counter.products)
+    return Counts(counter.flops, counter.matmul_flops)
 
 
-def numbers_held(shape: MemoryShape) -> int:
-    """Numbers that softmax attention with its weights in the open holds at its peak, inputs included."""
-    query, key = torch.randn(2, 1, 1, shape.length, shape.width)
-    value = torch.randn(1, 1, shape.length, shape.value_width)
+def peak_numbers(shape: MemoryShape) -> int:
+    """Peak memory, in numbers, of softmax attention with materialised weights, inputs included."""
+    query, key = torch.randn(2, 1, 1, shape.length, shape.key_dim)
+    value = torch.randn(1, 1, shape.length, shape.value_dim)
     with torch.no_grad(), Counter() as counter:
         DotAttention().weights(query, key) @ value
     return shape.inputs + counter.peak_memory
 
 
-def counted_crossing(kernel: Mechanism, *, width: int, lengths: Sequence[int]) -> int | None:
-    """The length from which the kernel takes fewer operations than softmax attention."""
+def counted_crossing(kernel: Mechanism, *, key_dim: int, lengths: Sequence[int]) -> int | None:
+    """The length from which the kernel needs fewer FLOPs than softmax attention."""
 
-    def operations(mechanism: Mechanism) -> Callable[[int], float]:
-        return lambda length: counts_of(mechanism, length=length, width=width).operations
+    def flops(mechanism: Mechanism) -> Callable[[int], float]:
+        return lambda length: count_attention_ops(mechanism, length=length, key_dim=key_dim).flops
 
-    return crossover(operations(DotAttention()), operations(kernel), lengths)
+    return crossover(flops(DotAttention()), flops(kernel), lengths)
 
 
 def seconds_by_length(
-    *, width: int, heads: int, lengths: Sequence[int], rounds: int
+    *, key_dim: int, heads: int, lengths: Sequence[int], rounds: int
 ) -> dict[str, list[list[float]]]:
-    """Mechanism → for every length the seconds of each round, all of them measured in turns."""
+    """Mechanism → seconds of every round at every length, interleaved."""
 
-    def rival(name: str, length: int) -> str:
+    def label(name: str, length: int) -> str:
         return f"{name} at {length}"
 
-    rivals = {
-        rival(name, length): attention_workload(
+    calls = {
+        label(name, length): attention_workload(
             name,
             AttentionShape(
                 num_heads=heads,
                 query_length=length,
                 key_length=length,
-                key_dim=width,
-                value_dim=width,
+                key_dim=key_dim,
+                value_dim=key_dim,
             ),
             "forward",
             options,
@@ -284,61 +278,67 @@ def seconds_by_length(
         for name, options in (("dot", {}), ("polynomial", {"form": "linear"}))
         for length in lengths
     }
-    taken = interleaved_seconds(rivals, rounds=rounds)
+    seconds = interleaved_seconds(calls, rounds=rounds)
     return {
-        name: [taken[rival(name, length)] for length in lengths] for name in ("dot", "polynomial")
+        name: [seconds[label(name, length)] for length in lengths] for name in ("dot", "polynomial")
     }
 
 
 def measured_crossings(
     seconds: dict[str, list[list[float]]], *, lengths: Sequence[int]
 ) -> list[int | None]:
-    """For every round, the length from which the kernel is quicker; None if it is not."""
-    places = {length: place for place, length in enumerate(lengths)}
+    """Per round, the length from which the kernel is faster; None if it never is."""
+    indices = {length: index for index, length in enumerate(lengths)}
     rounds = range(len(seconds["dot"][0]))
 
-    def taken(name: str, number: int) -> Callable[[int], float]:
-        return lambda length: seconds[name][places[length]][number]
+    def timer(name: str, number: int) -> Callable[[int], float]:
+        return lambda length: seconds[name][indices[length]][number]
 
-    return [crossover(taken("dot", one), taken("polynomial", one), lengths) for one in rounds]
-
-
-def kernel_products(*, terms: int, width: int, value_width: int, length: int) -> int:
-    """Products of Taylor attention by sums of features."""
-    kernel = TaylorAttention(key_dim=width, num_terms=terms, form="linear")
-    return counts_of(kernel, length=length, width=width, value_width=value_width).products
+    return [crossover(timer("dot", one), timer("polynomial", one), lengths) for one in rounds]
 
 
-def products_of_both(*, length: int, width: int, value_width: int) -> tuple[int, int]:
-    """Of the kernel of degree 2, and of softmax attention."""
-    kernel = PolynomialAttention(key_dim=width, form="linear")
+def kernel_flops(*, terms: int, key_dim: int, value_dim: int, length: int) -> int:
+    """Matmul FLOPs of Taylor attention in its linear form."""
+    kernel = TaylorAttention(key_dim=key_dim, num_terms=terms, form="linear")
+    return count_attention_ops(
+        kernel, length=length, key_dim=key_dim, value_dim=value_dim
+    ).matmul_flops
+
+
+def kernel_and_softmax_flops(*, length: int, key_dim: int, value_dim: int) -> tuple[int, int]:
+    """Matmul FLOPs of the degree-2 kernel and of softmax attention."""
+    kernel = PolynomialAttention(key_dim=key_dim, form="linear")
     return (
-        counts_of(kernel, length=length, width=width, value_width=value_width).products,
-        counts_of(DotAttention(), length=length, width=width, value_width=value_width).products,
+        count_attention_ops(
+            kernel, length=length, key_dim=key_dim, value_dim=value_dim
+        ).matmul_flops,
+        count_attention_ops(
+            DotAttention(), length=length, key_dim=key_dim, value_dim=value_dim
+        ).matmul_flops,
     )
 
 
-def counted_crossing_of(*, power: int, width: int) -> int | None:
-    """From which length on (q·k + 1)ᵖ takes fewer operations than softmax attention."""
-    kernel = PolynomialAttention(key_dim=width, power=power, form="linear")
+def polynomial_crossing(*, power: int, key_dim: int) -> int | None:
+    """The length from which (q·k + 1)ᵖ needs fewer FLOPs than softmax attention."""
+    kernel = PolynomialAttention(key_dim=key_dim, power=power, form="linear")
     return counted_crossing(
-        kernel, width=width, lengths=[width**2 * 2**step // 4 for step in range(4)]
+        kernel, key_dim=key_dim, lengths=[key_dim**2 * 2**step // 4 for step in range(4)]
     )
 
 
-def memory_shares(
-    *, length: int, width: int, value_width: int, with_values: bool
+def memory_ratios(
+    *, length: int, key_dim: int, value_dim: int, with_values: bool
 ) -> dict[MemoryShape, float]:
-    """Numbers held over what is said, for shapes with one size raised in turn."""
+    """Peak memory divided by the stated order, for shapes with one size raised in turn."""
     shapes = [
-        MemoryShape(length, width, value_width),
-        MemoryShape(4 * length, width, value_width),
-        MemoryShape(length, 16 * width, value_width),
-        MemoryShape(length, width, 16 * value_width),
+        MemoryShape(length, key_dim, value_dim),
+        MemoryShape(4 * length, key_dim, value_dim),
+        MemoryShape(length, 16 * key_dim, value_dim),
+        MemoryShape(length, key_dim, 16 * value_dim),
     ]
 
-    def said(shape: MemoryShape) -> int:
+    def order(shape: MemoryShape) -> int:
         n, d, m = shape
         return n * n * m + n * d if with_values else n * n + n * (d + m)
 
-    return {shape: numbers_held(shape) / said(shape) for shape in shapes}
+    return {shape: peak_numbers(shape) / order(shape) for shape in shapes}

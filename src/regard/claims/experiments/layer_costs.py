@@ -1,6 +1,6 @@
-"""What layers take and how far they reach, counted on regard's own layers while they run, or timed.
+"""Costs and path lengths of layers, counted or timed on regard's own layers, and their figures.
 
-n is the length, d the width, k the width of a convolution, r the radius of a window.
+n is the length, d the model dimension, k the kernel size of a convolution, r the radius of a window.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from torch import Tensor, nn
 
 from regard.claims.engine import (
     MedianInterval,
-    counter_of,
+    count_ops,
     interleaved_seconds,
-    layer_run,
+    layer_call,
     line,
-    mechanism_run,
-    quotient,
+    mechanism_call,
+    ratio_interval,
 )
 from regard.core.counter import Counter
-from regard.core.records.claim import CurvePicture, MatrixPicture
+from regard.core.records.claim import CurveFigure, MatrixFigure
 from regard.layers.convolution import Convolution
 from regard.layers.multi_head import MultiHead
 from regard.layers.recurrent import Recurrent
@@ -35,39 +35,39 @@ CELL_NAMES = ("lstm", "gru", "tanh")
 Count = Callable[[int, int], int]
 
 
-def attention_products(n: int, d: int) -> int:
-    """Of scaled dot attention alone."""
-    return counter_of(mechanism_run("scaled_dot", n=n, d=d)).products
+def attention_flops(n: int, d: int) -> int:
+    """Matmul FLOPs of scaled dot-product attention without projections."""
+    return count_ops(mechanism_call("scaled_dot", n=n, d=d)).matmul_flops
 
 
-def self_attention_products(n: int, d: int) -> int:
-    """Of the layer: the four projections too."""
-    return counter_of(layer_run(MultiHead(model_dim=d, num_heads=1), n=n, d=d)).products
+def self_attention_flops(n: int, d: int) -> int:
+    """Matmul FLOPs of a self-attention layer with its four projections."""
+    return count_ops(layer_call(MultiHead(model_dim=d, num_heads=1), n=n, d=d)).matmul_flops
 
 
-def recurrent_products(n: int, d: int, *, cell: str = "lstm") -> int:
-    """Of a recurrent layer as wide as its input."""
+def recurrent_flops(n: int, d: int, *, cell: str = "lstm") -> int:
+    """Matmul FLOPs of a recurrent layer with hidden size d."""
     layer = Recurrent(model_dim=d, hidden_dim=d, cell=cell)
-    return counter_of(layer_run(layer, n=n, d=d)).products
+    return count_ops(layer_call(layer, n=n, d=d)).matmul_flops
 
 
-def convolution_products(n: int, d: int, k: int = 3) -> int:
-    """Of a convolution as wide as its input."""
-    return counter_of(layer_run(Convolution(model_dim=d, width=k), n=n, d=d)).products
+def convolution_flops(n: int, d: int, k: int = 3) -> int:
+    """Matmul FLOPs of a convolution with d channels."""
+    return count_ops(layer_call(Convolution(model_dim=d, width=k), n=n, d=d)).matmul_flops
 
 
-def plain_products(n: int, d: int) -> int:
-    """Of a plain RNN: its nd² has the constant that the n²d of attention has."""
-    return recurrent_products(n, d, cell="tanh")
+def plain_flops(n: int, d: int) -> int:
+    """Matmul FLOPs of a plain RNN: 4nd², as attention has 4n²d."""
+    return recurrent_flops(n, d, cell="tanh")
 
 
-def products_of(cell: str) -> Count:
-    """The count of a recurrent layer with this cell."""
-    return lambda n, d: recurrent_products(n, d, cell=cell)
+def recurrent_counter(cell: str) -> Count:
+    """`recurrent_flops` with this cell."""
+    return lambda n, d: recurrent_flops(n, d, cell=cell)
 
 
-def boundary(first: Count, second: Count, *, d: int) -> int:
-    """The least n at which the first no longer has fewer products; 0 if it never has. Found by halving."""
+def crossing_length(first: Count, second: Count, *, d: int) -> int:
+    """The smallest n at which the first count is not below the second; 0 if it never is. By bisection."""
     low, high = 0, 8 * d
     while high - low > 1:
         middle = (low + high) // 2
@@ -78,105 +78,106 @@ def boundary(first: Count, second: Count, *, d: int) -> int:
 def time_ratios(
     cell: str, lengths: Sequence[int], *, d: int, heads: int, rounds: int
 ) -> dict[int, MedianInterval]:
-    """Length → the time of self-attention as a part of the recurrent layer's."""
+    """Length → time of self-attention divided by that of the recurrent layer."""
     torch.manual_seed(0)
     attention = MultiHead(model_dim=d, num_heads=heads).eval()
     recurrent = Recurrent(model_dim=d, hidden_dim=d, cell=cell).eval()
-    found = {}
+    ratios = {}
     for n in lengths:
-        runs = {
-            "attention": layer_run(attention, n=n, d=d),
-            "recurrent": layer_run(recurrent, n=n, d=d),
+        calls = {
+            "attention": layer_call(attention, n=n, d=d),
+            "recurrent": layer_call(recurrent, n=n, d=d),
         }
         with torch.no_grad():
-            times = interleaved_seconds(runs, rounds=rounds)
-        found[n] = quotient(times["attention"], times["recurrent"])
-    return found
+            times = interleaved_seconds(calls, rounds=rounds)
+        ratios[n] = ratio_interval(times["attention"], times["recurrent"])
+    return ratios
 
 
-def chain(layer: nn.Module, *, n: int, d: int) -> int:
-    """The longest chain of operators each of which needed the one before."""
-    return counter_of(layer_run(layer, n=n, d=d)).depth
+def sequential_depth(layer: nn.Module, *, n: int, d: int) -> int:
+    """Length of the longest chain of dependent operators."""
+    return count_ops(layer_call(layer, n=n, d=d)).depth
 
 
-def mechanism_reach(mechanism: str, *, n: int, d: int = 4) -> np.ndarray:
-    """Which position reads which in one layer of a mechanism."""
+def mechanism_connectivity(mechanism: str, *, n: int, d: int = 4) -> np.ndarray:
+    """Which position attends to which in one layer of a mechanism."""
     built: Any = build_mechanism(mechanism, query_dim=d, key_dim=d, num_heads=1, max_length=n)
-    drawn = torch.Generator().manual_seed(0)
-    query, key = (torch.randn(1, 1, n, d, generator=drawn, dtype=torch.float64) for _ in range(2))
+    generator = torch.Generator().manual_seed(0)
+    query, key = (
+        torch.randn(1, 1, n, d, generator=generator, dtype=torch.float64) for _ in range(2)
+    )
     with torch.no_grad():
         weights: Tensor = built.double().weights(query, key)
     return np.asarray((weights[0, 0] != 0).numpy())
 
 
-def layers_until_all_meet(reach: np.ndarray) -> int | None:
-    """How many layers of this reach it takes until every position has reached every other; None if ever."""
-    met, layers = reach, 1
-    while not met.all():
-        # Once reached is reached: a layer may hand on what it has.
-        further = met | ((met.astype(int) @ reach.astype(int)) > 0)
-        if (further == met).all():
+def layers_until_connected(connected: np.ndarray) -> int | None:
+    """Number of layers until every position depends on every other; None if never."""
+    total, layers = connected, 1
+    while not total.all():
+        # Residual connections keep what has been connected.
+        extended = total | ((total.astype(int) @ connected.astype(int)) > 0)
+        if (extended == total).all():
             return None
-        met, layers = further, layers + 1
+        total, layers = extended, layers + 1
     return layers
 
 
-def window_reach(n: int, r: int) -> np.ndarray:
-    """Which position reads which in one layer of window attention."""
-    drawn = torch.Generator().manual_seed(0)
-    query, key = (torch.randn(1, 1, n, 4, generator=drawn, dtype=torch.float64) for _ in range(2))
+def window_connectivity(n: int, r: int) -> np.ndarray:
+    """Which position attends to which in one layer of window attention."""
+    generator = torch.Generator().manual_seed(0)
+    query, key = (
+        torch.randn(1, 1, n, 4, generator=generator, dtype=torch.float64) for _ in range(2)
+    )
     weights = WindowAttention(radius=r).weights(query, key)
     return np.asarray((weights[0, 0] != 0).numpy())
 
 
 def growth(mechanism: str, *, d: int) -> tuple[list[int], list[int]]:
-    """Lengths at equal steps, and all operations of a mechanism there."""
-    lengths = [32 * place for place in range(1, 11)]
-    counters = [counter_of(mechanism_run(mechanism, n=n, d=d)) for n in lengths]
-    return lengths, [counter.operations for counter in counters]
+    """Equally spaced lengths, and the FLOPs of a mechanism at each."""
+    lengths = [32 * step for step in range(1, 11)]
+    counters = [count_ops(mechanism_call(mechanism, n=n, d=d)) for n in lengths]
+    return lengths, [counter.flops for counter in counters]
 
 
-# Through how many of its steps a recurrent layer leads the first token to its last output.
-#
-# Every operator that a step adds to the graph of gradients carries that step's number; the shortest
-# way through the graph is the one with the fewest steps on it. A layer that hands earlier states on
-# beside the last would have a shorter way.
+def recurrent_path_length(layer: Recurrent, *, n: int) -> int:
+    """Steps on the shortest path from the first of n tokens to the last output; 0 if there is none.
 
-
-def steps_until_read(layer: Recurrent, *, n: int) -> int:
-    """Steps on the shortest way from the first of n tokens to the last output; 0 if there is none."""
-    layer, drawn = layer.double(), torch.Generator().manual_seed(0)
+    Operators in the autograd graph are numbered by the step that created them; the shortest path is the one
+    with the fewest steps.
+    """
+    layer, generator = layer.double(), torch.Generator().manual_seed(0)
     width = layer.layer.input_size
     tokens = [
-        torch.randn(1, 1, width, dtype=torch.float64, generator=drawn).requires_grad_()
+        torch.randn(1, 1, width, dtype=torch.float64, generator=generator).requires_grad_()
         for _ in range(n)
     ]
     state, step_of = layer.start(1), dict[Any, int]()
     for number, token in enumerate(tokens):
         output, state = layer.step(state, token)
         _number(step_of, (output, *state), number)
-    (slope,) = torch.autograd.grad(
+    (gradient,) = torch.autograd.grad(
         output.sum(), tokens[0], retain_graph=True, materialize_grads=True
     )
-    return _fewest_steps(output.grad_fn, tokens[0], step_of) if bool(slope.any()) else 0
+    return _fewest_steps(output.grad_fn, tokens[0], step_of) if bool(gradient.any()) else 0
 
 
-def _number(step_of: dict[Any, int], made: Iterable[Tensor], number: int) -> None:
-    """Give the operators behind these tensors the number, but for those of earlier steps."""
-    waiting = [tensor.grad_fn for tensor in made if tensor.grad_fn is not None]
-    while waiting:
-        operator = waiting.pop()
+def _number(step_of: dict[Any, int], created: Iterable[Tensor], number: int) -> None:
+    """Number the operators that created these tensors, except those of earlier steps."""
+    queue = [tensor.grad_fn for tensor in created if tensor.grad_fn is not None]
+    while queue:
+        operator = queue.pop()
         if operator in step_of:
             continue
         step_of[operator] = number
-        waiting += [before for before, _ in operator.next_functions if before is not None]
+        queue += [before for before, _ in operator.next_functions if before is not None]
 
 
 def _fewest_steps(last: Any, first: Tensor, step_of: dict[Any, int]) -> int:
-    """Ways within a step are walked before those that enter another."""
-    waiting, seen = deque([(last, 1)]), set[Any]()
-    while waiting:
-        operator, steps = waiting.popleft()
+    """0-1 breadth-first search: edges within a step cost 0, edges to another step cost 1."""
+    queue, seen = deque([(last, 1)]), set[Any]()
+    while queue:
+        operator, steps = queue.popleft()
         if getattr(operator, "variable", None) is first:
             return steps
         if operator in seen:
@@ -186,62 +187,58 @@ def _fewest_steps(last: Any, first: Tensor, step_of: dict[Any, int]) -> int:
             if before is None:
                 continue
             if step_of[before] == step_of[operator]:
-                waiting.appendleft((before, steps))
+                queue.appendleft((before, steps))
             else:
-                waiting.append((before, steps + 1))
+                queue.append((before, steps + 1))
     return 0
 
 
-# The pictures of the claims about the costs of layers.
-
-
-def products_picture(count: Callable[..., int], layer: str) -> CurvePicture:
-    """Products by length, at several widths."""
+def flops_figure(count: Callable[..., int], layer: str) -> CurveFigure:
+    """Matmul FLOPs by length, for several d."""
     lengths = (8, 16, 32, 64)
-    return CurvePicture(
-        title=f"Products of {layer}",
+    return CurveFigure(
+        title=f"Matmul FLOPs of {layer}",
         x_label="length n",
-        y_label="products",
+        y_label="matmul FLOPs",
         x_scale="log",
         y_scale="log",
         curves=tuple(
-            line(label=f"d = {d}", x=lengths, y=tuple(float(count(n, d)) for n in lengths))
-            for d in (8, 16, 32)
+            line(label=f"d = {d}", x=lengths, y=[count(n, d) for n in lengths]) for d in (8, 16, 32)
         ),
     )
 
 
-def heads_picture(heads: Sequence[int], counted: Sequence[Counter]) -> CurvePicture:
-    """Products and all operations by the number of heads."""
-    whole = [float(counter.operations) for counter in counted]
-    products = [float(c.products) for c in counted]
-    return CurvePicture(
-        title="Self-attention with h heads of width d/h",
+def heads_figure(heads: Sequence[int], counted: Sequence[Counter]) -> CurveFigure:
+    """Matmul and total FLOPs by number of heads."""
+    total = [float(counter.flops) for counter in counted]
+    matmul_flops = [float(c.matmul_flops) for c in counted]
+    return CurveFigure(
+        title="Self-attention with h heads of size d/h",
         x_label="heads h",
-        y_label="operations",
+        y_label="FLOPs",
         x_scale="log",
         curves=(
-            line(label="products", x=heads, y=products),
-            line(label="all operations", x=heads, y=whole),
+            line(label="matmul FLOPs", x=heads, y=matmul_flops),
+            line(label="total FLOPs", x=heads, y=total),
         ),
     )
 
 
-def against_recurrent_picture(*, d: int) -> CurvePicture:
-    """Products of self-attention and of recurrent layers by length."""
+def against_recurrent_figure(*, d: int) -> CurveFigure:
+    """Matmul FLOPs of self-attention and recurrent layers by length."""
     lengths = tuple(range(d // 4, 3 * d + 1, d // 4)) if d >= 4 else tuple(range(1, 3 * d + 1))
     kinds: dict[str, Count] = {
-        "self-attention": self_attention_products,
-        "its n²d alone": attention_products,
-        **{cell: products_of(cell) for cell in CELL_NAMES},
+        "self-attention": self_attention_flops,
+        "without projections": attention_flops,
+        **{cell: recurrent_counter(cell) for cell in CELL_NAMES},
     }
-    return CurvePicture(
-        title=f"Products at width d = {d}",
+    return CurveFigure(
+        title=f"Matmul FLOPs at d = {d}",
         x_label="length n",
-        y_label="products",
+        y_label="matmul FLOPs",
         curves=tuple(
-            # Recurrent layers are straight lines: two points draw them.
-            line(label=kind, x=ends, y=tuple(float(count(n, d)) for n in ends))
+            # Recurrent layers are linear in n: two points are enough.
+            line(label=kind, x=ends, y=[count(n, d) for n in ends])
             for kind, count in kinds.items()
             for ends in ((lengths[0], lengths[-1]) if kind in CELL_NAMES else lengths,)
         ),
@@ -249,14 +246,12 @@ def against_recurrent_picture(*, d: int) -> CurvePicture:
     )
 
 
-def time_ratio_picture(
-    ratios: Mapping[str, Mapping[int, MedianInterval]], *, d: int
-) -> CurvePicture:
-    """Times by length, with their intervals."""
-    return CurvePicture(
-        title="Time of self-attention as a part of a recurrent layer's",
+def time_ratio_figure(ratios: Mapping[str, Mapping[int, MedianInterval]], *, d: int) -> CurveFigure:
+    """Time ratios by length, with intervals."""
+    return CurveFigure(
+        title="Time of self-attention relative to a recurrent layer",
         x_label="length n",
-        y_label="part of the time",
+        y_label="time ratio",
         x_scale="log",
         y_scale="log",
         curves=tuple(
@@ -273,15 +268,15 @@ def time_ratio_picture(
     )
 
 
-def two_lines_picture(
+def two_lines_figure(
     title: str,
     y_label: str,
     lengths: Sequence[int],
     attention: Sequence[int | None],
     recurrent: Sequence[int],
-) -> CurvePicture:
-    """One number of self-attention and of a recurrent layer, by length."""
-    return CurvePicture(
+) -> CurveFigure:
+    """One quantity of self-attention and of a recurrent layer, by length."""
+    return CurveFigure(
         title=title,
         x_label="length n",
         y_label=y_label,
@@ -292,33 +287,33 @@ def two_lines_picture(
     )
 
 
-def window_picture(found: Mapping[tuple[int, int], int | None]) -> MatrixPicture:
-    """Layers by length and radius; 0 where positions never meet."""
+def window_figure(found: Mapping[tuple[int, int], int | None]) -> MatrixFigure:
+    """Layers by length and radius; 0 if positions are never connected."""
     lengths, radii = sorted({n for n, _ in found}), sorted({r for _, r in found})
-    return MatrixPicture(
-        title="Layers until all positions have met",
+    return MatrixFigure(
+        title="Layers until all positions are connected",
         values=tuple(tuple(float(found[n, r] or 0) for n in lengths) for r in radii),
         row_labels=tuple(f"r = {r}" for r in radii),
         column_labels=tuple(f"n = {n}" for n in lengths),
     )
 
 
-def growth_picture(
+def growth_figure(
     lengths: Sequence[int],
     counted: Sequence[int],
     mechanism: str,
     *,
     exponential: float | None = None,
-) -> CurvePicture:
-    """Operations by length, and an exponential beside them if asked for."""
-    curves = [line(label=mechanism, x=lengths, y=tuple(float(each) for each in counted))]
+) -> CurveFigure:
+    """FLOPs by length, with an exponential for comparison."""
+    curves = [line(label=mechanism, x=lengths, y=counted)]
     if exponential is not None:
-        grown = tuple(float(counted[0]) * exponential**place for place in range(len(lengths)))
+        grown = [counted[0] * exponential**step for step in range(len(lengths))]
         curves.append(line(label="exponential", x=lengths, y=grown, dashed=True))
-    return CurvePicture(
-        title="Operations by length",
+    return CurveFigure(
+        title="FLOPs by length",
         x_label="length n",
-        y_label="operations",
+        y_label="FLOPs",
         y_scale="log" if exponential is not None else "linear",
         curves=tuple(curves),
     )

@@ -1,4 +1,9 @@
-"""The pupils of the claims about limits: small Transformers and LSTMs, taught drawn strings."""
+"""Experiments on limits of Transformers: curriculum training on PARITY and brackets, sensitivity, recall.
+
+Small Transformers and LSTMs are trained on synthetic strings of increasing length (a curriculum) and tested
+on longer ones. Trained models are cached, so that several claims share them. Associative recall is tested
+without training: each key is a query, and recalled if the output is nearest to its own value.
+"""
 
 from __future__ import annotations
 
@@ -12,39 +17,34 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.claims.experiments.parity_transformer import AtLength
+from regard.claims.engine import line
+from regard.claims.experiments.parity_transformer import LengthResult
 from regard.core.batches import END, START, TextBatch
 from regard.core.errors import RegardError
-from regard.core.records.claim import Curve, CurvePicture
-from regard.data.readers.text_file import BadRows
-from regard.data.splits import HeldOut
-from regard.data.synthetic import Brackets, DrawnLabels, depth_of
+from regard.core.records.claim import Curve, CurveFigure
+from regard.data.readers.text_file import RowErrors
+from regard.data.splits import EvalSplit
+from regard.data.synthetic import Brackets, SyntheticLabels, nesting_depth
 from regard.data.tokenizers.vocabulary import FIRST_TOKEN
 from regard.mechanisms import build_mechanism
 from regard.models import build_model
 from regard.models.generation.search import decode
 from regard.tasks import task_class
-from regard.tasks.text_task import plain_batch
+from regard.tasks.text_task import collate_texts
 
-# Small models taught drawn strings of growing length, and how they do on longer ones.
-#
-# A lesson is a task on drawn strings, a model, and stages: the greatest length of each. What is
-# learned is kept, so that several claims may ask the same pupils.
+CONVERGED_BATCHES = 30  # consecutive batches below the loss threshold that end a stage
+BATCH_SIZE = 128
+DECAY_FRACTION = 0.3  # fraction of a stage at its end with linear learning-rate decay to zero
+MAX_GRADIENT_NORM = 1.0
 
-
-SURE_BATCHES = 30
-BATCH = 128
-FALLING = 0.3  # the last share of a stage's steps, in which the learning rate falls to zero
-CLIP = 1.0
-
-Settings = tuple[tuple[str, Any], ...]  # options by name, in a form that can be remembered
+Settings = tuple[tuple[str, Any], ...]  # hashable options
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lesson:
-    """What is taught to which model; `stages` are greatest lengths, each for `steps` at most.
+class TrainingSetup:
+    """Task, model and curriculum; `stages` are maximum lengths, each trained for at most `steps`.
 
-    A batch is known if its mean loss is below `sure`; a stage ends when so many in turn are.
+    A stage ends early when `CONVERGED_BATCHES` consecutive batches have a mean loss below `loss_threshold`.
     """
 
     task: str
@@ -54,92 +54,93 @@ class Lesson:
     task_options: Settings = ()
     steps: int = 1500
     learning_rate: float = 3e-3
-    sure: float = 0.01
+    loss_threshold: float = 0.01
     seed: int = 0
 
 
-class Pupil(NamedTuple):
-    """A taught model, the task of its last stage, and the steps it took."""
+class TrainedModel(NamedTuple):
+    """A trained model, the task of its last stage, and the number of steps."""
 
     task: Any
     model: nn.Module
     steps: int
 
-    def accuracy(self, part: HeldOut) -> float:
-        """The share of right answers."""
+    def accuracy(self, split: EvalSplit) -> float:
+        """Accuracy on a split."""
         with torch.inference_mode():
-            return float(self.task.assess_on(self.model, part).scores["accuracy"]) / 100
+            return float(self.task.evaluate_on(self.model, split).scores["accuracy"]) / 100
 
     def accuracy_at(self, length: int) -> float:
-        """The share of right answers on fresh strings of one length."""
+        """Accuracy on new strings of one length."""
         kind, options = type(self.task), self.task.options
-        return self.accuracy(kind.held_out(str(length), options, bad=BadRows()))
+        return self.accuracy(kind.read_split(str(length), options, errors=RowErrors()))
 
 
 @cache
-def taught(lesson: Lesson) -> Pupil:
-    """The model after its lesson: a function of the lesson alone."""
-    kind = task_class(lesson.task)
-    words = {**dict(lesson.task_options), "longest": lesson.stages[-1], "drawn_from": lesson.seed}
-    options = kind.options_class(**words)
-    task = kind.from_options(options, seed=lesson.seed, decode=decode)
+def trained_model(setup: TrainingSetup) -> TrainedModel:
+    """Train a model; cached per setup."""
+    kind = task_class(setup.task)
+    values = {**dict(setup.task_options), "longest": setup.stages[-1], "data_seed": setup.seed}
+    options = kind.options_class(**values)
+    task = kind.from_options(options, seed=setup.seed, decode=decode)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(lesson.seed)
+        torch.manual_seed(setup.seed)
         sizes = task.corpus.vocabularies.sizes()
-        model = build_model(lesson.model, **sizes, **dict(lesson.model_options))
-    optimizer = torch.optim.Adam(model.parameters(), lr=lesson.learning_rate, fused=True)
+        model = build_model(setup.model, **sizes, **dict(setup.model_options))
+    optimizer = torch.optim.Adam(model.parameters(), lr=setup.learning_rate, fused=True)
     total = sum(
-        _stage(model, optimizer, task, lesson, number) for number in range(len(lesson.stages))
+        _stage(model, optimizer, task, setup, number) for number in range(len(setup.stages))
     )
-    return Pupil(task, model.eval(), total)
+    return TrainedModel(task, model.eval(), total)
 
 
 def _stage(
-    model: nn.Module, optimizer: torch.optim.Optimizer, task: Any, lesson: Lesson, number: int
+    model: nn.Module, optimizer: torch.optim.Optimizer, task: Any, setup: TrainingSetup, number: int
 ) -> int:
-    """Teach the strings up to this stage's length; how many steps that took."""
-    chance = np.random.default_rng([lesson.seed, number])
-    batches = _batches(task, longest=lesson.stages[number], chance=chance)
-    sure = done = 0
+    """Train one stage; return its number of steps."""
+    generator = np.random.default_rng([setup.seed, number])
+    batches = _batches(task, longest=setup.stages[number], generator=generator)
+    converged = done = 0
     model.train()
-    while done < lesson.steps and sure < SURE_BATCHES:
+    while done < setup.steps and converged < CONVERGED_BATCHES:
         for group in optimizer.param_groups:
-            left = 1 - done / lesson.steps
-            group["lr"] = lesson.learning_rate * min(1.0, left / FALLING)
+            remaining = 1 - done / setup.steps
+            group["lr"] = setup.learning_rate * min(1.0, remaining / DECAY_FRACTION)
         optimizer.zero_grad()
         loss = task.loss(model, next(batches))
         mean = loss.total / loss.num_predictions
         mean.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        nn.utils.clip_grad_norm_(model.parameters(), MAX_GRADIENT_NORM)
         optimizer.step()
         done += 1
-        sure = sure + 1 if mean.item() < lesson.sure else 0
+        converged = converged + 1 if mean.item() < setup.loss_threshold else 0
     return done
 
 
-def _batches(task: Any, *, longest: int, chance: np.random.Generator) -> Iterator[TextBatch]:
-    """Batches without end of the strings up to a length.
+def _batches(task: Any, *, longest: int, generator: np.random.Generator) -> Iterator[TextBatch]:
+    """Infinite batches of strings up to a length.
 
-    Lengths are mixed, unlike in the batches of `task.epoch`: what is learned of one length is else
-    unlearned by a batch of another.
+    Lengths are mixed, unlike in `task.epoch`: batches of one length make training unstable.
     """
     rows = task.corpus.train
-    fitting = np.flatnonzero(rows.store.source_lengths <= task.rule(task.options).tokens(longest))
+    eligible = np.flatnonzero(
+        rows.store.source_lengths <= task.generator(task.options).num_tokens(longest)
+    )
     while True:
-        order = chance.permutation(fitting)
-        for first in range(0, len(order), BATCH):
-            yield plain_batch(rows, order[first : first + BATCH])
+        order = generator.permutation(eligible)
+        for first in range(0, len(order), BATCH_SIZE):
+            yield collate_texts(rows, order[first : first + BATCH_SIZE])
 
 
 def curve_with_band(
     label: str, xs: Sequence[int], of_seeds: Sequence[Sequence[float]], *, dashed: bool = False
 ) -> Curve:
-    """The mean over seeds, between the least and the greatest of them."""
+    """Mean over seeds with a band from minimum to maximum."""
     columns = list(zip(*of_seeds, strict=True))
-    return Curve(
+    return line(
         label=label,
-        x=tuple(float(x) for x in xs),
-        y=tuple(math.fsum(column) / len(column) for column in columns),
+        x=xs,
+        y=(math.fsum(column) / len(column) for column in columns),
         low=tuple(min(column) for column in columns),
         high=tuple(max(column) for column in columns),
         dashed=dashed,
@@ -147,13 +148,13 @@ def curve_with_band(
 
 
 BRACKET_STRINGS = 20_000
-DEPTH = 4  # to which brackets are nested in what is taught
+DEPTH = 4  # maximum nesting depth in training
 SOFTMAX, LINEAR, LSTM = "softmax Transformer", "linear Transformer (elu + 1)", "LSTM"
-PUPILS = (SOFTMAX, LINEAR, LSTM)
-LEAST_PARITY = 4  # of shorter strings there are too few to hold some out
-LEAST_BRACKETS = 2 * (DEPTH + 1)  # brackets deeper than those taught take so many places
+MODEL_KINDS = (SOFTMAX, LINEAR, LSTM)
+MIN_PARITY_LENGTH = 4  # there are too few shorter strings for a test split
+MIN_BRACKET_LENGTH = 2 * (DEPTH + 1)  # of brackets nested deeper than DEPTH
 
-ENCODER: dict[str, Any] = {
+TRANSFORMER_OPTIONS: dict[str, Any] = {
     "model_dim": 32,
     "num_heads": 4,
     "num_layers": 2,
@@ -163,23 +164,25 @@ ENCODER: dict[str, Any] = {
     "embedding_scaled": True,
     "pretraining_heads": False,
 }
-# Dropout makes it sure of its state; without it, one string in a thousand goes wrong when it is long.
-LAYER: dict[str, Any] = {"model_dim": 8, "take": "last", "dropout": 0.2, "word_dropout": 0.0}
-LSTM_STEPS = 400  # a stage
+# Dropout makes the LSTM state robust; without it, one in a thousand long strings is misclassified.
+LSTM_OPTIONS: dict[str, Any] = {
+    "model_dim": 8,
+    "pooling": "last",
+    "dropout": 0.2,
+    "word_dropout": 0.0,
+}
+LSTM_STEPS = 400  # per stage
 
-NESTED_TRIED = 40  # times as many strings are drawn as are kept of one depth
+OVERSAMPLING = 40  # strings generated per string kept at one depth
 
 
-def parity_pupil(kind: str, *, longest: int, steps: int, seed: int) -> Pupil:
-    """Taught PARITY to this length.
-
-    Without positions, since the answer is a function of two numbers then, and not of every string.
-    """
-    return taught(
-        Lesson(
+def parity_model(kind: str, *, longest: int, steps: int, seed: int) -> TrainedModel:
+    """Train on PARITY up to this length, without positional encodings."""
+    return trained_model(
+        TrainingSetup(
             task="parity",
-            task_options=_settings(strings=8000),
-            # A Transformer learns what is even anew for every length: shorter stages only cost time.
+            task_options=_settings(num_examples=8000),
+            # Transformers relearn parity at every length, so more stages do not help.
             stages=_stages(longest) if kind == LSTM else (longest // 2, longest),
             seed=seed,
             **_model(kind, position="none", hidden_dim=16, steps=steps),
@@ -187,12 +190,12 @@ def parity_pupil(kind: str, *, longest: int, steps: int, seed: int) -> Pupil:
     )
 
 
-def bracket_pupil(kind: str, *, longest: int, steps: int, seed: int) -> Pupil:
-    """Taught two kinds of brackets, `DEPTH` deep, to this length."""
-    return taught(
-        Lesson(
+def bracket_model(kind: str, *, longest: int, steps: int, seed: int) -> TrainedModel:
+    """Train on two kinds of brackets up to this length and nesting depth `DEPTH`."""
+    return trained_model(
+        TrainingSetup(
             task="brackets",
-            task_options=_settings(strings=BRACKET_STRINGS, kinds=2, depth=DEPTH),
+            task_options=_settings(num_examples=BRACKET_STRINGS, kinds=2, depth=DEPTH),
             stages=_stages(longest) if kind == LSTM else (longest // 2, longest),
             seed=seed,
             **_model(kind, position="rotary", hidden_dim=32, steps=steps),
@@ -200,28 +203,25 @@ def bracket_pupil(kind: str, *, longest: int, steps: int, seed: int) -> Pupil:
     )
 
 
-def nested(length: int, depth: int, *, count: int = 400) -> HeldOut:
-    """Strings of brackets of one length in which exactly so many are open at once.
-
-    As many are balanced as are not: a pupil that always gives the same answer is right about half.
-    """
-    drawn = DrawnLabels(
-        rule=Brackets(kinds=2, depth=depth),
+def nested(length: int, depth: int, *, count: int = 400) -> EvalSplit:
+    """Bracket strings of one length and exactly this nesting depth; half of them balanced."""
+    dataset = SyntheticLabels(
+        generator=Brackets(kinds=2, depth=depth),
         shortest=length,
         longest=length,
-        count=NESTED_TRIED * count,
+        count=OVERSAMPLING * count,
         seed=1,
     )
     kept: dict[str, list[tuple[str, str]]] = {"yes": [], "no": []}
-    for row in drawn.rows(bad=BadRows()):
-        if depth_of(row.text) == depth:
+    for row in dataset.rows(errors=RowErrors()):
+        if nesting_depth(row.text) == depth:
             kept[row.label].append((row.text, row.label))
-    of_each = min(count // 2, *(len(rows) for rows in kept.values()))
-    return HeldOut.of([*kept["yes"][:of_each], *kept["no"][:of_each]], group=False)
+    per_class = min(count // 2, *(len(rows) for rows in kept.values()))
+    return EvalSplit.of([*kept["yes"][:per_class], *kept["no"][:per_class]], group=False)
 
 
 def _stages(longest: int) -> tuple[int, ...]:
-    """Short strings first, then ever twice as long ones.
+    """Curriculum of doubling lengths.
 
     >>> _stages(12)
     (2, 4, 8, 12)
@@ -233,17 +233,17 @@ def _stages(longest: int) -> tuple[int, ...]:
 def _model(kind: str, *, position: str, hidden_dim: int, steps: int) -> dict[str, Any]:
     if kind == LSTM:
         return {
-            "model": "recurrent_text",
-            "model_options": _settings(**LAYER, hidden_dim=hidden_dim),
+            "model": "bilstm",
+            "model_options": _settings(**LSTM_OPTIONS, hidden_dim=hidden_dim),
             "learning_rate": 1e-2,
-            # It knows soon, and becomes sure after that: so it is never stopped early.
+            # The margin still grows after convergence: no early stopping.
             "steps": min(steps, LSTM_STEPS),
-            "sure": 0.0,
+            "loss_threshold": 0.0,
         }
     mechanism = "scaled_dot" if kind == SOFTMAX else "elu"
     return {
         "model": "text_encoder",
-        "model_options": _settings(**ENCODER, position=position, mechanism=mechanism),
+        "model_options": _settings(**TRANSFORMER_OPTIONS, position=position, mechanism=mechanism),
         "learning_rate": 2e-3,
         "steps": steps,
     }
@@ -253,17 +253,14 @@ def _settings(**options: Any) -> Settings:
     return tuple(options.items())
 
 
-# How much one symbol of a string can change what a model says, by the length of the string.
-
-
 BITS = (FIRST_TOKEN, FIRST_TOKEN + 1)
-TRIED = 16  # places at which the symbol is changed, evenly spread
+CHANGED_POSITIONS = 16  # evenly spaced positions at which the symbol is changed
 
 
 def untrained(name: str, *, seed: int, attention_gain: float = 1.0, **options: Any) -> Any:
-    """A model of two symbols and two classes with weights as drawn, in float64.
+    """An untrained model of two symbols and two classes, in float64.
 
-    `attention_gain` multiplies what queries and keys are made with, so that attention is less even.
+    `attention_gain` multiplies the query and key projections, which makes attention less uniform.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -277,23 +274,25 @@ def untrained(name: str, *, seed: int, attention_gain: float = 1.0, **options: A
 
 
 def largest_change(model: Any, *, length: int, strings: int = 4) -> float:
-    """The greatest change of any score by one symbol of a random string; the mean over some strings."""
+    """Largest change of any logit when one symbol changes; mean over random strings."""
     generator = torch.Generator().manual_seed(length)
-    places = sorted({round(place) for place in np.linspace(0, length - 1, TRIED).tolist()})
+    positions = sorted(
+        {round(position) for position in np.linspace(0, length - 1, CHANGED_POSITIONS).tolist()}
+    )
     changes = []
     for _ in range(strings):
-        rows = torch.randint(0, 2, (1, length), generator=generator).repeat(len(places) + 1, 1)
-        rows[range(1, len(rows)), places] ^= 1
+        rows = torch.randint(0, 2, (1, length), generator=generator).repeat(len(positions) + 1, 1)
+        rows[range(1, len(rows)), positions] ^= 1
         ends = torch.ones(len(rows), 1, dtype=torch.int64)
         tokens = torch.cat([START * ends, torch.tensor(BITS)[rows], END * ends], dim=1)
         with torch.inference_mode():
-            logits = model.classified(tokens, torch.full((len(rows),), length + 2)).logits
+            logits = model.classify(tokens, torch.full((len(rows),), length + 2)).logits
         changes.append(float((logits[1:] - logits[:1]).abs().max()))
     return sum(changes) / strings
 
 
 def slope(xs: Sequence[int], ys: Sequence[float]) -> float:
-    """The power p of the best y ∝ xᵖ.
+    """The exponent p of a least-squares fit y ∝ xᵖ in log-log space.
 
     >>> round(slope([1, 2, 4], [8.0, 2.0, 0.5]), 6)
     -2.0
@@ -301,158 +300,151 @@ def slope(xs: Sequence[int], ys: Sequence[float]) -> float:
     return float(np.polyfit(np.log(xs), np.log(ys), 1)[0])
 
 
-# How many pairs attention gives back when each is asked for by its key, with nothing learned.
-#
-# Keys are random unit vectors and values random signs. Each key asks, and counts as recalled if
-# what is read is nearest to its own value. How sharply is asked is chosen anew for each number of
-# pairs, in favour of each mechanism.
-
-
-SHARPNESS = (0.5, 2.0, 8.0, 32.0, 128.0)  # of q·k for a key asked for by itself
+SHARPNESS = (
+    0.5,
+    2.0,
+    8.0,
+    32.0,
+    128.0,
+)  # of q·k for matching query and key; the best is chosen for each number of pairs
 
 
 @dataclass(frozen=True)
-class Memory:
-    """A mechanism of the table with its options, by the name it has in the picture."""
+class MemoryModel:
+    """A mechanism with its options and its label in the figure."""
 
     label: str
     mechanism: str
     options: dict[str, Any] = field(default_factory=dict)
 
-    def build(self, width: int) -> Any:
-        """The mechanism for keys of this width."""
-        return build_mechanism(self.mechanism, query_dim=width, key_dim=width, **self.options)
+    def build(self, key_dim: int) -> Any:
+        """The mechanism for keys of this size."""
+        return build_mechanism(self.mechanism, query_dim=key_dim, key_dim=key_dim, **self.options)
 
-    def features(self, width: int) -> int:
-        """The rows of its state; none where every pair is kept."""
-        kernel = getattr(self.build(width), "kernel", None)
-        return 0 if kernel is None else int(kernel.num_features(width))
+    def features(self, key_dim: int) -> int:
+        """Number of features, the rows of the state; 0 if all pairs are stored."""
+        kernel = getattr(self.build(key_dim), "kernel", None)
+        return 0 if kernel is None else int(kernel.num_features(key_dim))
 
 
-EVERYTHING = Memory("softmax", "dot")
+SOFTMAX_MEMORY = MemoryModel("softmax", "dot")
 KERNELS = (
-    Memory("elu + 1", "elu"),
-    Memory("Taylor, 2 terms", "taylor", {"num_terms": 2, "scale": 1.0}),
-    Memory("Taylor, 3 terms", "taylor", {"num_terms": 3, "scale": 1.0}),
+    MemoryModel("elu + 1", "elu"),
+    MemoryModel("Taylor, 2 terms", "taylor", {"num_terms": 2, "scale": 1.0}),
+    MemoryModel("Taylor, 3 terms", "taylor", {"num_terms": 3, "scale": 1.0}),
 )
 
 
-def recalled_share(
-    memory: Memory, *, pairs: int, width: int, value_width: int, seed: int, draws: int = 3
+def recall_accuracy(
+    memory: MemoryModel, *, pairs: int, key_dim: int, value_dim: int, seed: int, samples: int = 3
 ) -> float:
-    """The share of pairs that are given back, in the mean over `draws` sets of pairs."""
-    mechanism = memory.build(width)
+    """Fraction of pairs that are recalled, mean over `samples` sets of random pairs."""
+    mechanism = memory.build(key_dim)
     generator = torch.Generator().manual_seed(seed)
-    shares = torch.zeros(draws, len(SHARPNESS), dtype=torch.float64)
-    for draw in range(draws):
-        keys = torch.randn(pairs, width, generator=generator, dtype=torch.float64)
+    accuracies = torch.zeros(samples, len(SHARPNESS), dtype=torch.float64)
+    for sample in range(samples):
+        keys = torch.randn(pairs, key_dim, generator=generator, dtype=torch.float64)
         keys = keys / keys.norm(dim=-1, keepdim=True)
-        signs = torch.randint(0, 2, (pairs, value_width), generator=generator)
+        signs = torch.randint(0, 2, (pairs, value_dim), generator=generator)
         values = 2.0 * signs.double() - 1.0
-        for place, sharpness in enumerate(SHARPNESS):
-            asked = (sharpness**0.5 * keys)[None, None]
-            read = mechanism(asked, asked, values[None, None])[0, 0]
-            nearest = (read @ values.T).argmax(dim=-1)
-            shares[draw, place] = (nearest == torch.arange(pairs)).double().mean()
-    return float(shares.mean(dim=0).max())
+        for index, sharpness in enumerate(SHARPNESS):
+            queries = (sharpness**0.5 * keys)[None, None]
+            outputs = mechanism(queries, queries, values[None, None])[0, 0]
+            nearest = (outputs @ values.T).argmax(dim=-1)
+            accuracies[sample, index] = (nearest == torch.arange(pairs)).double().mean()
+    return float(accuracies.mean(dim=0).max())
 
 
-def require_room(full: Mapping[str, int], *, most: int) -> None:
-    """Refuse to stop before the state of every kernel is full."""
-    label, pairs = max(full.items(), key=lambda entry: entry[1])
-    if pairs > most:
+def validate_max_pairs(capacity: Mapping[str, int], *, max_pairs: int) -> None:
+    """Raise an error if max_pairs does not exceed the capacity of every kernel."""
+    label, pairs = max(capacity.items(), key=lambda entry: entry[1])
+    if pairs > max_pairs:
         raise RegardError(
-            f"most={most}: {label} is asked for {pairs} pairs. Use most={pairs}, or a smaller width."
+            f"max_pairs={max_pairs}: {label} needs {pairs} pairs. Use max_pairs={pairs}, or a smaller "
+            "key_dim."
         )
 
 
-# The pictures of the claims about limits.
+Scores = Mapping[str, Sequence[Sequence[float]]]  # model → seed → accuracies
 
 
-Scores = Mapping[str, Sequence[Sequence[float]]]  # who → seed by seed → a score for each place
-
-
-def influence_picture(lengths: Sequence[int], changes: Sequence[Sequence[float]]) -> CurvePicture:
-    """The change by length, beside 1/n."""
+def influence_figure(lengths: Sequence[int], changes: Sequence[Sequence[float]]) -> CurveFigure:
+    """Change by length, and 1/n."""
     first = max(row[0] for row in changes)
     guide = tuple(first * lengths[0] / n for n in lengths)
-    return CurvePicture(
-        title="How far one symbol of n moves a score",
+    return CurveFigure(
+        title="Change of a logit when one of n symbols changes",
         x_label="length n",
-        y_label="greatest change",
+        y_label="largest change",
         x_scale="log",
         y_scale="log",
         curves=(
-            curve_with_band("Transformers with weights as drawn", lengths, changes),
-            Curve(label="1/n", x=tuple(map(float, lengths)), y=guide, dashed=True),
+            curve_with_band("untrained Transformers", lengths, changes),
+            line(label="1/n", x=lengths, y=guide, dashed=True),
         ),
     )
 
 
-def margin_picture(runs: Mapping[str, Sequence[AtLength]]) -> CurvePicture:
-    """The least difference of the two scores over the strings of each length."""
-    return CurvePicture(
-        title="How sure the machine for PARITY is",
+def margin_figure(runs: Mapping[str, Sequence[LengthResult]]) -> CurveFigure:
+    """Smallest score difference (margin) by length."""
+    return CurveFigure(
+        title="Margin of the PARITY Transformer",
         x_label="length n",
-        y_label="least difference of the two scores",
+        y_label="smallest difference of the two scores",
         x_scale="log",
         y_scale="log",
         curves=tuple(
-            Curve(
+            line(
                 label=label,
-                x=tuple(float(run.length) for run in some),
-                y=tuple(run.margin for run in some),
+                x=(each.length for each in results),
+                y=(each.margin for each in results),
             )
-            for label, some in runs.items()
+            for label, results in runs.items()
         ),
     )
 
 
-def weight_picture(
+def weight_figure(
     lengths: Sequence[int], plain: Sequence[float], scaled: Sequence[float]
-) -> CurvePicture:
-    """The weight of the place that is meant."""
-    x = tuple(map(float, lengths))
-    return CurvePicture(
-        title="The weight of the place that is meant",
+) -> CurveFigure:
+    """Weight of the target position by length."""
+    return CurveFigure(
+        title="Weight of the target position",
         x_label="length n",
         y_label="weight",
         x_scale="log",
         y_scale="log",
         curves=(
-            Curve(label="scores as they are", x=x, y=tuple(plain)),
-            Curve(label="scores times log n", x=x, y=tuple(scaled)),
+            line(label="unscaled scores", x=lengths, y=plain),
+            line(label="scores times log n", x=lengths, y=scaled),
         ),
     )
 
 
-def recall_picture(
-    numbers: Sequence[int], shares: Mapping[str, Sequence[float]], width: int
-) -> CurvePicture:
-    """The share of pairs given back; upright lines where the features of a kernel are used up."""
-    return CurvePicture(
-        title=f"Pairs given back by their keys of width {width}",
+def recall_figure(
+    numbers: Sequence[int], accuracies: Mapping[str, Sequence[float]], key_dim: int
+) -> CurveFigure:
+    """Recall by number of pairs; marks at the number of features of each kernel."""
+    return CurveFigure(
+        title=f"Associative recall with keys of size {key_dim}",
         x_label="pairs",
-        y_label="share given back",
+        y_label="fraction recalled",
         x_scale="log",
-        curves=tuple(
-            Curve(label=label, x=tuple(map(float, numbers)), y=tuple(row))
-            for label, row in shares.items()
-        ),
+        curves=tuple(line(label=label, x=numbers, y=row) for label, row in accuracies.items()),
         marks=tuple(
-            (float(kernel.features(width)), f"features of {kernel.label}") for kernel in KERNELS
+            (float(kernel.features(key_dim)), f"features of {kernel.label}") for kernel in KERNELS
         ),
     )
 
 
-def scores_picture(
-    title: str, x_label: str, places: Sequence[int], scores: Scores, taught_to: int
-) -> CurvePicture:
-    """Accuracy of each pupil, mean of seeds between the least and the greatest."""
-    return CurvePicture(
+def scores_figure(
+    title: str, x_label: str, x: Sequence[int], scores: Scores, trained_to: int
+) -> CurveFigure:
+    """Accuracy of each model: mean over seeds, with a band from minimum to maximum."""
+    return CurveFigure(
         title=title,
         x_label=x_label,
-        y_label="share of right answers",
-        curves=tuple(curve_with_band(label, places, rows) for label, rows in scores.items()),
-        marks=((float(taught_to), "taught to here"),),
+        y_label="accuracy",
+        curves=tuple(curve_with_band(label, x, rows) for label, rows in scores.items()),
+        marks=((float(trained_to), "training limit"),),
     )

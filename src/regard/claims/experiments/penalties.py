@@ -1,7 +1,8 @@
-"""Overlaps of hops: of all distributions of a few parts in whole numbers, and of every one in symbols.
+"""Experiments with penalties on hops: overlaps, forms of KL, trained structured classifiers, figures.
 
-A distribution is a row of numbers that are not negative and sum to one, so that 1 may be written as their
-sum. What then has no negative term shows a bound for all of them at once.
+Bounds on overlaps are proved symbolically: weights are non-negative and sum to one, so 1 can be written as
+their sum, and an expansion without negative terms is non-negative for all distributions. They are also
+checked in integers on all distributions in units of 1/parts.
 """
 
 from __future__ import annotations
@@ -19,44 +20,44 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.claims.engine import counter_of, line, one_thread
+from regard.claims.engine import count_ops, line, single_thread
 from regard.core.errors import RegardError
 from regard.core.protocols import hop_overlap
-from regard.core.records.claim import CurvePicture, MatrixPicture
+from regard.core.records.claim import CurveFigure, MatrixFigure
 from regard.layers.pooling import frobenius_penalty, pairwise_kl_penalty
 from regard.models.classifiers.structured import StructuredClassifier
 from regard.runs.build import build_task
 from regard.runs.load import load
 from regard.runs.spec import RunSpec, Sections
-from regard.studies.execution.jobs import execute
-from regard.tasks.classification.corpus import text_rows
-from regard.tasks.text_task import evaluation_cuts, plain_batch
+from regard.studies.execution.jobs import run_job
+from regard.tasks.classification.corpus import encode_texts
+from regard.tasks.text_task import collate_texts, evaluation_index_batches
 
 Hop = tuple[sympy.Symbol, ...]
 
 
-def distributions(*, places: int, parts: int) -> Int[np.ndarray, "rows places"]:
-    """Every way to lay `parts` equal parts on `places` places, as whole numbers.
+def distributions(*, positions: int, parts: int) -> Int[np.ndarray, "rows positions"]:
+    """All distributions of `parts` units over `positions`, as integers.
 
-    >>> distributions(places=2, parts=2).tolist()
+    >>> distributions(positions=2, parts=2).tolist()
     [[0, 2], [1, 1], [2, 0]]
     """
-    bars = combinations(range(parts + places - 1), places - 1)
-    cuts = np.array([(-1, *chosen, parts + places - 1) for chosen in bars])
+    bars = combinations(range(parts + positions - 1), positions - 1)
+    cuts = np.array([(-1, *chosen, parts + positions - 1) for chosen in bars])
     return np.diff(cuts, axis=1) - 1
 
 
-def overlap_faults(rows: Int[np.ndarray, "rows places"], *, parts: int) -> tuple[int, int]:
-    """How many overlaps, in units of 1/parts², leave [0, 1]; how many zeros are not where they belong."""
+def overlap_violations(rows: Int[np.ndarray, "rows positions"], *, parts: int) -> tuple[int, int]:
+    """Number of overlaps outside [0, 1]; number of zeros with common support or non-zeros without."""
     overlaps = rows @ rows.T
-    share_a_place = (rows > 0).astype(int) @ (rows > 0).T.astype(int) > 0
+    common_support = (rows > 0).astype(int) @ (rows > 0).T.astype(int) > 0
     outside = (overlaps < 0) | (overlaps > parts**2)
-    return int(outside.sum()), int(((overlaps != 0) != share_a_place).sum())
+    return int(outside.sum()), int(((overlaps != 0) != common_support).sum())
 
 
-def hop(name: str, *, places: int) -> Hop:
-    """Weights of one hop, unknown but not negative."""
-    return sympy.symbols(f"{name}1:{places + 1}", nonnegative=True)
+def hop(name: str, *, positions: int) -> Hop:
+    """Symbolic non-negative weights of one hop."""
+    return sympy.symbols(f"{name}1:{positions + 1}", nonnegative=True)
 
 
 def overlap(a: Hop, b: Hop) -> sympy.Expr:
@@ -64,55 +65,49 @@ def overlap(a: Hop, b: Hop) -> sympy.Expr:
     return sympy.Add(*(one * other for one, other in zip(a, b, strict=True)))
 
 
-def beside_the_overlap(a: Hop, b: Hop) -> sympy.Expr:
-    """1 − a·b, the 1 written as (Σa)(Σb), multiplied out.
+def one_minus_overlap(a: Hop, b: Hop) -> sympy.Expr:
+    """1 − a·b with 1 written as (Σa)(Σb), expanded.
 
-    >>> beside_the_overlap(hop("a", places=2), hop("b", places=2))
+    >>> one_minus_overlap(hop("a", positions=2), hop("b", positions=2))
     a1*b2 + a2*b1
     """
     return sympy.expand(sympy.Add(*a) * sympy.Add(*b) - overlap(a, b))
 
 
-def is_never_negative(expression: sympy.Expr) -> bool:
-    """Whether every term is a product of numbers that are not negative; nothing is a sum of none."""
+def is_nonnegative(expression: sympy.Expr) -> bool:
+    """Whether every term is a product of non-negative numbers."""
     return all(term.is_nonnegative for term in sympy.Add.make_args(expression))
 
 
-def sum_of(expression: sympy.Expr) -> str:
-    """In words."""
+def terms_text(expression: sympy.Expr) -> str:
+    """The number of terms as text."""
     terms = [term for term in sympy.Add.make_args(expression) if term != 0]
     return f"a sum of {len(terms)} products" if terms else "0"
 
 
-def has_every_pair(expression: sympy.Expr, a: Hop, b: Hop) -> bool:
-    """Whether aⱼbₖ is a term of it for all j ≠ k; with no negative term it is 0 only if they all are."""
+def has_all_pairs(expression: sympy.Expr, a: Hop, b: Hop) -> bool:
+    """Whether aⱼbₖ is a term for all j ≠ k."""
     pairs = {a[j] * b[k] for j in range(len(a)) for k in range(len(b)) if j != k}
     return pairs <= set(expression.as_coefficients_dict())
 
 
-def spread_rest(a: Hop) -> sympy.Expr:
-    """n‖a‖² − 1 less Σ_{j<k} (aⱼ − aₖ)², the 1 written as (Σa)²: 0 if ‖a‖² ≥ 1/n because squares are."""
+def variance_residual(a: Hop) -> sympy.Expr:
+    """n‖a‖² − 1 minus Σ_{j<k} (aⱼ − aₖ)², with 1 written as (Σa)²; 0 proves ‖a‖² ≥ 1/n."""
     squares = sympy.Add(*((one - other) ** 2 for one, other in combinations(a, 2)))
     return sympy.expand(len(a) * overlap(a, a) - sympy.Add(*a) ** 2 - squares)
-
-
-# Penalties on hops in the forms they are written in: what each takes, and where KL leads.
-#
-# The element-by-element forms of the pairwise KL divergence are written out here, to be counted
-# beside the product that `layers/penalties.py` uses.
 
 
 Weights = Float[Tensor, "batch hops length"]
 
 
 def elementwise_kl(weights: Weights) -> Float[Tensor, " batch"]:
-    """Σ KL(aᵢ ‖ aⱼ) as Σ a log a − a log b, both logarithms taken at every place of every pair."""
+    """Σ KL(aᵢ ‖ aⱼ) as Σ a log a − a log b, with two logarithms per position and pair."""
     first, second = torch.broadcast_tensors(weights[:, :, None], weights[:, None])
     return (first * first.log() - first * second.log()).sum(dim=(1, 2, 3))
 
 
 def quotient_kl(weights: Weights) -> Float[Tensor, " batch"]:
-    """The same as Σ a log(a / b): one logarithm and one division at every place of every pair."""
+    """Σ KL(aᵢ ‖ aⱼ) as Σ a log(a / b), with one logarithm and one division per position and pair."""
     first, second = weights[:, :, None], weights[:, None]
     return (first * (first / second).log()).sum(dim=(1, 2, 3))
 
@@ -120,122 +115,121 @@ def quotient_kl(weights: Weights) -> Float[Tensor, " batch"]:
 KL_FORMS: dict[str, Callable[[Weights], Tensor]] = {
     "Σ a log a − a log b for every pair": elementwise_kl,
     "Σ a log(a/b) for every pair": quotient_kl,
-    "entropies − A·log Aᵀ, one product": pairwise_kl_penalty,
+    "entropies − A·log Aᵀ, one matrix product": pairwise_kl_penalty,
 }
 
 
-def operations_share(kl: Callable[[Weights], Tensor], *, hops: int, n: int) -> float:
-    """The Frobenius penalty's operations as a share of those of a KL penalty."""
+def flops_ratio(kl: Callable[[Weights], Tensor], *, hops: int, n: int) -> float:
+    """FLOPs of the Frobenius penalty divided by those of a KL penalty."""
     weights = random_weights(hops=hops, n=n)
-    counted = [counter_of(lambda of=of: of(weights)) for of in (frobenius_penalty, kl)]  # type: ignore[misc]
-    return counted[0].operations / counted[1].operations
+    counted = [count_ops(lambda of=of: of(weights)) for of in (frobenius_penalty, kl)]  # type: ignore[misc]
+    return counted[0].flops / counted[1].flops
 
 
 def random_weights(*, hops: int, n: int, batch_size: int = 1) -> Weights:
-    """Of scores drawn alike for all."""
-    drawn = torch.Generator().manual_seed(0)
-    return torch.randn(batch_size, hops, n, generator=drawn, dtype=torch.float64).softmax(dim=-1)
+    """Softmax of random normal scores."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(batch_size, hops, n, generator=generator, dtype=torch.float64).softmax(
+        dim=-1
+    )
 
 
-def parting(
+def separate_hops(
     *, hops: int, n: int, seed: int, most: float = 12.0, steps: int = 25
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Hops that start alike and are drawn each to its own place: distance, KL and Frobenius penalty."""
+    """Equal hops moved to different positions: score distance, KL and Frobenius penalty."""
     start = torch.randn(n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) / 4
     distances = torch.linspace(0, most, steps, dtype=torch.float64)
-    drawn = torch.eye(hops, n, dtype=torch.float64)
-    weights = (start + distances[:, None, None] * drawn).softmax(dim=-1)
+    directions = torch.eye(hops, n, dtype=torch.float64)
+    weights = (start + distances[:, None, None] * directions).softmax(dim=-1)
     both = pairwise_kl_penalty(weights), frobenius_penalty(weights)
     return (distances.numpy(), both[0].numpy(), both[1].numpy())
 
 
 def two_hop_kl(sharpness: float) -> float:
-    """KL both ways between (1 − ε, ε) and (ε, 1 − ε), ε = exp(−sharpness)."""
+    """Symmetric KL between (1 − ε, ε) and (ε, 1 − ε), ε = exp(−sharpness)."""
     small = math.exp(-sharpness)
     return 2 * (1 - 2 * small) * (math.log1p(-small) + sharpness)
 
 
 def formula_error() -> float:
-    """The largest relative difference between `two_hop_kl` and the penalty, where ε is a number."""
+    """Largest relative difference between `two_hop_kl` and the penalty, for ε ≥ exp(−600)."""
     errors = []
     for sharpness in (1.0, 3.0, 10.0, 30.0, 100.0, 600.0):
         small = math.exp(-sharpness)
         hops = torch.tensor([[[1 - small, small], [small, 1 - small]]], dtype=torch.float64)
-        right = two_hop_kl(sharpness)
-        errors.append(abs(float(pairwise_kl_penalty(hops)) - right) / right)
+        expected = two_hop_kl(sharpness)
+        errors.append(abs(float(pairwise_kl_penalty(hops)) - expected) / expected)
     return max(errors)
 
 
-def kl_of_draws(*, hops: int, n: int, seed: int, draws: int = 200) -> tuple[float, float]:
-    """The largest |KL| of equal hops; and over hops that differ, the least KL over ½‖a − b‖₁² of the two
-    that differ most, which is 1 or more if KL is 0 for equal hops only (Pinsker's inequality).
+def sampled_kl(*, hops: int, n: int, seed: int, samples: int = 200) -> tuple[float, float]:
+    """Largest |KL| of equal hops; smallest KL of different hops divided by their largest ½‖a − b‖₁².
 
-    Some differ in all scores, some in one score of one hop, and by between a hundredth and ten.
+    The second is at least 1 by Pinsker's inequality if KL is 0 for equal hops only. Hops differ in all
+    scores or in one score of one hop, by 0.01 to 10.
     """
-    drawn = torch.Generator().manual_seed(seed)
-    equal = torch.randn(draws, 1, n, generator=drawn, dtype=torch.float64).expand(-1, hops, -1)
-    size = 10 ** torch.linspace(-2, 1, draws, dtype=torch.float64)[:, None, None]
-    everywhere = size * torch.randn(draws, hops, n, generator=drawn, dtype=torch.float64)
-    in_one_place = torch.zeros_like(everywhere)
-    in_one_place[:, 0, 0] = size[:, 0, 0]
-    apart = torch.cat([equal + everywhere, equal + in_one_place]).softmax(dim=-1)
-    least = 0.5 * torch.cdist(apart, apart, p=1.0).amax(dim=(1, 2)) ** 2
-    of_equal = pairwise_kl_penalty(equal.softmax(dim=-1)).abs().max()
-    return float(of_equal), float((pairwise_kl_penalty(apart) / least).min())
+    generator = torch.Generator().manual_seed(seed)
+    equal = torch.randn(samples, 1, n, generator=generator, dtype=torch.float64).expand(
+        -1, hops, -1
+    )
+    size = 10 ** torch.linspace(-2, 1, samples, dtype=torch.float64)[:, None, None]
+    everywhere = size * torch.randn(samples, hops, n, generator=generator, dtype=torch.float64)
+    in_one_position = torch.zeros_like(everywhere)
+    in_one_position[:, 0, 0] = size[:, 0, 0]
+    different = torch.cat([equal + everywhere, equal + in_one_position]).softmax(dim=-1)
+    bound = 0.5 * torch.cdist(different, different, p=1.0).amax(dim=(1, 2)) ** 2
+    kl_equal = pairwise_kl_penalty(equal.softmax(dim=-1)).abs().max()
+    return float(kl_equal), float((pairwise_kl_penalty(different) / bound).min())
 
 
-# Small structured classifiers trained with and without a penalty, and how alike their hops came
-# out.
-#
-# The texts are the embedded films, whose language is to be told. All variants share data, seeds and
-# budget.
-
-
-# The first is what the others are compared with.
-ARMS = ("none", "frobenius", "kl")
+# The first is the baseline.
+VARIANTS = ("none", "frobenius", "kl")
 
 
 @cache
 def trained_overlaps(*, seeds: int, steps: int, penalty_weight: float) -> dict[str, list[float]]:
-    """Variant → the mean overlap of hops on the texts held out to test on, seed by seed."""
+    """Variant → mean overlap of hops on the test split, one per seed."""
     if seeds < 2 or steps < 1:
         raise RegardError(
-            f"seeds={seeds}, steps={steps}: two seeds or more show a spread, and one step or more trains."
+            f"seeds={seeds}, steps={steps}: seeds must be 2 or more and steps 1 or more."
         )
-    found: dict[str, list[float]] = {variant: [] for variant in ARMS}
-    with tempfile.TemporaryDirectory() as folder, one_thread():
+    overlaps: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+    with tempfile.TemporaryDirectory() as root, single_thread():
         for seed in range(seeds):
-            for variant in ARMS:
-                place = Path(folder) / f"{variant}-{seed}"
+            for variant in VARIANTS:
+                folder = Path(root) / f"{variant}-{seed}"
                 sections = sections_of(
                     variant, seed=seed, steps=steps, penalty_weight=penalty_weight
                 )
-                if not execute(sections, place):
+                if not run_job(sections, folder):
                     raise KeyboardInterrupt
-                found[variant].append(overlap_of(place))
-    return found
+                overlaps[variant].append(overlap_of(folder))
+    return overlaps
 
 
 def overlap_of(run: Path) -> float:
-    """How alike the hops of a trained run are, on the texts it is tested on."""
+    """Mean overlap of the hops of a trained run on its test split."""
     trained = load(run)
     assert isinstance(trained.model, StructuredClassifier)
-    texts = build_task(trained.spec, vocabularies=trained.vocabularies).corpus.test.sources
-    rows = text_rows(texts, trained.vocabularies, trained.spec.task_options)
-    cuts, overlaps = evaluation_cuts(rows), []
-    for place in range(len(cuts)):
-        batch = plain_batch(rows, cuts.indices(place))
+    texts = build_task(trained.spec, vocabularies=trained.vocabularies).corpus.test.inputs
+    rows = encode_texts(texts, trained.vocabularies, trained.spec.task_options)
+    batches, overlaps = evaluation_index_batches(rows), []
+    for index in range(len(batches)):
+        batch = collate_texts(rows, batches.indices(index))
         with torch.inference_mode():
-            overlaps.append(hop_overlap(trained.model.reading(batch.tokens, batch.lengths).tokens))
+            overlaps.append(
+                hop_overlap(trained.model.text_attention(batch.tokens, batch.lengths).tokens)
+            )
     return float(torch.cat(overlaps).mean())
 
 
 def sections_of(variant: str, *, seed: int, steps: int, penalty_weight: float) -> Sections:
-    """What one run is, in full."""
+    """The spec of one run."""
     sections: Sections = {
         "task": {
             "name": "classify",
-            "tokens": "running_words",
+            "tokens": "word_punct",
             "vocabulary_size": 3000,
             "max_length": 64,
             "batch_tokens": 1024,
@@ -263,41 +257,38 @@ def sections_of(variant: str, *, seed: int, steps: int, penalty_weight: float) -
     return RunSpec.from_sections(sections).as_sections()
 
 
-# The pictures of the claims about weights and penalties.
-
-
 THIRD = 1 / 3
 
 
-def weights_picture(title: str, values: Float[Tensor, "hops length"]) -> MatrixPicture:
-    """A row for every hop."""
-    return MatrixPicture(
+def weights_figure(title: str, values: Float[Tensor, "hops length"]) -> MatrixFigure:
+    """One row per hop."""
+    return MatrixFigure(
         title=title,
         values=tuple(tuple(row) for row in values.tolist()),
         row_labels=tuple(f"hop {hop}" for hop in range(len(values))),
     )
 
 
-def overlaps_picture(rows: Int[np.ndarray, "rows places"], *, parts: int) -> MatrixPicture:
-    """Overlaps of some of the distributions, evenly chosen."""
+def overlaps_figure(rows: Int[np.ndarray, "rows positions"], *, parts: int) -> MatrixFigure:
+    """Overlaps of about ten evenly spaced distributions."""
     chosen = rows[:: max(1, len(rows) // 10)]
     names = tuple("·".join(str(part) for part in row) for row in chosen)
     overlaps = (chosen @ chosen.T) / parts**2
-    return MatrixPicture(
-        title=f"Overlaps of distributions, in parts of 1/{parts}",
+    return MatrixFigure(
+        title=f"Overlaps of distributions, in units of 1/{parts}",
         values=tuple(tuple(row) for row in overlaps.tolist()),
         row_labels=names,
         column_labels=names,
     )
 
 
-def parting_picture(
+def separation_figure(
     distances: np.ndarray, kl: np.ndarray, frobenius: np.ndarray, *, hops: int
-) -> CurvePicture:
-    """Both penalties as hops are moved apart."""
-    return CurvePicture(
-        title=f"{hops} hops moved apart",
-        x_label="distance of scores",
+) -> CurveFigure:
+    """Both penalties as hops diverge."""
+    return CurveFigure(
+        title=f"Penalties of {hops} diverging hops",
+        x_label="score distance",
         y_label="penalty",
         curves=(
             line(label="pairwise KL", x=distances, y=kl),
@@ -306,47 +297,47 @@ def parting_picture(
     )
 
 
-def self_overlap_picture(*, places: int) -> CurvePicture:
-    """‖a‖² from even weights to a one-hot: one place has the share p, the others what is left."""
-    shares = [1 / places + (1 - 1 / places) * step / 40 for step in range(41)]
-    others = max(1, places - 1)
-    squares = [share**2 + (1 - share) ** 2 / others for share in shares]
-    return CurvePicture(
-        title=f"Overlap of two equal hops over {places} places",
-        x_label="weight of the first place",
+def self_overlap_figure(*, positions: int) -> CurveFigure:
+    """‖a‖² from uniform to one-hot weights."""
+    firsts = [1 / positions + (1 - 1 / positions) * step / 40 for step in range(41)]
+    others = max(1, positions - 1)
+    squares = [first**2 + (1 - first) ** 2 / others for first in firsts]
+    return CurveFigure(
+        title=f"Overlap of two equal hops over {positions} positions",
+        x_label="weight of the first position",
         y_label="a·a",
         curves=(
-            line(label="‖a‖²", x=shares, y=squares),
-            line(label="1", x=(shares[0], shares[-1]), y=(1.0, 1.0), dashed=True),
+            line(label="‖a‖²", x=firsts, y=squares),
+            line(label="1", x=(firsts[0], firsts[-1]), y=(1.0, 1.0), dashed=True),
         ),
     )
 
 
-def shares_picture(*, hops: int) -> CurvePicture:
-    """The shares by length."""
+def ratios_figure(*, hops: int) -> CurveFigure:
+    """FLOP ratios by length."""
     lengths = (8, 16, 32, 64, 128)
     curves = [
         line(
             label=form,
             x=lengths,
-            y=tuple(operations_share(kl, hops=hops, n=length) for length in lengths),
+            y=tuple(flops_ratio(kl, hops=hops, n=length) for length in lengths),
         )
         for form, kl in KL_FORMS.items()
     ]
     third = line(label="a third", x=(8, 128), y=(THIRD, THIRD), dashed=True)
-    return CurvePicture(
-        title=f"Operations of the Frobenius penalty as a share of KL's, {hops} hops",
+    return CurveFigure(
+        title=f"FLOPs of the Frobenius penalty relative to KL, {hops} hops",
         x_label="length",
-        y_label="share",
+        y_label="ratio",
         x_scale="log",
         curves=(*curves, third),
     )
 
 
-def times_picture(times: dict[str, list[float]]) -> CurvePicture:
-    """Every form's time in every round."""
-    return CurvePicture(
-        title="Time of every round",
+def times_figure(times: dict[str, list[float]]) -> CurveFigure:
+    """Time of every form in every round."""
+    return CurveFigure(
+        title="Time per round",
         x_label="round",
         y_label="microseconds",
         y_scale="log",
@@ -361,28 +352,30 @@ def times_picture(times: dict[str, list[float]]) -> CurvePicture:
     )
 
 
-def unbounded_picture() -> CurvePicture:
-    """Both penalties of two hops that part."""
-    places = tuple(0.25 * 2**step for step in range(12))
-    hops = torch.tensor([[[s, 0.0], [0.0, s]] for s in places], dtype=torch.float64).softmax(dim=-1)
-    return CurvePicture(
-        title="Two hops that part: KL grows without end, the Frobenius penalty stays within bounds",
+def unbounded_figure() -> CurveFigure:
+    """Both penalties of two diverging hops."""
+    sharpnesses = tuple(0.25 * 2**step for step in range(12))
+    hops = torch.tensor([[[s, 0.0], [0.0, s]] for s in sharpnesses], dtype=torch.float64).softmax(
+        dim=-1
+    )
+    return CurveFigure(
+        title="Two diverging hops: KL is unbounded, the Frobenius penalty is bounded",
         x_label="−log ε",
         y_label="penalty",
         x_scale="log",
         curves=(
-            line(label="pairwise KL", x=places, y=tuple(two_hop_kl(place) for place in places)),
-            line(label="‖AAᵀ − I‖²", x=places, y=tuple(frobenius_penalty(hops).tolist())),
+            line(label="pairwise KL", x=sharpnesses, y=tuple(map(two_hop_kl, sharpnesses))),
+            line(label="‖AAᵀ − I‖²", x=sharpnesses, y=tuple(frobenius_penalty(hops).tolist())),
         ),
     )
 
 
-def overlap_points_picture(overlaps: dict[str, list[float]]) -> CurvePicture:
-    """Every training's overlap."""
-    return CurvePicture(
-        title="Overlap of hops on held-out texts, by seed",
+def overlap_points_figure(overlaps: dict[str, list[float]]) -> CurveFigure:
+    """Overlap of every run."""
+    return CurveFigure(
+        title="Overlap of hops on the test split, by seed",
         x_label="seed",
-        y_label="mean cosine of two hops",
+        y_label="mean cosine similarity of two hops",
         curves=tuple(
             line(label=variant, x=tuple(range(len(values))), y=values, points_only=True)
             for variant, values in overlaps.items()

@@ -1,36 +1,46 @@
-"""What came out when a statement was run: the verdict, the figures behind it, and a picture's numbers.
+"""Records of claims: the verdict, the values behind it, and the data of its figure.
 
-Plain values only, so that a page can be drawn later, without what decided it. JSON has no infinity: numbers
-that are not finite are written as the texts "Infinity", "-Infinity" and "NaN".
+Records hold plain values only, so that pages can be drawn from a file without running a claim. Non-finite
+numbers are written to JSON as the strings "Infinity", "-Infinity" and "NaN".
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, WrapValidator
 
 from regard.core.errors import RegardError
+from regard.core.records.record import Record, parse_json
 
 Verdict = Literal["holds", "fails", "holds if"]
-VERDICTS: tuple[Verdict, ...] = ("holds", "fails", "holds if")
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
-Value = float | int | str | bool
 
-NOT_FINITE = ("Infinity", "-Infinity", "NaN")
+def _parse_number(value: Any, validate: Callable[[Any], Any]) -> Any:
+    non_finite = isinstance(value, str) and value in ("Infinity", "-Infinity", "NaN")
+    return float(value) if non_finite else validate(value)
+
+
+Number = Annotated[float, WrapValidator(_parse_number)]
+Value = Annotated[bool | int | Number | str, Field(union_mode="left_to_right")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One line of a picture; `low` and `high` bound a band about it where there is one."""
+    """One line of a figure; `low` and `high` bound an optional error band."""
 
     label: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
+    x: tuple[Number, ...]
+    y: tuple[Number, ...]
+    low: tuple[Number, ...] = ()
+    high: tuple[Number, ...] = ()
     dashed: bool = False
     points_only: bool = False
 
@@ -39,13 +49,13 @@ class Curve:
             if len(numbers) != len(self.x) and (numbers or name == "y"):
                 raise RegardError(
                     f"The curve '{self.label}' has {len(self.x)} numbers in x and {len(numbers)} in "
-                    f"{name}: there must be as many."
+                    f"{name}; the lengths must be equal."
                 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class CurvePicture:
-    """Lines over a common axis; a scale is "linear" or "log", `marks` are upright lines with a name."""
+class CurveFigure:
+    """Lines over a common x axis; `marks` are labelled vertical lines."""
 
     title: str
     x_label: str
@@ -53,109 +63,138 @@ class CurvePicture:
     curves: tuple[Curve, ...]
     x_scale: Literal["linear", "log"] = "linear"
     y_scale: Literal["linear", "log"] = "linear"
-    marks: tuple[tuple[float, str], ...] = ()
+    marks: tuple[tuple[Number, str], ...] = ()
+    kind: Literal["CurveFigure"] = "CurveFigure"
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatrixPicture:
-    """A table of numbers, shaded; rows from top to bottom."""
+class MatrixFigure:
+    """A matrix shown as a heatmap; the first row is at the top."""
 
     title: str
-    values: tuple[tuple[float, ...], ...]
+    values: tuple[tuple[Number, ...], ...]
     row_labels: tuple[str, ...] = ()
     column_labels: tuple[str, ...] = ()
+    kind: Literal["MatrixFigure"] = "MatrixFigure"
 
     def __post_init__(self) -> None:
         lengths = sorted({len(row) for row in self.values})
         if len(lengths) > 1:
             raise RegardError(
-                f"The picture '{self.title}' has rows of {lengths[0]} and of {lengths[-1]} numbers: all "
-                "must have as many."
+                f"The figure '{self.title}' has rows of {lengths[0]} and of {lengths[-1]} numbers; all "
+                "rows must have the same length."
             )
 
 
-Picture = CurvePicture | MatrixPicture
+Figure = Annotated[CurveFigure | MatrixFigure, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What deciding a statement gave.
+    """The result of deciding a claim.
 
-    because          one or two sentences in plain words, with the figures that decide
-    figures          those figures by name, for tables and for tests
-    boundary         of "holds if": the condition that was found
-    counter_example  of "fails": an instance where it does not hold, with its numbers
+    reason           one or two sentences with the numbers that decide
+    values           these numbers by name
+    condition        of "holds if": the condition that was found; empty for other verdicts
+    counter_example  of "fails": a case in which the statement is false, with its numbers; empty for others
     """
 
     verdict: Verdict
-    because: str
-    figures: Mapping[str, Value]
-    picture: Picture
-    boundary: str = ""
+    reason: str
+    values: Mapping[str, Value]
+    figure: Figure
+    condition: str = ""
     counter_example: str = ""
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
             raise RegardError(
-                f"The verdict {self.verdict!r} is none: it must be one of {', '.join(VERDICTS)}."
+                f"Unknown verdict {self.verdict!r}: must be one of {', '.join(VERDICTS)}."
             )
-        if self.verdict == "holds if" and not self.boundary:
-            raise RegardError("A statement that holds if … needs the condition: give boundary.")
+        for verdict, name in (("holds if", "condition"), ("fails", "counter_example")):
+            if self.verdict != verdict:
+                object.__setattr__(self, name, "")
+        if self.verdict == "holds if" and not self.condition:
+            raise RegardError("The verdict 'holds if' requires a condition: set condition.")
         if self.verdict == "fails" and not self.counter_example:
-            raise RegardError("A statement that fails needs an instance: give counter_example.")
+            raise RegardError(
+                "The verdict 'fails' requires a counter-example: set counter_example."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClaimRecord:
-    """A statement and what came out. `settings` are the parameters it was run with.
+class ClaimRecord(Record):
+    """A claim and its finding; `settings` are the arguments it was run with.
 
-    Without a finding it was not run, and `waits` says why; or it failed to run, and `trouble` says how.
+    Without a finding, either `skip_reason` says why it was not run, or `error` is the error it raised.
     """
 
-    name: str
+    name: Annotated[str, Field(pattern=r"^[^\s\p{C}\p{Z}]+$")]
     topic: str
     statement: str
     formula: str
     source: str
     proof: str
-    marked_wrong: bool
+    known_false: bool
     trained: bool
     settings: Mapping[str, Value]
     code: str
-    seconds: float
+    seconds: Annotated[float, Field(ge=0)]
     finding: Finding | None
-    waits: str = ""
-    trouble: str = ""
+    skip_reason: str = ""
+    error: str = ""
 
     def __post_init__(self) -> None:
-        if self.finding is None and not (self.waits or self.trouble):
-            raise RegardError(
-                f"The claim '{self.name}' has no finding: give waits, or trouble, to say why."
-            )
+        if self.finding is None and not (self.skip_reason or self.error):
+            raise RegardError(f"The claim '{self.name}' has no finding: set skip_reason or error.")
 
     def as_json(self) -> str:
-        """All of it, as `claim_file` reads it; `picture` says its kind."""
-        record = asdict(self)
-        if self.finding is not None:
-            record["finding"]["picture"]["kind"] = type(self.finding.picture).__name__
-        return json.dumps(_plain(record), ensure_ascii=False, allow_nan=False)
+        """Serialise the record as JSON, on one line."""
+        return json.dumps(_plain(asdict(self)), ensure_ascii=False, allow_nan=False)
 
-    def figure(self, name: str) -> Any:
-        """One of the figures behind the verdict."""
-        if self.finding is None or name not in self.finding.figures:
-            known = () if self.finding is None else tuple(self.finding.figures)
+    def value(self, name: str) -> Any:
+        """One of the values behind the verdict."""
+        if self.finding is None or name not in self.finding.values:
+            known = () if self.finding is None else tuple(self.finding.values)
             raise RegardError(
-                f"The claim '{self.name}' has no figure '{name}'. It has: {', '.join(known) or 'none'}."
+                f"The claim '{self.name}' has no value '{name}'. It has: {', '.join(known) or 'none'}."
             )
-        return self.finding.figures[name]
+        return self.finding.values[name]
 
 
 def _plain(value: Any) -> Any:
-    """The value with a text in place of every number that is not finite."""
+    """The value with every non-finite number replaced by a string."""
     if isinstance(value, dict):
-        return {name: _plain(held) for name, held in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(held) for held in value]
+        return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
+
+
+def records_as_json(records: Sequence[ClaimRecord]) -> str:
+    """A JSON list with one line per record."""
+    return "[\n" + ",\n".join(record.as_json() for record in records) + "\n]"
+
+
+def read_records(path: Path) -> list[ClaimRecord]:
+    """Read a file written by `regard claims --out`: one or more records, at most one per claim."""
+    problem = f"'{path}' is not a file of claim records"
+    way_out = "Use a file written by `regard claims --out`."
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise RegardError(
+            f"'{path}' cannot be read: {error.strerror}. Create it with "
+            f"`regard claims --out {path}`."
+        ) from error
+    records: list[ClaimRecord] = parse_json(
+        list[ClaimRecord], text, problem=problem, way_out=way_out
+    )
+    if not records:
+        raise RegardError(f"{problem}: the list is empty. {way_out}")
+    name, count = Counter(record.name for record in records).most_common(1)[0]
+    if count > 1:
+        raise RegardError(f"{problem}: it has {count} records of the claim '{name}'. {way_out}")
+    return records

@@ -1,28 +1,31 @@
-"""What mechanisms and layers take on one shape, as plain values: priced by one room, drawn by another."""
+"""Cost reports of mechanisms, layers and modules: FLOPs, memory, time. Plain values, JSON-serialisable."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from regard.core.records.record import Record
 
 
 @dataclass(frozen=True, kw_only=True)
 class CostRow:
-    """One mechanism or layer. Bytes and operations are those of the whole call; `state`, `parameters`,
-    `sequential_steps` and `longest_path` are declared. `seconds` are predicted, None without times.
+    """One mechanism or layer. Bytes and FLOPs are those of the whole call.
+
+    `state`, `parameters`, `sequential_steps` and `max_path_length` are declared. `seconds` is
+    predicted, and None without a calibration.
     """
 
     name: str
     family: str
     formula: str
-    operations: int
+    flops: int
     peak_bytes: int
-    moved_bytes: int
+    traffic_bytes: int
     state: int
     parameters: int
     sequential_steps: int
-    longest_path: int
+    max_path_length: int
     seconds: float | None
     note: str = ""
     measured_seconds: float | None = None
@@ -30,8 +33,8 @@ class CostRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NotPriced:
-    """What does not do this shape, and why."""
+class Unsupported:
+    """A mechanism or layer that does not support this shape, and why."""
 
     name: str
     reason: str
@@ -39,7 +42,7 @@ class NotPriced:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """Times by length, or operations where no times are known; lengths ascending."""
+    """Predicted seconds by sequence length, ascending; FLOPs without a calibration."""
 
     name: str
     family: str
@@ -47,29 +50,33 @@ class Curve:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crossing:
-    """From which length on `then` is ahead of `before`; None if it never is. `height` is where."""
+class Crossover:
+    """The length from which `candidate` costs less than `baseline`, or None; `value` is the cost there."""
 
-    before: str
-    then: str
+    baseline: str
+    candidate: str
     length: int | None
-    height: float | None
+    value: float | None
     sentence: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Formulas:
-    """The closed forms of one mechanism: what is counted → formula, and its figure at this shape."""
+    """Closed forms of one mechanism: (field of the cost, formula, value at this shape).
+
+    `length_note` lists fields whose value at this length differs from the formula.
+    """
 
     name: str
-    by_figure: tuple[tuple[str, str, int], ...]
-    at_this_length: str
+    by_field: tuple[tuple[str, str, int], ...]
+    length_note: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class CostReport:
-    """All that one `regard cost` found out."""
+class CostReport(Record):
+    """The result of `regard cost`."""
 
+    INDENT: ClassVar[int | None] = 1
     version: str
     command: str
     mode: str
@@ -82,27 +89,23 @@ class CostReport:
     has_times: bool
     mechanisms: tuple[CostRow, ...] = ()
     layers: tuple[CostRow, ...] = ()
-    not_priced: tuple[NotPriced, ...] = ()
-    crossings: tuple[Crossing, ...] = ()
+    unsupported: tuple[Unsupported, ...] = ()
+    crossovers: tuple[Crossover, ...] = ()
     curves: tuple[Curve, ...] = ()
     formulas: tuple[Formulas, ...] = ()
 
     @property
     def families(self) -> tuple[str, ...]:
-        """The families of the mechanisms and then of the layers, each once, in the order they come."""
+        """Unique families of the mechanisms, then of the layers, in order of appearance."""
         names = [row.family for row in self.mechanisms]
         names += [curve.family for curve in self.curves]
         names += [row.family for row in self.layers]
         return tuple(dict.fromkeys(names))
 
-    def as_json(self) -> str:
-        """The report as JSON text."""
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False)
-
 
 @dataclass(frozen=True, kw_only=True)
 class KindRow:
-    """The operators of one kind in a run: how often, and the time predicted for all of them."""
+    """Operators of one kind in a run: number of calls and total predicted time."""
 
     kind: str
     calls: int
@@ -110,22 +113,19 @@ class KindRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModuleReport:
-    """What a module of the user's takes; what is None has no backward pass, or no time."""
+class ModuleReport(Record):
+    """Cost of a user's module. None: no backward pass, or no calibration."""
 
+    INDENT: ClassVar[int | None] = 1
     name: str
     inputs: tuple[str, ...]
     parameters: int
-    forward_operations: int
-    backward_operations: int | None
+    forward_flops: int
+    backward_flops: int | None
     peak_bytes: int
     training_peak_bytes: int | None
-    moved_bytes: int
+    traffic_bytes: int
     calls: int
     seconds: float | None
     training_seconds: float | None
     kinds: tuple[KindRow, ...]
-
-    def as_json(self) -> str:
-        """The report as JSON text."""
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False)

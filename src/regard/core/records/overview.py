@@ -1,32 +1,26 @@
-"""What was found out about mechanisms, as plain values: made by one room, drawn by another.
+"""Overview of all mechanisms: attention weights, declared costs and conformance results as plain values.
 
-A record holds no tensor and no module, so a page can be drawn again, elsewhere and later, from its
-JSON alone. `Survey.as_json` and `Survey.from_json` are each other's inverse.
+Records hold no tensors, so that a page can be rendered from JSON without torch.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from regard.core.cost import Cost
-from regard.core.errors import RegardError
+from regard.core.records.record import Record
 
 Outcome = Literal["passed", "failed", "not_applicable"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckRecord:
-    """What one conformance check demands and what it found.
-
-    `detail` is the failure, or why the check does not apply.
-    """
+    """Outcome of one conformance check; `detail` is the failure, or why the check does not apply."""
 
     name: str
-    demands: str
+    description: str
     outcome: Outcome
     detail: str
 
@@ -35,7 +29,7 @@ class CheckRecord:
 class CostRecord:
     """The declared cost of a call with `length` queries and keys.
 
-    `form` names the way the computation goes at this length, for mechanisms that have several.
+    `form` is the computation chosen at this length, for mechanisms that have several.
     """
 
     length: int
@@ -45,11 +39,11 @@ class CostRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismRecord:
-    """Everything found out about one mechanism.
+    """One mechanism.
 
-    `weights[i][j]` is how much token i reads of token j, one head, under a causal mask if `causal`,
-    with the options in `weights_options`. `signed` says that weights may be negative. `costs` are
-    for heads of width `cost_width`, with lengths ascending.
+    `weights[i][j]` is the attention of token i to token j in one head, under a causal mask if
+    `causal`, with the options in `weights_options`. `signed`: weights may be negative. `costs` are
+    for heads of width `cost_head_dim`, by ascending length.
     """
 
     name: str
@@ -62,18 +56,20 @@ class MechanismRecord:
     weights_options: str
     weights: tuple[tuple[float, ...], ...]
     checks: tuple[CheckRecord, ...]
-    cost_width: int
+    cost_head_dim: int
     costs: tuple[CostRecord, ...]
 
     def count(self, outcome: Outcome) -> int:
-        """How many checks ended so."""
+        """Number of checks with this outcome."""
         return sum(check.outcome == outcome for check in self.checks)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Survey:
-    """The records of several mechanisms, all looked at with the same tokens, sizes and seed."""
+class Overview(Record):
+    """Records of several mechanisms, all with the same tokens, sizes and seed."""
 
+    INDENT: ClassVar[int | None] = 1
+    HOW_TO_MAKE: ClassVar[str] = "Make one with `regard overview --json`."
     version: str
     seed: int
     tokens: tuple[str, ...]
@@ -82,44 +78,14 @@ class Survey:
 
     @property
     def families(self) -> tuple[str, ...]:
-        """The families of the mechanisms, each once, in the order they come."""
+        """Unique families, in order of appearance."""
         return tuple(dict.fromkeys(record.family for record in self.mechanisms))
 
     @property
-    def usual_width(self) -> int:
-        """The width of heads at which mechanisms are priced, unless they are priced narrower."""
-        return max((record.cost_width for record in self.mechanisms), default=0)
+    def max_head_dim(self) -> int:
+        """The head width of most cost figures; some mechanisms use narrower heads."""
+        return max((record.cost_head_dim for record in self.mechanisms), default=0)
 
     def totals(self) -> Counter[Outcome]:
-        """How many checks of all mechanisms passed, failed, and do not apply."""
+        """Number of checks by outcome, over all mechanisms."""
         return Counter(check.outcome for record in self.mechanisms for check in record.checks)
-
-    def as_json(self) -> str:
-        """The survey as JSON text."""
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> Survey:
-        """The survey that `as_json` wrote."""
-        try:
-            plain = json.loads(text)
-            mechanisms = tuple(_mechanism(record) for record in plain.pop("mechanisms"))
-            tokens = tuple(plain.pop("tokens"))
-            return cls(tokens=tokens, mechanisms=mechanisms, **plain)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise RegardError(
-                f"The text is not a survey ({type(error).__name__}: {error}). "
-                "Make one with `regard survey --json`."
-            ) from error
-
-
-def _mechanism(plain: Mapping[str, Any]) -> MechanismRecord:
-    nested = {
-        "capabilities": tuple(plain["capabilities"]),
-        "weights": tuple(tuple(row) for row in plain["weights"]),
-        "checks": tuple(CheckRecord(**check) for check in plain["checks"]),
-        "costs": tuple(
-            CostRecord(**{**record, "cost": Cost(**record["cost"])}) for record in plain["costs"]
-        ),
-    }
-    return MechanismRecord(**{**plain, **nested})

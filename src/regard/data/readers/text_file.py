@@ -1,7 +1,8 @@
-"""The lines of a text file, gzipped or not, one at a time and never more than a limit at once.
+"""Streaming lines from UTF-8 text files, plain or gzipped, and the errors of single rows.
 
 A line ends at a newline (with or without a carriage return before it), and nowhere else. Gzip is
-recognised by the file's first bytes, whatever its name. A byte-order mark is removed.
+detected by the file's magic bytes, whatever its name. A byte-order mark is removed. No more than one
+line, and at most `max_line_bytes` of it, is in memory.
 """
 
 from __future__ import annotations
@@ -11,21 +12,18 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.core.errors import RegardError
 
-# What is done with a row that cannot be used: an error at once, or a list at the end. Never
-# silence.
+MAX_LISTED_ERRORS = 1000
 
 
-KEPT_IN_FULL = 1000
-
-
-class BadRow(NamedTuple):
-    """A row that cannot be used. `reason` reads "what is wrong: the particulars"."""
+class RowError(NamedTuple):
+    """An invalid row. `reason` has the form "kind of error: details"."""
 
     path: Path
     line: int
@@ -35,37 +33,38 @@ class BadRow(NamedTuple):
         return f"{self.path}:{self.line}: {self.reason}"
 
 
-class BadRows:
-    """Takes in bad rows. Without `skip` the first one is an error; with it, all are counted.
+class RowErrors:
+    """Collects row errors. Without `skip` the first one raises; with it, all are counted.
 
-    The first 1000 are kept with their place and reason, so that a hopeless file does not fill the memory.
+    The first 1000 are stored with line and reason, so that memory stays bounded.
     """
 
     def __init__(self, *, skip: bool = False) -> None:
         self.skip = skip
-        self.rows: list[BadRow] = []
+        self.rows: list[RowError] = []
         self.by_reason: Counter[str] = Counter()
 
     @property
     def count(self) -> int:
-        """How many rows were bad, those not kept in full included."""
+        """Number of row errors, stored or not."""
         return self.by_reason.total()
 
     def report(self, *, path: Path, line: int, reason: str, hint: str = "") -> None:
-        """Take in one bad row; `hint` is added to the error only."""
-        row = BadRow(path, line, reason)
+        """Record one row error; `hint` is part of the exception only."""
+        row = RowError(path, line, reason)
         if not self.skip:
-            way_out = hint or "Fix the line"
-            raise RegardError(f"{row}. {way_out}, or leave such rows out with --skip-bad-rows.")
+            raise RegardError(
+                f"{row}. {hint or 'Fix the line'}, or skip such rows with --skip-bad-rows."
+            )
         self.by_reason[reason.partition(":")[0]] += 1
-        if len(self.rows) < KEPT_IN_FULL:
+        if len(self.rows) < MAX_LISTED_ERRORS:
             self.rows.append(row)
 
     def summary(self, *, examples: int = 5) -> str:
-        """How many rows were bad, for which reasons, and the first few of them."""
+        """Number of row errors by reason, and the first few of them."""
         if not self.count:
             return "no bad rows"
-        lines = [f"{self.count:,} bad {'row' if self.count == 1 else 'rows'} left out"]
+        lines = [f"{self.count:,} bad {'row' if self.count == 1 else 'rows'} skipped"]
         ordered = sorted(self.by_reason.items(), key=lambda item: (-item[1], item[0]))
         lines += [f"  {count:,} × {reason}" for reason, count in ordered]
         lines += [f"  {row}" for row in self.rows[:examples]]
@@ -74,7 +73,7 @@ class BadRows:
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
-        """The counts by reason and the rows kept in full."""
+        """Counts by reason, and the stored rows."""
         return {
             "count": self.count,
             "by_reason": dict(sorted(self.by_reason.items())),
@@ -87,19 +86,19 @@ class BadRows:
 GZIP = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-# First bytes → what such a file is and what to do with it.
+# Magic bytes → file type and remedy.
 NOT_TEXT: dict[bytes, str] = {
     b"\xff\xfe": "is UTF-16 text; save it as UTF-8",
     b"\xfe\xff": "is UTF-16 text; save it as UTF-8",
-    b"BZh": "is packed with bzip2; unpack it, or pack it with gzip",
-    b"\xfd7zXZ\x00": "is packed with xz; unpack it, or pack it with gzip",
-    b"\x28\xb5\x2f\xfd": "is packed with zstd; unpack it, or pack it with gzip",
-    b"PK\x03\x04": "is a zip archive; unpack it, or pack it with gzip",
+    b"BZh": "is compressed with bzip2; decompress it, or use gzip",
+    b"\xfd7zXZ\x00": "is compressed with xz; decompress it, or use gzip",
+    b"\x28\xb5\x2f\xfd": "is compressed with zstd; decompress it, or use gzip",
+    b"PK\x03\x04": "is a zip archive; extract it, or use gzip",
 }
 
 
 class Line(NamedTuple):
-    """A line without its ending, counted from 1; no text if it was bad, which was then reported."""
+    """A line without its line ending, numbered from 1; `text` is None if it was reported as an error."""
 
     number: int
     text: str | None
@@ -107,7 +106,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TextFile:
-    """A file of UTF-8 lines; `limit_option` is what an error advises to raise for longer ones."""
+    """A file of UTF-8 lines; `limit_option` names the option that raises `max_line_bytes`."""
 
     path: Path
     max_line_bytes: int
@@ -115,50 +114,50 @@ class TextFile:
 
     @property
     def too_long_hint(self) -> str:
-        """What can be done about a line that is too long."""
-        raised = f"Raise {self.limit_option}, s" if self.limit_option else "S"
-        return f"{raised}horten the line"
+        """Remedy for a line over the limit."""
+        raise_limit = f"Raise {self.limit_option}, s" if self.limit_option else "S"
+        return f"{raise_limit}horten the line"
 
     def check(self) -> None:
-        """Refuse what is not a file."""
-        if not is_there(self.path):
-            raise RegardError(f"There is no file '{self.path}'. Check the name and the folder.")
+        """Raise if there is no such file."""
+        if not file_exists(self.path):
+            raise RegardError(f"There is no file '{self.path}'. Check the path.")
         if self.path.is_dir():
             raise RegardError(f"'{self.path}' is a folder, not a file. Name a file in it.")
 
-    def lines(self, *, bad: BadRows) -> Iterator[Line]:
-        """Every line in order. One that is too long or not UTF-8 is reported and has no text."""
+    def lines(self, *, errors: RowErrors) -> Iterator[Line]:
+        """All lines in order. A line that is too long or not UTF-8 is reported and has no text."""
         self.check()
         try:
             with self.path.open("rb") as file:
                 if file.peek(len(GZIP))[: len(GZIP)] == GZIP:
-                    with gzip.GzipFile(fileobj=file) as unpacked:
-                        yield from self._lines_of(unpacked, bad=bad)
+                    with gzip.GzipFile(fileobj=file) as decompressed:
+                        yield from self._read_lines(decompressed, errors=errors)
                 else:
-                    yield from self._lines_of(file, bad=bad)
+                    yield from self._read_lines(file, errors=errors)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise RegardError(
-                f"'{self.path}' is a damaged gzip file ({error}). Get or pack it again."
+                f"'{self.path}' is a damaged gzip file ({error}). Download or compress it again."
             ) from error
         except OSError as error:
             raise RegardError(
                 f"'{self.path}' cannot be read: {error.strerror or error}. Check its permissions."
             ) from error
 
-    def _lines_of(self, file: BufferedIOBase, *, bad: BadRows) -> Iterator[Line]:
+    def _read_lines(self, file: BufferedIOBase, *, errors: RowErrors) -> Iterator[Line]:
         limit = self.max_line_bytes
         number = 0
         while raw := file.readline(limit + 2):
             number += 1
             if number == 1:
-                raw = self._without_mark(raw)
+                raw = self._strip_byte_order_mark(raw)
             content = raw.removesuffix(b"\n").removesuffix(b"\r")
             if len(content) > limit:
                 length = len(raw)
                 while not raw.endswith(b"\n") and (raw := file.readline(limit + 2)):
                     length += len(raw)
-                reason = f"line too long: {length:,} bytes, at most {limit:,} are read"
-                bad.report(path=self.path, line=number, reason=reason, hint=self.too_long_hint)
+                reason = f"line too long: {length:,} bytes, the limit is {limit:,}"
+                errors.report(path=self.path, line=number, reason=reason, hint=self.too_long_hint)
                 yield Line(number, None)
                 continue
             try:
@@ -166,33 +165,42 @@ class TextFile:
             except UnicodeDecodeError as error:
                 byte = f"byte {error.start} of the line is 0x{content[error.start]:02x}"
                 reason = f"not UTF-8: {byte}, UTF-8 is expected"
-                bad.report(path=self.path, line=number, reason=reason, hint="Save it as UTF-8")
+                errors.report(path=self.path, line=number, reason=reason, hint="Save it as UTF-8")
                 yield Line(number, None)
             else:
                 yield Line(number, text)
         if not number:
             raise RegardError(f"'{self.path}' is empty. Give a file with at least one row.")
 
-    def _without_mark(self, raw: bytes) -> bytes:
-        for start, meaning in NOT_TEXT.items():
-            if raw.startswith(start):
-                raise RegardError(f"'{self.path}' {meaning}.")
+    def _strip_byte_order_mark(self, raw: bytes) -> bytes:
+        for magic, remedy in NOT_TEXT.items():
+            if raw.startswith(magic):
+                raise RegardError(f"'{self.path}' {remedy}.")
         return raw.removeprefix(BYTE_ORDER_MARK)
 
 
-def good_lines(lines: Iterator[Line]) -> Iterator[tuple[int, str]]:
-    """The lines that have a text; the others were reported."""
+def decoded_lines(lines: Iterator[Line]) -> Iterator[tuple[int, str]]:
+    """Number and text of the lines without an error."""
     return ((line.number, line.text) for line in lines if line.text is not None)
 
 
-def filled_lines(lines: Iterator[Line]) -> Iterator[tuple[int, str]]:
-    """As `good_lines`, without blank ones: an empty line, as at the end of many files, is no row."""
-    return ((number, text) for number, text in good_lines(lines) if text.strip(" "))
+def nonblank_lines(lines: Iterator[Line]) -> Iterator[tuple[int, str]]:
+    """As `decoded_lines`, without blank lines, which are not rows."""
+    return ((number, text) for number, text in decoded_lines(lines) if text.strip(" "))
 
 
-def is_there(path: Path) -> bool:
-    """Whether there is such a file; a name that no file can have is not there."""
+def file_exists(path: Path) -> bool:
+    """Whether there is such a file; False for an invalid file name."""
     try:
         return path.exists()
     except (OSError, ValueError):
         return False
+
+
+def installed_file(module: str, file: Path) -> Path | None:
+    """The path of a file in an installed package, found without importing the package."""
+    spec = find_spec(module)
+    for folder in (spec.submodule_search_locations if spec else None) or []:
+        if (path := Path(folder) / file).is_file():
+            return path
+    return None

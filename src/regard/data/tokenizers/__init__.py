@@ -1,1 +1,1 @@
-"""Tokenizers and their vocabularies: characters, words, subwords, word pieces."""
+"""Tokenizers and their vocabularies: characters, words, byte-pair encoding, WordPiece."""

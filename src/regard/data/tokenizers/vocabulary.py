@@ -1,11 +1,11 @@
-"""Text to token numbers and back: the interface of every vocabulary, and the table that names them.
+"""Tokenizers: text to token ids and back. The `Vocabulary` interface and the table of its kinds.
 
     vocabulary = build_vocabulary("words", ["a rose is", "a rose"])
     vocabulary.encode("a rose was")      [4, 5, 3]     3 is UNKNOWN
     vocabulary.decode([4, 5, 2, 0])      "a rose"      special tokens are dropped
 
-The numbers below `FIRST_TOKEN` are the special tokens, the same in every vocabulary, and no text
-encodes to PAD, START or END: a word that happens to be spelled "<pad>" is a word like any other.
+Ids below `FIRST_TOKEN` are the special tokens, the same in every vocabulary. No text encodes to PAD, START
+or END: the word "<pad>" is an ordinary word.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from regard.core.batches import SPECIAL_TOKENS
 from regard.core.errors import RegardError
-from regard.core.registry import construct, look_up
+from regard.core.registry import build_from_signature, lookup
 
 FIRST_TOKEN = len(SPECIAL_TOKENS)
-"""The number of the first token that is not special."""
+"""The first id that is not a special token."""
 
 
 class VocabularyKind(NamedTuple):
-    """Where a kind of vocabulary lives."""
+    """Module and class of a kind of vocabulary."""
 
     module: str
     class_name: str
@@ -37,17 +37,14 @@ class VocabularyKind(NamedTuple):
 VOCABULARIES: dict[str, VocabularyKind] = {
     "characters": VocabularyKind("regard.data.tokenizers.word_level", "CharacterVocabulary"),
     "words": VocabularyKind("regard.data.tokenizers.word_level", "WordVocabulary"),
-    "running_words": VocabularyKind("regard.data.tokenizers.word_level", "RunningWordVocabulary"),
+    "word_punct": VocabularyKind("regard.data.tokenizers.word_level", "WordPunctVocabulary"),
     "subwords": VocabularyKind("regard.data.tokenizers.subword", "SubwordVocabulary"),
     "wordpiece": VocabularyKind("regard.data.tokenizers.subword", "WordPieceVocabulary"),
 }
 
 
 class Vocabulary(ABC):
-    """A fixed list of tokens, the rule that cuts a text into them, and the rule that joins them.
-
-    `tokens[i]` is the token with the number FIRST_TOKEN + i.
-    """
+    """A fixed list of tokens with `encode` and `decode`; `tokens[i]` has the id FIRST_TOKEN + i."""
 
     kind: ClassVar[str]
 
@@ -58,128 +55,125 @@ class Vocabulary(ABC):
 
     @property
     def size(self) -> int:
-        """How many numbers there are, special tokens included."""
+        """Number of ids, special tokens included."""
         return FIRST_TOKEN + len(self.tokens)
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:
-        """The numbers of a text, without START and END; what is not known becomes UNKNOWN."""
+        """The token ids of a text, without START and END; out-of-vocabulary tokens become UNKNOWN."""
 
     def encode_all(self, texts: Iterable[str]) -> list[list[int]]:
-        """The numbers of many texts, in order."""
+        """The token ids of many texts, in order."""
         return [self.encode(text) for text in texts]
 
     @abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of these numbers; special tokens are dropped."""
+        """The text of these ids; special tokens are dropped."""
 
     def tokens_of(self, ids: Iterable[int]) -> list[str]:
-        """One label a number, special tokens included, as pictures need them; a space shows as ␣."""
+        """One token per id, special tokens included, for display; a space shows as ␣."""
         labels = (*SPECIAL_TOKENS, *self.tokens)
-        return [labels[number].replace(" ", "␣") for number in checked_numbers(ids, size=self.size)]
+        return [labels[each].replace(" ", "␣") for each in check_ids(ids, size=self.size)]
 
     def plain_tokens(self, ids: Iterable[int]) -> list[str]:
-        """The tokens of these numbers, special ones dropped."""
-        numbers = checked_numbers(ids, size=self.size)
-        return [self.tokens[number - FIRST_TOKEN] for number in numbers if number >= FIRST_TOKEN]
+        """The tokens of these ids, without special tokens."""
+        checked = check_ids(ids, size=self.size)
+        return [self.tokens[each - FIRST_TOKEN] for each in checked if each >= FIRST_TOKEN]
 
     def contents(self) -> dict[str, Any]:
-        """Everything `from_contents` needs, as JSON values."""
+        """The arguments of `from_contents`, as JSON values."""
         return {"lowercase": self.lowercase, "tokens": list(self.tokens)}
 
     @classmethod
     @abstractmethod
     def build(cls, texts: Iterable[str]) -> Self:
-        """The vocabulary of these texts, which are read once; options are keywords."""
+        """Build the vocabulary from texts, in one pass; options are keywords."""
 
     @classmethod
     @abstractmethod
     def from_contents(cls, contents: dict[str, Any]) -> Self:
-        """The vocabulary that `contents` describes."""
+        """Restore the vocabulary from its `contents`."""
 
     def as_json(self) -> dict[str, Any]:
-        """The vocabulary as JSON values, with a fingerprint that shows any later change."""
+        """The vocabulary as JSON values, with a fingerprint to detect changes."""
         record = {"kind": self.kind, **self.contents()}
         return {**record, "fingerprint": fingerprint_of(record)}
 
 
 def build_vocabulary(kind: str, texts: Iterable[str], **options: Any) -> Vocabulary:
-    """A vocabulary of the named kind from texts, read once. Same texts, same vocabulary.
+    """Build a vocabulary of the named kind from texts, in one pass; the result is deterministic.
 
     >>> build_vocabulary("characters", ["abba"]).encode("bad")
     [5, 4, 3]
     """
-    builder = partial(class_of(kind).build, texts)
-    return construct(builder, what=f"vocabulary '{kind}'", sizes={}, options=options)
+    builder = partial(vocabulary_class(kind).build, texts)
+    return build_from_signature(builder, what=f"vocabulary '{kind}'", sizes={}, options=options)
 
 
 def load_vocabulary(record: object) -> Vocabulary:
-    """The vocabulary that `as_json` wrote; a record that was changed since is refused."""
+    """Restore the vocabulary written by `as_json`; raises if the record was changed."""
     if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
-        raise broken_vocabulary("it is not a JSON object with a 'kind'")
-    vocabulary_class = class_of(record["kind"])
+        raise invalid_vocabulary("it is not a JSON object with a 'kind'")
+    found_class = vocabulary_class(record["kind"])
     contents = {name: value for name, value in record.items() if name != "fingerprint"}
     if record.get("fingerprint") != fingerprint_of(contents):
-        raise broken_vocabulary("its fingerprint does not fit its contents")
+        raise invalid_vocabulary("its fingerprint does not match its contents")
     tokens, lowercase = contents.get("tokens"), contents.get("lowercase")
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-        raise broken_vocabulary("'tokens' is not a list of texts")
+        raise invalid_vocabulary("'tokens' is not a list of strings")
     if not isinstance(lowercase, bool):
-        raise broken_vocabulary("'lowercase' is neither true nor false")
-    return vocabulary_class.from_contents(contents)
+        raise invalid_vocabulary("'lowercase' is not a Boolean")
+    return found_class.from_contents(contents)
 
 
-def broken_vocabulary(reason: str) -> RegardError:
-    """The error for a vocabulary file that is not as it was written."""
+def invalid_vocabulary(reason: str) -> RegardError:
+    """The error for a vocabulary record that was changed."""
     return RegardError(
-        f"This vocabulary cannot be used: {reason}. A model knows its tokens by their numbers, so a "
-        "changed vocabulary would give wrong text. Restore the file as it was written, or build anew."
+        f"Invalid vocabulary: {reason}. Token ids would no longer match the model's embeddings. "
+        "Restore the original file, or build the vocabulary again."
     )
 
 
 def check_tokens(tokens: Sequence[str], *, kind: str) -> None:
-    """Refuse a list of tokens in which a number or a token would be ambiguous."""
+    """Raise on an empty list of tokens, an empty token or a duplicate."""
     if not tokens:
         raise RegardError(
-            f"A vocabulary of {kind} has no tokens: the texts it is made from are empty, or too much "
-            "was left out. Give it text, or lower min_count."
+            f"A vocabulary of {kind} has no tokens: the texts are empty, or min_count is too high. "
+            "Give it text, or lower min_count."
         )
     if len(set(tokens)) < len(tokens) or "" in tokens:
-        raise broken_vocabulary("a token is empty or stands there twice")
+        raise invalid_vocabulary("a token is empty or occurs twice")
 
 
-def checked_numbers(ids: Iterable[int], *, size: int) -> list[int]:
-    """The numbers as integers; one that no token has is an error."""
-    numbers = [int(number) for number in ids]
-    for number in numbers:
-        if not 0 <= number < size:
+def check_ids(ids: Iterable[int], *, size: int) -> list[int]:
+    """The ids as integers; raises on an id outside the vocabulary."""
+    checked = [int(each) for each in ids]
+    for each in checked:
+        if not 0 <= each < size:
             raise RegardError(
-                f"There is no token {number}: this vocabulary has the numbers 0 to {size - 1}. "
+                f"There is no token {each}: the ids of this vocabulary are 0 to {size - 1}. "
                 "Use the vocabulary the model was trained with."
             )
-    return numbers
+    return checked
 
 
-def class_of(kind: str) -> type[Vocabulary]:
-    """The class of a kind, imported when it is asked for."""
-    entry = look_up("vocabulary", kind, VOCABULARIES)
+def vocabulary_class(kind: str) -> type[Vocabulary]:
+    """The class of a kind of vocabulary, imported lazily."""
+    entry = lookup("vocabulary", kind, VOCABULARIES)
     found: type[Vocabulary] = getattr(importlib.import_module(entry.module), entry.class_name)
     return found
 
 
 def fingerprint_of(record: dict[str, Any]) -> str:
-    """A hash of JSON values that does not depend on the order of keys."""
+    """A hash of JSON values, independent of the order of keys."""
     text = json.dumps(record, sort_keys=True, ensure_ascii=True)
     return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
 
 
-# The one spelling of a text: Unicode NFC, so that é is the same however it was typed.
+def normalize_text(text: str, *, lowercase: bool = False) -> str:
+    """The text in Unicode NFC; with `lowercase`, lower-cased first.
 
-
-def normal_text(text: str, *, lowercase: bool = False) -> str:
-    """The text in composed form (NFC); with `lowercase`, in small letters first.
-
-    >>> normal_text("Cafe\\u0301", lowercase=True) == "caf\\u00e9"
+    >>> normalize_text("Cafe\\u0301", lowercase=True) == "caf\\u00e9"
     True
     """
     return unicodedata.normalize("NFC", text.lower() if lowercase else text)

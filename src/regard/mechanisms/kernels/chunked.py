@@ -1,17 +1,17 @@
-"""Causal kernel attention as sums over chunks, linear in the length.
+"""Causal linear attention in chunks: the scan, its hand-written backward pass and its cost.
 
 For a kernel κ(q, k) = φ(q)·φ(k) this computes
 
     Σ_j κ(q_i, k_j) v_j / Σ_j κ(q_i, k_j)
 
-over the keys j ≤ i + key_length − query_length, so that the last query sees the last key. It is
-the recurrent form of linear attention (Katharopoulos et al. 2020) cut into chunks: keys of earlier
-chunks are met through a state Σ_j φ(k_j) v_jᵀ, keys of the same chunk through a small triangle
-of scores. It differs from the usual chunked form in two ways. A kernel that is a function of the
-dot product computes its triangle from the dot products, not from its far wider features; and only
-the inputs are kept for the backward pass, which scans forwards with the state of earlier keys for
-the gradient of the queries, then backwards with the state of later queries for that of the keys
-and values. No feature or state outlives its chunk, so memory grows with the inputs alone.
+over the keys j ≤ i + key_length − query_length, so that the last query is aligned with the last key. It
+is the recurrent form of linear attention (Katharopoulos et al. 2020) in chunks: keys of earlier chunks
+contribute through a state Σ_j φ(k_j) v_jᵀ, keys of the same chunk through a triangle of scores. It
+differs from the usual chunked form in two ways. A kernel that is a function of the dot product computes
+its triangle from dot products, not from its far wider features; and only the inputs are saved for the
+backward pass, which scans forward with the state of earlier keys for the gradient of the queries, then
+backward with the state of later queries for the gradients of keys and values. Features and states live
+for one chunk only, so memory is linear in the inputs.
 """
 
 from __future__ import annotations
@@ -23,23 +23,21 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.core.autograd import first_order
 from regard.core.cost import Cost
+from regard.core.mechanism import first_order_only
 from regard.core.normalise import inverse, inverse_slope
-from regard.mechanisms.scores.softmax import average_arithmetic
-
-# Where the chunks of a causal scan lie, and what the scan takes with them.
+from regard.mechanisms.scores.softmax import average_ops
 
 
-class Cuts:
-    """Where the chunks lie. Keys before every query make chunks of their own, which come first."""
+class ChunkLayout:
+    """The boundaries of chunks. Keys before the first query come first, in chunks of their own."""
 
     def __init__(self, query_length: int, key_length: int, chunk_size: int) -> None:
         alone = _sizes(max(key_length - query_length, 0), chunk_size)
         paired = _sizes(min(query_length, key_length), chunk_size)
         self.num_alone, self.num_chunks = len(alone), len(alone) + len(paired)
         self.key_sizes = [*alone, *paired]
-        # Queries before every key are in no chunk; the empty ones keep the numbering of the keys.
+        # Queries before the first key are in no chunk; empty chunks keep the numbering of the keys.
         self.query_sizes = [query_length - sum(paired), *(0 for _ in alone), *paired]
         self.blank_keys = sum(alone)
 
@@ -70,61 +68,58 @@ def causal_average_cost(
     num_features: int,
     value_dim: int,
     chunk_size: int,
-    curve_arithmetic: int = 0,
-    feature_arithmetic: int = 0,
+    curve_ops: int = 0,
+    feature_ops: int = 0,
 ) -> Cost:
-    """What `causal_kernel_average` takes for one head: `pair_width` is that of the dot products.
+    """The cost of `causal_kernel_average` for one head; `pair_width` is the width of its dot products.
 
-    `curve_arithmetic` is what the kernel takes for a pair beside its dot product, and
-    `feature_arithmetic` what it takes to make the features of one vector.
+    `curve_ops` are elementwise operations per pair beside the dot product, `feature_ops` those of the
+    features of one vector.
     """
-    cuts = Cuts(query_length, key_length, chunk_size)
-    products = backward = 0
-    arithmetic = average_arithmetic(query_length, value_dim)
-    for i, size in enumerate(cuts.key_sizes):
+    layout = ChunkLayout(query_length, key_length, chunk_size)
+    matmul_flops = backward = 0
+    elementwise_ops = average_ops(query_length, value_dim)
+    for i, size in enumerate(layout.key_sizes):
         through_state = 2 * size * num_features * value_dim
-        has_state, is_last = i > 0, i + 1 == cuts.num_chunks
-        if i >= cuts.num_alone:
-            products += 2 * size * size * (pair_width + value_dim)
-            # Dots again; gradients of scores, values, queries and keys.
+        has_state, is_last = i > 0, i + 1 == layout.num_chunks
+        if i >= layout.num_alone:
+            matmul_flops += 2 * size * size * (pair_width + value_dim)
+            # Dot products recomputed; gradients of scores, values, queries and keys.
             backward += 2 * size * size * (3 * pair_width + 2 * value_dim)
-            arithmetic += size * size * (curve_arithmetic + 1)  # and the sum
-        if i >= cuts.num_alone and has_state:
-            products += through_state
-            # The gradient of the queries' features, which are then absorbed.
+            elementwise_ops += size * size * (curve_ops + 1)  # and the sum
+        if i >= layout.num_alone and has_state:
+            matmul_flops += through_state
+            # The gradient of the query features, which are then added to the state.
             backward += 2 * through_state
-            arithmetic += size * (feature_arithmetic + 2 * num_features + value_dim + 1)
+            elementwise_ops += size * (feature_ops + 2 * num_features + value_dim + 1)
         if not is_last:
-            products += through_state
+            matmul_flops += through_state
             backward += through_state
-            arithmetic += size * (feature_arithmetic + num_features)
-            arithmetic += num_features * (value_dim + 1) if has_state else 0
-        if not is_last and cuts.num_alone < cuts.num_chunks:
-            # Walking back: the gradients of the values and of the keys' features.
+            elementwise_ops += size * (feature_ops + num_features)
+            elementwise_ops += num_features * (value_dim + 1) if has_state else 0
+        if not is_last and layout.num_alone < layout.num_chunks:
+            # In the backward scan: the gradients of the values and of the key features.
             backward += 2 * through_state
-    largest = max(cuts.key_sizes, default=0)
+    largest = max(layout.key_sizes, default=0)
     return Cost(
-        products=products,
-        # The division is one reciprocal a query.
-        functions=query_length,
-        arithmetic=arithmetic,
-        backward_products=backward,
+        matmul_flops=matmul_flops,
+        # The division is one reciprocal per query.
+        transcendental_ops=query_length,
+        elementwise_ops=elementwise_ops,
+        backward_matmul_flops=backward,
         memory=query_length * (value_dim + 4)
         + num_features * (value_dim + 2 * largest)
         + largest * (2 * largest + value_dim),
-        sequential_steps=cuts.num_chunks,
+        sequential_steps=layout.num_chunks,
     )
-
-
-# What the chunked scan asks of a kernel, and the simplest kernel there is.
 
 
 @runtime_checkable
 class ChunkKernel(Protocol):
     """κ(q, k) = curve(t(q)·t(k)) = features(t(q))·features(t(k)), with the derivatives.
 
-    t turns every vector into one of the same width, which is kept; features may be far wider and are
-    made anew whenever they are needed. Gradients that are handed in may be overwritten.
+    t maps every vector to one of the same width, which is saved; features may be far wider and are
+    recomputed when needed. Gradients that are passed in may be overwritten.
     """
 
     is_transforming: bool  # whether t does anything
@@ -134,7 +129,7 @@ class ChunkKernel(Protocol):
         ...
 
     def transform_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
-        """The gradient of the inputs, in the place of that of t."""
+        """The gradient of the inputs, in place of that of t."""
         ...
 
     def features(self, kept: Tensor) -> Tensor:
@@ -142,44 +137,44 @@ class ChunkKernel(Protocol):
         ...
 
     def features_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
-        """The gradient of what was kept, given that of the features."""
+        """The gradient of t, from that of the features."""
         ...
 
     def curve(self, dots: Tensor) -> Tensor:
-        """The kernel at these dot products, which may be overwritten."""
+        """The kernel as a function of the dot products, which may be overwritten."""
         ...
 
     def curve_gradient(self, dots: Tensor, gradient: Tensor) -> Tensor:
-        """The gradient of the dot products, given that of the curve."""
+        """The gradient of the dot products, from that of the curve."""
         ...
 
 
 class DotProduct:
-    """κ(q, k) = q·k: for a kernel whose features were computed beforehand."""
+    """κ(q, k) = q·k, for features that were computed beforehand."""
 
     is_transforming = False
 
     def transform(self, inputs: Tensor, *, out: Tensor) -> None:
-        """Nothing is done."""
+        """The identity."""
 
     def transform_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
-        """Nothing was done."""
+        """The identity."""
         return gradient
 
     def features(self, kept: Tensor) -> Tensor:
-        """The vector is its own features."""
+        """The identity."""
         return kept
 
     def features_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
-        """The vector is its own features."""
+        """The identity."""
         return gradient
 
     def curve(self, dots: Tensor) -> Tensor:
-        """A straight line."""
+        """The identity."""
         return dots
 
     def curve_gradient(self, dots: Tensor, gradient: Tensor) -> Tensor:
-        """A slope of one."""
+        """The identity."""
         return gradient
 
 
@@ -193,9 +188,9 @@ def causal_kernel_average(
     chunk_size: int,
     keep: Bool[Tensor, "batch key_length"] | None = None,
 ) -> Float[Tensor, "batch heads query_length value_dim"]:
-    """Numerators over denominators that are kept at least `floor` away from zero.
+    """The weighted mean of the values, with |denominator| of at least `floor`.
 
-    Keys that are not kept count for nothing, and queries before the first key get zeros.
+    Keys where `keep` is False are ignored; queries before the first key get zeros.
     """
     batch, heads = query.shape[:2]
     weights = None
@@ -222,7 +217,7 @@ class _State:
         self.outer, self.total = outer, total
 
     def add_vectors(self, vectors: Tensor, features: Tensor) -> None:
-        """Add to the vectors what these features read."""
+        """Add the state's output for these features to the vectors."""
         if features.stride(-1) == 1 and vectors.is_contiguous():
             vectors.baddbmm_(features, self.outer)
         elif features.stride(-1) == 1:
@@ -234,7 +229,7 @@ class _State:
         return (features * self.total).sum(-1, keepdim=True)
 
     def feature_gradient(self, features: Tensor, vectors: Tensor, weights: Tensor | None) -> Tensor:
-        """The gradient of features whose reads have these gradients, in the features' layout."""
+        """The gradient of features from those of their outputs, in the features' memory layout."""
         if features.stride(-1) == 1:
             gradient = torch.bmm(vectors, self.outer.mT)
         else:
@@ -244,10 +239,10 @@ class _State:
         return gradient.addcmul_(weights, self.total)
 
 
-def _absorb(
+def _add_to_state(
     state: _State | None, features: Tensor, vectors: Tensor, weights: Tensor | None
 ) -> _State:
-    """The state with these positions added; None is the state of no position."""
+    """The state with these positions added; None is an empty state."""
     total = _weighted(features, weights).sum(1, keepdim=True)
     if state is None:
         return _State(torch.bmm(features.mT, vectors), total)
@@ -257,7 +252,7 @@ def _absorb(
 
 
 class _CausalKernelAverage(torch.autograd.Function):
-    """With batch and heads flattened; `weights` stand for the ones that make the denominator."""
+    """With batch and heads flattened; `weights` of keys (None: all 1) sum to the denominator."""
 
     @staticmethod
     def forward(
@@ -273,15 +268,18 @@ class _CausalKernelAverage(torch.autograd.Function):
         ctx.kernel, ctx.chunk_size = kernel, chunk_size
         numerator = query.new_empty(*query.shape[:2], value.shape[2])
         denominator = query.new_empty(*query.shape[:2], 1)
-        cuts = Cuts(query.shape[1], key.shape[1], chunk_size)
-        query, key = _transformed(kernel, cuts.queries, query), _transformed(kernel, cuts.keys, key)
-        keys, values, ones = cuts.keys(key), cuts.keys(value), cuts.keys(weights)
-        queries = cuts.queries(query)
-        numerators = cuts.queries(numerator, blank=True)
-        denominators = cuts.queries(denominator, blank=True)
+        layout = ChunkLayout(query.shape[1], key.shape[1], chunk_size)
+        query, key = (
+            _transformed(kernel, layout.queries, query),
+            _transformed(kernel, layout.keys, key),
+        )
+        keys, values, ones = layout.keys(key), layout.keys(value), layout.keys(weights)
+        queries = layout.queries(query)
+        numerators = layout.queries(numerator, blank=True)
+        denominators = layout.queries(denominator, blank=True)
         state = None
-        for i in range(cuts.num_chunks):
-            if i >= cuts.num_alone:
+        for i in range(layout.num_chunks):
+            if i >= layout.num_alone:
                 scores = kernel.curve(torch.bmm(queries[i], keys[i].mT)).tril_()
                 vectors = torch.bmm(scores, values[i])
                 totals = _weighted(scores, ones[i], transposed=True).sum(-1, keepdim=True)
@@ -291,36 +289,36 @@ class _CausalKernelAverage(torch.autograd.Function):
                     totals += state.read_weights(query_features)
                 numerators[i].copy_(vectors)
                 denominators[i].copy_(totals)
-            if i + 1 < cuts.num_chunks:
-                state = _absorb(state, kernel.features(keys[i]), values[i], ones[i])
-        # The division is done in place: at these sizes a new tensor costs more than arithmetic.
+            if i + 1 < layout.num_chunks:
+                state = _add_to_state(state, kernel.features(keys[i]), values[i], ones[i])
+        # In place: at these sizes allocating a tensor costs more than the division.
         inverses = inverse(denominator, floor=floor)
         output = numerator.mul_(inverses)
         ctx.save_for_backward(query, key, value, weights, output, inverses, floor)
         return output
 
     @staticmethod
-    @first_order
+    @first_order_only
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, weights, output, inverses, floor = ctx.saved_tensors
         kernel: ChunkKernel = ctx.kernel
         results = (torch.empty_like(query), torch.empty_like(key), torch.empty_like(value))
-        cuts = Cuts(query.shape[1], key.shape[1], ctx.chunk_size)
-        keys, values, ones = cuts.keys(key), cuts.keys(value), cuts.keys(weights)
-        queries = cuts.queries(query)
+        layout = ChunkLayout(query.shape[1], key.shape[1], ctx.chunk_size)
+        keys, values, ones = layout.keys(key), layout.keys(value), layout.keys(weights)
+        queries = layout.queries(query)
         division = _DivisionGradient(
-            cuts.queries(gradients[0]),
-            cuts.queries(output),
-            cuts.queries(inverses),
-            cuts.queries(inverse_slope(inverses, floor=floor)),
+            layout.queries(gradients[0]),
+            layout.queries(output),
+            layout.queries(inverses),
+            layout.queries(inverse_slope(inverses, floor=floor)),
         )
-        by_query = cuts.queries(results[0], blank=True)
-        by_key, by_value = (cuts.keys(result, blank=True) for result in results[1:])
+        by_query = layout.queries(results[0], blank=True)
+        by_key, by_value = (layout.keys(result, blank=True) for result in results[1:])
 
         totals: dict[int, Tensor] = {}
         state = None
-        for i in range(cuts.num_chunks):
-            if i >= cuts.num_alone:
+        for i in range(layout.num_chunks):
+            if i >= layout.num_alone:
                 vectors, totals[i] = division.vectors(i), division.totals(i)
                 ones_gradient = totals[i] if weights is None else totals[i] * ones[i].mT
                 by_score = torch.baddbmm(ones_gradient, vectors, values[i].mT)
@@ -338,39 +336,39 @@ class _CausalKernelAverage(torch.autograd.Function):
                 by_query[i].copy_(kernel.transform_gradient(queries[i], by_kept))
                 scores = kernel.curve(dots)
                 by_value[i].copy_(torch.bmm(scores.tril_().mT, vectors))
-            if i + 1 < cuts.num_chunks:
-                state = _absorb(state, kernel.features(keys[i]), values[i], ones[i])
+            if i + 1 < layout.num_chunks:
+                state = _add_to_state(state, kernel.features(keys[i]), values[i], ones[i])
 
-        # The same scan with the roles exchanged: queries are absorbed with the gradients of
-        # numerator and denominator, and keys read.
+        # The same scan with the roles exchanged: queries are added to the state, weighted by the
+        # gradients of numerator and denominator, and keys read from it.
         state = None
-        for i in reversed(range(cuts.num_chunks)):
+        for i in reversed(range(layout.num_chunks)):
             if state is not None:
                 key_features = kernel.features(keys[i])
                 state.add_vectors(by_value[i], key_features)
                 by_features = state.feature_gradient(key_features, values[i], ones[i])
                 by_key[i].add_(kernel.features_gradient(keys[i], by_features))
             kernel.transform_gradient(keys[i], by_key[i])
-            if i >= max(cuts.num_alone, 1):
+            if i >= max(layout.num_alone, 1):
                 query_features = kernel.features(queries[i])
-                state = _absorb(state, query_features, division.vectors(i), totals[i])
+                state = _add_to_state(state, query_features, division.vectors(i), totals[i])
         return *results, None, None, None, None
 
 
 def _transformed(
-    kernel: ChunkKernel, cut: Callable[[Tensor], Sequence[Tensor]], inputs: Tensor
+    kernel: ChunkKernel, split: Callable[[Tensor], Sequence[Tensor]], inputs: Tensor
 ) -> Tensor:
     if not kernel.is_transforming:
         return inputs
     kept = torch.empty_like(inputs)
-    # Chunk by chunk, so that the steps in between stay in the cache.
-    for chunk, place in zip(cut(inputs), cut(kept), strict=True):
-        kernel.transform(chunk, out=place)
+    # Chunk by chunk, so that intermediate results stay in the CPU cache.
+    for chunk, out in zip(split(inputs), split(kept), strict=True):
+        kernel.transform(chunk, out=out)
     return kept
 
 
 class _DivisionGradient(NamedTuple):
-    """From the gradient of the quotients to those of numerators and denominators, by chunks."""
+    """The gradients of numerators and denominators from that of the quotients, by chunk."""
 
     gradients: Sequence[Tensor]
     outputs: Sequence[Tensor]

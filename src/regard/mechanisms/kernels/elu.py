@@ -1,6 +1,6 @@
-"""Linear attention with φ(x) = elu(x) + 1 (Katharopoulos et al. 2020), the plainest positive feature.
+"""Linear attention with the feature map φ(x) = elu(x) + 1 (Katharopoulos et al. 2020).
 
-As many features as the key is wide, so the linear form wins early; it does not resemble softmax.
+It has key_dim positive features, so the linear form pays off early. It does not approximate softmax.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class EluKernel(FeatureKernel):
     def features(
         self, inputs: Float[Tensor, "*batch length width"]
     ) -> Float[Tensor, "*batch length width"]:
-        """The same for queries and keys."""
+        """φ, the same for queries and keys."""
         return inputs.clamp(max=0).exp() + inputs.relu()
 
     query_features = features
@@ -33,26 +33,26 @@ class EluKernel(FeatureKernel):
 
     def feature_cost(self, *, queries: int, keys: int, width: int) -> Cost:
         numbers = (queries + keys) * width
-        # Each side of zero is cut off once, and the two added.
-        return Cost(functions=numbers, arithmetic=3 * numbers, memory=numbers)
+        # A clamp on each side of zero, and the sum.
+        return Cost(transcendental_ops=numbers, elementwise_ops=3 * numbers, memory=numbers)
 
     def chunked(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, ChunkKernel]:
         return query, key, _EluChunks()
 
     def causal_cost(self, shape: AttentionShape, *, chunk_size: int) -> Cost:
-        # Queries before the first key are left out.
-        left_out = max(shape.query_length - shape.key_length, 0)
-        without = self.feature_cost(queries=left_out, keys=0, width=shape.key_dim)
+        # Queries before the first key are skipped.
+        skipped = max(shape.query_length - shape.key_length, 0)
+        without = self.feature_cost(queries=skipped, keys=0, width=shape.key_dim)
         whole = super().causal_cost(shape, chunk_size=chunk_size)
         return replace(
             whole,
-            functions=whole.functions - without.functions,
-            arithmetic=whole.arithmetic - without.arithmetic,
+            transcendental_ops=whole.transcendental_ops - without.transcendental_ops,
+            elementwise_ops=whole.elementwise_ops - without.elementwise_ops,
         )
 
 
 class _EluChunks(DotProduct):
-    """φ made chunk by chunk; its slope, the smaller of φ and one, is read off the result."""
+    """φ chunk by chunk; its derivative is min(φ, 1)."""
 
     is_transforming = True
 

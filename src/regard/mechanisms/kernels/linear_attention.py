@@ -1,14 +1,14 @@
-"""The family of kernel attention: weights ∝ κ(q, k) = φ(q)·φ(k), so keys can be summed up once.
+"""Linear attention: the base class of kernel attention with feature maps, κ(q, k) = φ(q)·φ(k).
 
     out_i = Σ_j κ(q_i, k_j) v_j / Σ_j κ(q_i, k_j)        (Katharopoulos et al. 2020)
 
-Three ways to the same numbers; `form_for` says which one a call takes:
+Three forms compute the same numbers; `form_for` chooses one by FLOPs:
 
-    quadratic   every pair, κ in the open; cheapest for short sequences
+    quadratic   κ of every pair; cheapest for short sequences
     linear      φ(Q) (φ(K)ᵀ V): one sum over all keys
     chunked     causal: pairs within a chunk, a running sum across chunks
 
-The state for decoding is the running sum, of a size that does not grow. A member is given its kernel.
+The decoding state is the running sum, of constant size.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import (
     Capabilities,
     Mechanism,
-    refuse_misextended,
     repeat_heads,
     select_rows,
+    validate_extend,
 )
-from regard.core.normalise import average, inverse, least_floor, noise_floor
+from regard.core.normalise import average, inverse, min_floor, noise_floor
 from regard.core.registry import unknown_name
 from regard.mechanisms.kernels.chunked import (
     ChunkKernel,
@@ -39,26 +39,24 @@ from regard.mechanisms.kernels.chunked import (
     causal_average_cost,
     causal_kernel_average,
 )
-from regard.mechanisms.scores.softmax import average_arithmetic, boolean_arithmetic
-
-# Kernels that are products of features, κ(q, k) = φ(q)·φ(k), as kernel attention uses them.
+from regard.mechanisms.scores.softmax import average_ops, boolean_ops
 
 
 class FeatureKernel(nn.Module, ABC):
-    """A kernel given by its features, which are cheap enough to be kept whole."""
+    """A kernel κ(q, k) = φ(q)·φ(k), given by its feature map φ."""
 
-    # Whether features have signs, so that a sum of them can be far smaller than what went into it.
+    # Whether features may be negative, so that a sum can be far smaller than its terms.
     cancels: bool = False
 
     @abstractmethod
     def num_features(self, width: int) -> int:
-        """How many features a vector of this width has."""
+        """The number of features of a vector of this width."""
 
     @abstractmethod
     def query_features(
         self, inputs: Float[Tensor, "*batch length width"]
     ) -> Float[Tensor, "*batch length num_features"]:
-        """φ of queries. A factor on all features of one query cancels in attention."""
+        """φ of queries; a factor per query cancels in attention."""
 
     @abstractmethod
     def key_features(
@@ -68,10 +66,10 @@ class FeatureKernel(nn.Module, ABC):
 
     @abstractmethod
     def feature_cost(self, *, queries: int, keys: int, width: int) -> Cost:
-        """What computing the features of so many queries and keys takes."""
+        """The cost of computing features."""
 
-    def constant_arithmetic(self, width: int) -> int:
-        """Arithmetic of making features however many there are, once a call."""
+    def constant_ops(self, width: int) -> int:
+        """Elementwise operations of the feature map that occur once per call."""
         del width
         return 0
 
@@ -84,26 +82,28 @@ class FeatureKernel(nn.Module, ABC):
         return self.query_features(query) @ self.key_features(key).mT
 
     def norms(self, inputs: Float[Tensor, "*batch length width"]) -> Float[Tensor, "*batch length"]:
-        """The length of each feature vector, √κ(x, x); needed of kernels that cancel."""
+        """The norm of each feature vector, √κ(x, x); for kernels with `cancels`."""
         raise NotImplementedError
 
-    def norm_arithmetic(self, width: int) -> int:
-        """What the length of one feature vector takes beside its square root."""
+    def norm_ops(self, width: int) -> int:
+        """Elementwise operations of one feature vector's norm, without the square root."""
         raise NotImplementedError
 
     def pair_cost(self, *, query_length: int, key_length: int, width: int) -> Cost:
-        """What `pairwise` takes."""
+        """The cost of `pairwise`."""
         features = self.feature_cost(queries=query_length, keys=key_length, width=width)
         pairs = query_length * key_length
-        products = 2 * pairs * self.num_features(width)
-        return features + Cost(products=products, backward_products=2 * products, memory=pairs)
+        matmul_flops = 2 * pairs * self.num_features(width)
+        return features + Cost(
+            matmul_flops=matmul_flops, backward_matmul_flops=2 * matmul_flops, memory=pairs
+        )
 
     def chunked(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, ChunkKernel]:
-        """What the causal scan is given: queries, keys, and the kernel between them."""
+        """The inputs of the causal scan: queries, keys, and the kernel between them."""
         return self.query_features(query), self.key_features(key), DotProduct()
 
     def causal_cost(self, shape: AttentionShape, *, chunk_size: int) -> Cost:
-        """What the causal scan takes for one head, the features included."""
+        """The cost of the causal scan for one head, features included."""
         features = self.num_features(shape.key_dim)
         made = self.feature_cost(
             queries=shape.query_length, keys=shape.key_length, width=shape.key_dim
@@ -119,33 +119,32 @@ class FeatureKernel(nn.Module, ABC):
 
 
 Form = Literal["quadratic", "linear", "chunked"]
-# An operation takes this much longer in sums of features than pair by pair; measured on one core for
-# elu, Taylor, polynomial and random features, where the forms then cross within a factor 1.5.
+# How much slower a FLOP is in the linear form than in the quadratic one, measured on one core for elu,
+# Taylor, polynomial and random features; the crossover length is then right within a factor 1.5.
 LINEAR_OVERHEAD = 1.2
 
 FORM_CHOICES = ("auto", "quadratic", "linear")
 
 
 class KernelState(NamedTuple):
-    """The sums over the keys taken in."""
+    """The decoding state: sums over all keys; `bound` sums the norms of key features if `cancels`."""
 
     memory: Float[Tensor, "batch kv_heads num_features value_dim"]
     total: Float[Tensor, "batch kv_heads num_features"]
-    # The sum of the lengths of the feature vectors, of kernels that cancel.
     bound: Float[Tensor, "batch kv_heads"]
     position: Int[Tensor, " batch"]
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
-        """The state whose row r is this state's row index[r]."""
+        """The state whose row r is row index[r] of this one."""
         return select_rows(self, index)
 
 
 class KernelMechanism(Mechanism):
     """Attention with a kernel in place of exp(score).
 
-    `nonnegative` and `rows_sum_to_one` are what the kernel lets it promise: a denominator that is
-    negative, or vanishes among rounding errors, leaves a row that sums to something else.
-    `form` is "auto", or the form to be taken whatever the length ("linear" is chunked when causal).
+    `nonnegative` and `rows_sum_to_one` are declared by the kernel: a denominator that is negative, or
+    below rounding noise, gives a row that does not sum to one. `form` is "auto", "quadratic" or
+    "linear" (chunked when causal).
     """
 
     def __init__(
@@ -179,17 +178,17 @@ class KernelMechanism(Mechanism):
     def form_for(
         self, *, query_length: int, key_length: int, key_dim: int, value_dim: int, causal: bool
     ) -> Form:
-        """Which way a call of these sizes goes."""
+        """The form that a call of these sizes uses."""
         linear: Form = "chunked" if causal else "linear"
         if self.form != "auto":
             return "quadratic" if self.form == "quadratic" else linear
         every_pair = self.kernel.pair_cost(
             query_length=query_length, key_length=key_length, width=key_dim
         )
-        quadratic = every_pair.products + 2 * query_length * key_length * value_dim
+        quadratic = every_pair.matmul_flops + 2 * query_length * key_length * value_dim
         length, features = query_length + key_length, self.kernel.num_features(key_dim)
         made = self.kernel.feature_cost(queries=query_length, keys=key_length, width=key_dim)
-        summed = made.products + 2 * length * features * value_dim
+        summed = made.matmul_flops + 2 * length * features * value_dim
         return "quadratic" if quadratic <= LINEAR_OVERHEAD * summed else linear
 
     def forward(
@@ -199,7 +198,7 @@ class KernelMechanism(Mechanism):
         value: Float[Tensor, "batch kv_heads key_length value_dim"],
         mask: Mask = NO_MASK,
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
-        self.admit(query, key, value, mask)
+        self.validate_call(query, key, value, mask)
         key, value = repeat_heads(key, query.shape[1]), repeat_heads(value, query.shape[1])
         form = self.form_for(
             query_length=query.shape[2],
@@ -208,8 +207,8 @@ class KernelMechanism(Mechanism):
             value_dim=value.shape[3],
             causal=mask.causal,
         )
-        ways = {"quadratic": self._by_pairs, "linear": self._by_sums, "chunked": self._by_chunks}
-        return ways[form](query, key, value, mask)
+        forms = {"quadratic": self._quadratic, "linear": self._linear, "chunked": self._chunked}
+        return forms[form](query, key, value, mask)
 
     def weights(
         self,
@@ -217,16 +216,16 @@ class KernelMechanism(Mechanism):
         key: Float[Tensor, "batch kv_heads key_length key_dim"],
         mask: Mask = NO_MASK,
     ) -> Float[Tensor, "batch heads query_length key_length"]:
-        self.admit(query, key, None, mask)
+        self.validate_call(query, key, None, mask)
         key = repeat_heads(key, query.shape[1])
         pairs, floor = self._pairs(query, key, mask), self._floor(query, key, mask)
         return pairs * inverse(pairs.sum(dim=-1), floor=floor)[..., None]
 
     @torch.no_grad()
     def _floor(self, query: Tensor, key: Tensor, mask: Mask) -> Tensor:
-        """How near to zero the denominator of each query may come."""
+        """The smallest magnitude of each query's denominator."""
         if not self.kernel.cancels:
-            return query.new_full((1, 1, 1), least_floor(query.dtype))
+            return query.new_full((1, 1, 1), min_floor(query.dtype))
         norms = self._key_norms(key, mask)
         if not mask.causal:
             return noise_floor(self.kernel.norms(query) * norms.sum(dim=-1, keepdim=True))
@@ -239,20 +238,20 @@ class KernelMechanism(Mechanism):
         allowed = mask.boolean(query.shape[2], key.shape[2], device=query.device)
         return pairs if allowed is None else pairs.masked_fill(~allowed, 0.0)
 
-    def _by_pairs(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+    def _quadratic(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         pairs = self._pairs(query, key, mask)
         return average(pairs @ value, pairs.sum(dim=-1), floor=self._floor(query, key, mask))
 
-    def _by_sums(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+    def _linear(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         memory, total = self._summed(key, value, mask)
         features = self.kernel.query_features(query)
         denominator = (features * total[:, :, None]).sum(dim=-1)
         return average(features @ memory, denominator, floor=self._floor(query, key, mask))
 
-    def _by_chunks(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+    def _chunked(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         keep = None if mask.lengths is None else mask.keep(key.shape[2])
         if keep is not None:
-            # A padded key may be of any size, and its kernel overflow.
+            # The kernel of a padded key might overflow.
             key = key.masked_fill(~keep[:, None, :, None], 0.0)
             value = value.masked_fill(~keep[:, None, :, None], 0.0)
         floor = self._floor(query, key, mask)
@@ -264,7 +263,7 @@ class KernelMechanism(Mechanism):
     def _summed(self, key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
         key_features = self.kernel.key_features(key)
         if mask.lengths is not None:
-            # Filled, not multiplied: features of a padded key may have overflowed.
+            # Filled, not multiplied by zero: features of a padded key may have overflowed.
             padded = ~mask.keep(key.shape[2])[:, None, :, None]
             key_features = key_features.masked_fill(padded, 0.0)
             value = value.masked_fill(padded, 0.0)
@@ -295,7 +294,7 @@ class KernelMechanism(Mechanism):
         value: Float[Tensor, "batch kv_heads new_length value_dim"],
         mask: Mask = NO_MASK,
     ) -> KernelState:
-        refuse_misextended(key, value, mask)
+        validate_extend(key, value, mask)
         memory, total = self._summed(key, value, mask)
         taken = key.shape[2] if mask.lengths is None else mask.lengths.to(state.position)
         return KernelState(
@@ -307,7 +306,7 @@ class KernelMechanism(Mechanism):
 
     @torch.no_grad()
     def _bound(self, key: Tensor, mask: Mask) -> Tensor:
-        """What further keys add to the bound of a state."""
+        """What new keys add to the bound of a state."""
         if not self.kernel.cancels:
             return key.new_zeros(())
         return self._key_norms(key, mask).sum(dim=-1)
@@ -321,7 +320,7 @@ class KernelMechanism(Mechanism):
     def read(
         self, state: KernelState, query: Float[Tensor, "batch heads query_length key_dim"]
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
-        # Query heads that share a key/value head read the same sums: put them side by side.
+        # Query heads that share a key/value head read the same sums, so they are grouped.
         kv_heads = state.memory.shape[1]
         grouped = query.unflatten(1, (kv_heads, -1)).flatten(2, 3)
         features = self.kernel.query_features(grouped)
@@ -344,56 +343,56 @@ class KernelMechanism(Mechanism):
             "linear": self._full_cost,
             "chunked": self._chunk_cost,
         }
-        one_head, rows = costs[form](shape), shape.rows
-        guard, once = self._guard_cost(shape), self.kernel.constant_arithmetic(shape.key_dim)
+        one_head, heads = costs[form](shape), shape.batch_heads
+        guard, once = self._guard_cost(shape), self.kernel.constant_ops(shape.key_dim)
         if form == "quadratic":
-            once += boolean_arithmetic(shape) + (shape.pairs if shape.causal else 0)
+            once += boolean_ops(shape) + (shape.pairs if shape.causal else 0)
         features = self.kernel.num_features(shape.key_dim)
-        # In a step, a key/value head takes in one key, and each head reads for one query.
+        # One key per key/value head, and one query per head.
         step = (
             self.kernel.feature_cost(
-                queries=shape.rows, keys=shape.kv_rows, width=shape.key_dim
-            ).products
-            + 2 * (shape.rows + shape.kv_rows) * features * shape.value_dim
+                queries=shape.batch_heads, keys=shape.batch_kv_heads, width=shape.key_dim
+            ).matmul_flops
+            + 2 * (shape.batch_heads + shape.batch_kv_heads) * features * shape.value_dim
         )
         return Cost(
-            products=rows * one_head.products,
-            functions=rows * (one_head.functions + guard.functions),
-            arithmetic=rows * (one_head.arithmetic + guard.arithmetic) + once,
-            backward_products=rows * one_head.backward_products,
-            step_products=step,
-            memory=rows * one_head.memory,
+            matmul_flops=heads * one_head.matmul_flops,
+            transcendental_ops=heads * (one_head.transcendental_ops + guard.transcendental_ops),
+            elementwise_ops=heads * (one_head.elementwise_ops + guard.elementwise_ops) + once,
+            backward_matmul_flops=heads * one_head.backward_matmul_flops,
+            step_matmul_flops=step,
+            memory=heads * one_head.memory,
             parameters=self.num_parameters,
-            state=shape.kv_rows * (features * (shape.value_dim + 1) + 1),
+            state=shape.batch_kv_heads * (features * (shape.value_dim + 1) + 1),
             sequential_steps=one_head.sequential_steps,
-            longest_path=1,
+            max_path_length=1,
         )
 
     def _guard_cost(self, shape: AttentionShape) -> Cost:
-        """What `_floor` takes for one head."""
+        """The cost of `_floor` for one head."""
         if not self.kernel.cancels:
             return Cost()
         vectors = shape.query_length + shape.key_length
         return Cost(
-            functions=vectors,  # a square root for the length of every feature vector
-            # The lengths, those of keys summed up, times those of queries, scaled and clamped.
-            arithmetic=vectors * self.kernel.norm_arithmetic(shape.key_dim)
+            transcendental_ops=vectors,  # the square root of every norm
+            # The norms, those of keys summed, times those of queries, scaled and clamped.
+            elementwise_ops=vectors * self.kernel.norm_ops(shape.key_dim)
             + shape.key_length
             + 3 * shape.query_length,
         )
 
     def _pair_cost(self, shape: AttentionShape) -> Cost:
-        products = 2 * shape.pairs * shape.value_dim
+        matmul_flops = 2 * shape.pairs * shape.value_dim
         return self.kernel.pair_cost(
             query_length=shape.query_length, key_length=shape.key_length, width=shape.key_dim
         ) + Cost(
-            products=products,
-            # Here and in the other forms, the division is one reciprocal a query.
-            functions=shape.query_length,
+            matmul_flops=matmul_flops,
+            # In every form, the division is one reciprocal per query.
+            transcendental_ops=shape.query_length,
             # The sum of a row, and the mask.
-            arithmetic=average_arithmetic(shape.query_length, shape.value_dim)
+            elementwise_ops=average_ops(shape.query_length, shape.value_dim)
             + (2 if shape.causal else 1) * shape.pairs,
-            backward_products=2 * products,
+            backward_matmul_flops=2 * matmul_flops,
             memory=(shape.pairs if shape.causal else 0) + 2 * shape.query_length * shape.value_dim,
             sequential_steps=2,
         )
@@ -401,17 +400,17 @@ class KernelMechanism(Mechanism):
     def _full_cost(self, shape: AttentionShape) -> Cost:
         length = shape.query_length + shape.key_length
         features = self.kernel.num_features(shape.key_dim)
-        products = 2 * length * features * shape.value_dim
+        matmul_flops = 2 * length * features * shape.value_dim
         made = self.kernel.feature_cost(
             queries=shape.query_length, keys=shape.key_length, width=shape.key_dim
         )
         return made + Cost(
-            products=products,
-            functions=shape.query_length,
-            # Features of keys are summed, those of queries multiplied with the sum.
-            arithmetic=average_arithmetic(shape.query_length, shape.value_dim)
+            matmul_flops=matmul_flops,
+            transcendental_ops=shape.query_length,
+            # Key features are summed, query features multiplied by the sum.
+            elementwise_ops=average_ops(shape.query_length, shape.value_dim)
             + (shape.key_length + 2 * shape.query_length) * features,
-            backward_products=2 * products,
+            backward_matmul_flops=2 * matmul_flops,
             memory=features * (shape.query_length + shape.value_dim)
             + 2 * shape.query_length * shape.value_dim,
             sequential_steps=2,

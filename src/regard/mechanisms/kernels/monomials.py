@@ -1,14 +1,14 @@
-"""Features whose dot product is a polynomial of the dot product of their arguments.
+"""Polynomial feature maps: monomial features whose dot product is a polynomial of the inputs' dot product.
 
 For coefficients c_0 .. c_P >= 0 the features f satisfy f(x) . f(y) = sum_m c_m (x . y)^m. They are
 the monomials of x, each product of coordinates once: the multinomial theorem gives
 (x . y)^m = sum_a (m! / a!) x^a y^a over the exponents a of total m, so x^a is weighted with
 sqrt(c_m m! / a!). That makes C(D + m - 1, m) features of degree m for width D, where the tensor
-power x (x) ... (x) x that is usually taken for this has D^m.
+power x (x) ... (x) x, the usual choice, has D^m.
 
 The monomials of one degree are those of the degree below times one more coordinate, no smaller
-than their largest, so a degree takes one product. The gradient is gathered in the same way: the
-derivative of a monomial in a coordinate is its exponent times a monomial of the degree below.
+than their largest, so each degree takes one product. The derivative of a monomial in a coordinate is its
+exponent times a monomial of the degree below, so the gradient is gathered in the same way.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ PAIRS = 2
 
 
 def num_monomials(width: int, degrees: Iterable[int]) -> int:
-    """How many monomials of these degrees `width` coordinates have."""
+    """The number of monomials of these degrees in `width` coordinates."""
     return sum(math.comb(width + degree - 1, degree) if degree else 1 for degree in degrees)
 
 
-def monomial_arithmetic(width: int, coefficients: Sequence[float]) -> int:
-    """How many multiplications `monomial_features` takes for one vector."""
+def monomial_ops(width: int, coefficients: Sequence[float]) -> int:
+    """The number of multiplications of `monomial_features` for one vector."""
     total = 0
     for degree, coefficient in enumerate(coefficients):
         monomials = num_monomials(width, [degree])
@@ -50,8 +50,8 @@ def monomial_features(
 ) -> Float[Tensor, "*batch length num_features"]:
     """Features with dot products sum_m coefficients[m] (x . y)^m, lowest degree first.
 
-    Degrees of coefficient zero have no features. The result is a transposed view, contiguous
-    along the length: gathering whole rows of positions is much faster than single numbers.
+    Degrees of coefficient zero have no features. The result is a transposed view, contiguous along the
+    length: gathering whole rows is much faster than single numbers.
     """
     rows = inputs.reshape(math.prod(inputs.shape[:-2]), *inputs.shape[-2:])
     features: Tensor
@@ -68,7 +68,7 @@ def monomial_gradient(
     *,
     coefficients: Sequence[float],
 ) -> Float[Tensor, "rows length width"]:
-    """The gradient of the inputs of `monomial_features`, given that of the features."""
+    """The gradient of the inputs of `monomial_features`, from that of the features."""
     columns, by_feature = inputs.mT.contiguous(), gradient.mT
     plans = _plans(inputs.shape[-1], tuple(coefficients), inputs.dtype, inputs.device)
     total = torch.zeros_like(columns)
@@ -81,7 +81,7 @@ def monomial_gradient(
         elif plan.stop > plan.start:
             scaled = scaled * plan.to_derivative
             lower = below * plan.from_derivative
-            # So many coordinates at a time that the gathered rows stay few beside the features.
+            # A few coordinates at a time, so that the gathered rows need little memory.
             step = max(1, 2 * scaled.shape[1] // lower.shape[1])
             for raised, part in zip(
                 torch.split(plan.raised, step), torch.split(total, step, 1), strict=True
@@ -123,7 +123,7 @@ def _features(inputs: Tensor, coefficients: tuple[float, ...]) -> Tensor:
 
 
 class _Plan(NamedTuple):
-    """One degree m: where its features stand, and how its monomials f come from those below, p.
+    """One degree m: the slice of its features, and how its monomials f derive from those below, p.
 
     The derivative of weight_f x^f in coordinate j is weight_f f_j x^p with f = p + e_j. There
     f_j = f! / p!, so the factor splits into one of f and one of p and none is left to the pair.
@@ -143,9 +143,9 @@ class _Plan(NamedTuple):
 def _plans(
     width: int, coefficients: tuple[float, ...], dtype: torch.dtype, device: torch.device
 ) -> list[_Plan]:
-    # While a model is traced, tensors made here are stand-ins that must not outlive the tracing.
+    # While a model is traced, new tensors are fake and must not be cached.
     is_real = type(torch.empty(0)) is Tensor
-    return (_kept_plans if is_real else _make_plans)(width, coefficients, dtype, device)
+    return (_cached_plans if is_real else _make_plans)(width, coefficients, dtype, device)
 
 
 def _make_plans(
@@ -183,7 +183,7 @@ def _make_plans(
     return plans
 
 
-_kept_plans = lru_cache(maxsize=64)(_make_plans)
+_cached_plans = lru_cache(maxsize=64)(_make_plans)
 
 
 def _factorial(monomial: tuple[int, ...]) -> int:
@@ -193,8 +193,8 @@ def _factorial(monomial: tuple[int, ...]) -> int:
 def _listed(width: int, degree: int) -> list[tuple[int, ...]]:
     """The monomials of a degree, as non-decreasing coordinates.
 
-    Pairs are listed by the distance of their coordinates around a circle, so that all pairs of one
-    distance are the product of the coordinates with themselves, shifted.
+    Pairs are listed by the circular distance of their coordinates, so that all pairs of one distance are
+    the product of the coordinates with a shifted copy.
     """
     if degree != PAIRS:
         return list(combinations_with_replacement(range(width), degree))
@@ -203,13 +203,13 @@ def _listed(width: int, degree: int) -> list[tuple[int, ...]]:
 
 
 def _pairs(columns: Tensor, count: int) -> Tensor:
-    """The products of pairs of coordinates in the order of `_listed`, without gathering any."""
+    """The products of pairs of coordinates in the order of `_listed`, without a gather."""
     rows, width, length = columns.shape
     twice = torch.cat([columns, columns], dim=1)
     shifted = twice.as_strided(
         (rows, width // 2 + 1, width, length), (2 * width * length, length, length, 1)
     )
-    # Of an even number of coordinates, the last distance has every pair twice.
+    # For an even width, the last distance has every pair twice.
     return (columns.unsqueeze(1) * shifted).flatten(1, 2)[:, :count]
 
 

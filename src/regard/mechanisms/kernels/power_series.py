@@ -1,8 +1,12 @@
-"""Kernels that are a power series of the dot product: κ(q, k) = Σ_m c_m (q·k)^m.
+"""Taylor and polynomial attention: power-series kernels κ(q, k) = Σ_m c_m (q·k)^m.
 
-Their features are the monomials of the key up to the degree of the series: many, so they are made chunk
-by chunk and never kept; between the keys and queries of a chunk the kernel is evaluated from the dot
-products, without features. Taylor and polynomial attention differ only in their coefficients.
+The features are all monomials up to the degree of the series. They are many, so they are computed chunk
+by chunk and never stored; within a chunk the kernel is evaluated from dot products.
+
+    taylor      exp(q·k/√d) to K terms: C(d+K−1, K−1) features; approaches softmax for small scores
+    polynomial  (q·k + c)^p: C(d+p, p) features, fewer for c = 0; not an approximation of softmax
+
+Odd degrees (an even number of terms) can be negative, and so can weights and denominators.
 """
 
 from __future__ import annotations
@@ -18,13 +22,13 @@ from regard.core.errors import RegardError
 from regard.mechanisms.kernels.chunked import ChunkKernel, causal_average_cost
 from regard.mechanisms.kernels.linear_attention import FeatureKernel, KernelMechanism
 from regard.mechanisms.kernels.monomials import (
-    monomial_arithmetic,
     monomial_features,
     monomial_gradient,
+    monomial_ops,
     num_monomials,
 )
 
-# Beyond this a head's running sum outweighs the keys and values of any sequence that fits in memory.
+# Beyond this, the running sum of one head is larger than the keys and values of any sequence in memory.
 MAX_FEATURES = 10_000
 
 
@@ -48,7 +52,7 @@ class SeriesKernel(FeatureKernel):
         count = self.num_features(width)
         if count > max_features:
             raise RegardError(
-                f"{owner} on keys of width {width} needs {count:,} features a head, more than "
+                f"{owner} on keys of width {width} needs {count:,} features per head, more than "
                 f"max_features={max_features:,}. {advice}, make heads narrower, or raise max_features."
             )
 
@@ -57,10 +61,10 @@ class SeriesKernel(FeatureKernel):
         return num_monomials(width, present)
 
     def transform(self, inputs: Tensor, *, out: Tensor) -> None:
-        """Nothing is done before the dot product."""
+        """The identity."""
 
     def transform_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
-        """Nothing was done."""
+        """The identity."""
         return gradient
 
     def features(
@@ -73,30 +77,30 @@ class SeriesKernel(FeatureKernel):
     key_features = features
 
     def features_gradient(self, inputs: Tensor, gradient: Tensor) -> Tensor:
-        """The gradient of the inputs, given that of their features."""
+        """The gradient of the inputs, from that of their features."""
         return monomial_gradient(inputs, gradient, coefficients=self.coefficients)
 
     def feature_cost(self, *, queries: int, keys: int, width: int) -> Cost:
         length = queries + keys
         return Cost(
-            arithmetic=length * monomial_arithmetic(width, self.coefficients),
+            elementwise_ops=length * monomial_ops(width, self.coefficients),
             memory=length * self.num_features(width),
         )
 
     @property
-    def curve_arithmetic(self) -> int:
-        """What `curve` takes for one dot product: a product and a sum a degree."""
+    def curve_ops(self) -> int:
+        """Elementwise operations of `curve` per dot product: a product and a sum per degree."""
         return 2 * max(len(self.coefficients) - 1, 1)
 
-    def norm_arithmetic(self, width: int) -> int:
-        return 2 * width + self.curve_arithmetic
+    def norm_ops(self, width: int) -> int:
+        return 2 * width + self.curve_ops
 
     def curve(self, dots: Tensor) -> Tensor:
         """The series at these dot products."""
         return _polynomial(self.coefficients, dots)
 
     def curve_gradient(self, dots: Tensor, gradient: Tensor) -> Tensor:
-        """The gradient of the dot products, given that of the series."""
+        """The gradient of the dot products, from that of the series."""
         derivative = [m * c for m, c in enumerate(self.coefficients)][1:] or [0.0]
         return gradient.mul_(_polynomial(derivative, dots))
 
@@ -113,9 +117,9 @@ class SeriesKernel(FeatureKernel):
     def pair_cost(self, *, query_length: int, key_length: int, width: int) -> Cost:
         pairs = query_length * key_length
         return Cost(
-            products=2 * pairs * width,
-            arithmetic=self.curve_arithmetic * pairs,
-            backward_products=4 * pairs * width,
+            matmul_flops=2 * pairs * width,
+            elementwise_ops=self.curve_ops * pairs,
+            backward_matmul_flops=4 * pairs * width,
             memory=2 * pairs,
         )
 
@@ -130,16 +134,16 @@ class SeriesKernel(FeatureKernel):
             num_features=self.num_features(shape.key_dim),
             value_dim=shape.value_dim,
             chunk_size=chunk_size,
-            curve_arithmetic=self.curve_arithmetic,
-            feature_arithmetic=monomial_arithmetic(shape.key_dim, self.coefficients),
+            curve_ops=self.curve_ops,
+            feature_ops=monomial_ops(shape.key_dim, self.coefficients),
         )
 
 
 def _polynomial(coefficients: Sequence[float], at: Tensor) -> Tensor:
-    """Horner's rule, in place but for its first step."""
+    """Horner's rule, in place after its first step."""
     *lower, highest = coefficients
     if not lower:
-        # A constant, but one of the right shape and through which gradients (all zero) can pass.
+        # A constant of the right shape, through which zero gradients can flow.
         return at.mul(0.0).add_(highest)
     result = at.mul(highest).add_(lower.pop())
     for coefficient in reversed(lower):
@@ -147,17 +151,10 @@ def _polynomial(coefficients: Sequence[float], at: Tensor) -> Tensor:
     return result
 
 
-# Taylor attention: exp(q·k/√d) cut off after K terms of its series, as a kernel with features.
-#
-# With more terms it approaches softmax attention where scores are small, and it stays linear in
-# length: C(d+K−1, K−1) features. An even number of terms is a polynomial of odd degree, which goes
-# negative for scores far below zero, and weights and denominators with it.
-
-
 class TaylorAttention(KernelMechanism):
     """weight ∝ Σ_{m < num_terms} (scale · query · key)^m / m!   (Keles et al. 2023; Arora et al. 2024).
 
-    `scale` is 1/√key_dim unless given; scale=1 is the series of exp(query · key) itself.
+    `scale` defaults to 1/√key_dim; scale=1 is the series of exp(query · key).
     """
 
     def __init__(
@@ -173,7 +170,7 @@ class TaylorAttention(KernelMechanism):
         kernel = taylor_kernel(
             key_dim=key_dim, num_terms=num_terms, scale=scale, max_features=max_features
         )
-        # A series of even degree is positive everywhere, and nowhere near zero.
+        # A series of even degree is positive and bounded away from zero.
         is_even = num_terms % 2 == 1
         super().__init__(
             kernel=kernel,
@@ -202,17 +199,12 @@ def taylor_kernel(
     )
 
 
-# Polynomial attention: weight ∝ (q·k + c)^p, for any power p and c ≥ 0.
-#
-# A kernel with C(d+p, p) features (fewer when c = 0). Odd powers go negative, and then so can
-# weights and denominators; even ones cannot. It is not an approximation of softmax, whatever p.
-# High powers need float64 or short vectors: where q·k is near −c for every key seen, the sum is
-# smaller than the rounding of its features, and such a row is shrunk towards zero, alike in every
-# form.
-
-
 class PolynomialAttention(KernelMechanism):
-    """weight ∝ (query · key + constant)^power   (the polynomial kernel; Tsai et al. 2019, sec. 3)."""
+    """weight ∝ (query · key + constant)^power   (the polynomial kernel; Tsai et al. 2019, sec. 3).
+
+    High powers need float64 or short vectors: where q·k is near −constant for all keys, the denominator
+    is below the rounding error of its features, and the row is shrunk towards zero, in every form.
+    """
 
     def __init__(
         self,
@@ -241,7 +233,7 @@ class PolynomialAttention(KernelMechanism):
         super().__init__(
             kernel=kernel,
             nonnegative=power % 2 == 0,
-            # Where q·k is near −c for all keys, the sum drowns in the rounding of its features.
+            # Where q·k is near −constant for all keys, the denominator is rounding noise.
             rows_sum_to_one=False,
             form=form,
             chunk_size=chunk_size,

@@ -2,10 +2,9 @@
 
     φ(x) = exp(w·x − ‖x‖²/2) / √m for m random directions w, drawn orthogonal in blocks
 
-The Performer's kernel. Unlike Taylor's, its error is random, and its variance grows quickly with the
-lengths of queries and keys; in float32, at width 64, it needs ‖k‖² below about 70·√d.
-Stabilising constants belong to one query, or are fixed: a
-maximum over keys would let a query notice keys that come after it.
+The Performer's kernel (FAVOR+). Unlike Taylor's, its error is random, and its variance grows quickly with
+the norms of queries and keys; in float32, at width 64, it needs ‖k‖² below about 70·√d. Stabilising
+constants are fixed or per query: a maximum over keys would depend on future keys.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.core.autograd import first_order
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
+from regard.core.mechanism import first_order_only
 from regard.mechanisms.kernels.linear_attention import FeatureKernel, KernelMechanism
 
 
 class RandomFeatureKernel(FeatureKernel):
-    """exp(scale · q·k), estimated through random directions, which are kept with the weights."""
+    """An estimate of exp(scale · q·k) from random directions, which are a buffer of the module."""
 
     directions: Tensor
 
@@ -39,14 +38,14 @@ class RandomFeatureKernel(FeatureKernel):
     def query_features(
         self, inputs: Float[Tensor, "*batch length width"]
     ) -> Float[Tensor, "*batch length num_features"]:
-        # A factor on one query's features cancels against its own denominator.
+        # A factor on one query's features cancels in its denominator.
         return self._features(inputs, None)
 
     def key_features(
         self, inputs: Float[Tensor, "*batch length width"]
     ) -> Float[Tensor, "*batch length num_features"]:
         # ‖w‖²/2 bounds every exponent from above; half of it centres the range that occurs. A
-        # constant factor on all keys cancels against the denominator.
+        # constant factor on all keys cancels in the denominator.
         return self._features(inputs, self.directions.square().sum(dim=1).max() / 4)
 
     def _features(self, inputs: Tensor, shift: Tensor | None) -> Tensor:
@@ -58,35 +57,35 @@ class RandomFeatureKernel(FeatureKernel):
     def feature_cost(self, *, queries: int, keys: int, width: int) -> Cost:
         features = len(self.directions)
         numbers = (queries + keys) * features
-        # All are scaled. The exponents of a query are shifted by the largest, those of a key by half
-        # its square and the constant.
-        arithmetic = queries * (width + 2 * features) + keys * (3 * width + features + 2)
+        # All are scaled. The exponents of a query are shifted by their maximum, those of a key by half
+        # its squared norm and the constant.
+        elementwise_ops = queries * (width + 2 * features) + keys * (3 * width + features + 2)
         return Cost(
-            products=2 * numbers * width,
-            functions=numbers,
-            arithmetic=arithmetic,
-            # The directions want no gradient.
-            backward_products=2 * numbers * width,
+            matmul_flops=2 * numbers * width,
+            transcendental_ops=numbers,
+            elementwise_ops=elementwise_ops,
+            # The directions need no gradient.
+            backward_matmul_flops=2 * numbers * width,
             memory=numbers,
         )
 
-    def constant_arithmetic(self, width: int) -> int:
+    def constant_ops(self, width: int) -> int:
         # The square of each direction, their maximum, and a quarter of it.
         return len(self.directions) * (2 * width + 1) + 1
 
 
 class _PositiveFeatures(torch.autograd.Function):
-    """exp(w·x − ‖x‖²/2 − shift), the largest exponent of a row being the shift if none is given.
+    """exp(w·x − ‖x‖²/2 − shift); `shift` defaults to the largest exponent of the row.
 
-    Written out because it is many times wider than its input: everything is done in place, and only
-    the result is kept.
+    Hand-written because the result is many times wider than its input: all steps are in place, and only
+    the result is saved.
     """
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, directions: Tensor, shift: Tensor | None) -> Tensor:
         exponents = inputs @ directions.T
         if shift is None:
-            # ‖x‖²/2 belongs to the whole row and would be shifted away again.
+            # ‖x‖²/2 is constant in a row, so the shift would cancel it.
             exponents -= exponents.amax(dim=-1, keepdim=True)
         else:
             exponents -= inputs.square().sum(dim=-1, keepdim=True) / 2 + shift
@@ -96,7 +95,7 @@ class _PositiveFeatures(torch.autograd.Function):
         return features
 
     @staticmethod
-    @first_order
+    @first_order_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         inputs, directions, features = ctx.saved_tensors
         by_exponent = gradient * features
@@ -109,7 +108,7 @@ class _PositiveFeatures(torch.autograd.Function):
 class RandomFeatureAttention(KernelMechanism):
     """weight ∝ an estimate of exp(scale · query · key) from `num_features` random directions.
 
-    `seed` fixes the directions. `scale` is 1/√key_dim unless given.
+    `seed` fixes the directions. `scale` defaults to 1/√key_dim.
     """
 
     def __init__(
@@ -132,7 +131,7 @@ class RandomFeatureAttention(KernelMechanism):
         super().__init__(
             kernel=RandomFeatureKernel(directions=directions, scale=factor),
             nonnegative=True,
-            # Long keys have features too small for the number type, all of them.
+            # All features of a key with a large norm may underflow.
             rows_sum_to_one=False,
             form=form,
             chunk_size=chunk_size,
@@ -140,12 +139,12 @@ class RandomFeatureAttention(KernelMechanism):
 
 
 def _orthogonal_directions(count: int, width: int, generator: torch.Generator) -> Tensor:
-    """Rows orthogonal within blocks of `width`, as long as Gaussian vectors are."""
+    """Rows orthogonal within blocks of `width`, with the norms of Gaussian vectors."""
     blocks = []
     for _ in range(-(-count // width)):
         square = torch.randn(width, width, generator=generator, dtype=torch.float64)
         rotation, triangle = torch.linalg.qr(square)
-        # Without the signs the rotations would not be uniform, and the estimate not unbiased.
+        # Without the signs the rotations would not be uniform, and the estimate biased.
         blocks.append((rotation * triangle.diagonal().sign()).T)
     lengths = torch.randn(count, width, generator=generator, dtype=torch.float64).norm(dim=1)
     return (torch.cat(blocks)[:count] * lengths[:, None]).float()

@@ -1,10 +1,9 @@
-"""Exact near, approximate far: softmax within a window, Taylor series beyond it, one denominator.
+"""Hybrid attention: exact softmax in a sliding window, Taylor linear attention beyond it.
 
     weight ∝ exp(s) for the last r + 1 keys, and Σ_{m<K} s^m/m! for all earlier ones,  s = q·k/√d
 
-Where Taylor attention alone cannot single out a neighbour, and a window alone forgets, this does neither
-(the pairing of Arora et al. 2024; the shared denominator of Zhang et al. 2024). Linear in length: keys
-that leave the window are folded into the running sum.
+Both parts share one denominator (the combination of Arora et al. 2024; the shared denominator of Zhang
+et al. 2024). Linear in length: keys that leave the window are added to a running sum.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import (
     Capabilities,
     Mechanism,
-    refuse_misextended,
     repeat_heads,
     select_rows,
+    validate_extend,
 )
-from regard.core.normalise import average, inverse, least_floor, noise_floor
+from regard.core.normalise import average, inverse, min_floor, noise_floor
 from regard.mechanisms.kernels.power_series import MAX_FEATURES, taylor_kernel
 from regard.mechanisms.recurrences.recurrence import Tensors, chunked_scan
-from regard.mechanisms.scores.kv_cache import KeyValueState
-from regard.mechanisms.scores.softmax import average_arithmetic
+from regard.mechanisms.scores.kv_cache import KVCache
+from regard.mechanisms.scores.softmax import average_ops
 
 
 class TaylorWindowState(NamedTuple):
-    """The tokens in the window, and the sums over those that have left it."""
+    """The KV cache of the window, and the sums over tokens that have left it."""
 
     key: Float[Tensor, "batch kv_heads slots key_dim"]
     value: Float[Tensor, "batch kv_heads slots value_dim"]
@@ -43,7 +42,7 @@ class TaylorWindowState(NamedTuple):
     memory: Float[Tensor, "batch kv_heads num_features value_dim_and_one"]
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
-        """The state whose row r is this state's row index[r]."""
+        """The state whose row r is row index[r] of this one."""
         return select_rows(self, index)
 
 
@@ -90,22 +89,22 @@ class TaylorWindowAttention(Mechanism):
         value: Float[Tensor, "batch kv_heads key_length value_dim"],
         mask: Mask = NO_MASK,
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
-        self.admit(query, key, value, mask)
+        self.validate_call(query, key, value, mask)
         rows, heads = min(query.shape[2], key.shape[2]), query.shape[1]
         if rows == 0:
             return value.new_zeros(*query.shape[:3], value.shape[-1])
         keep = None if mask.lengths is None else mask.keep(key.shape[2])
         counted, key = _counted(value, key, keep)
         key, counted = repeat_heads(key, heads), repeat_heads(counted, heads)
-        lined_up = pad(query, (0, 0, key.shape[2] - query.shape[2], 0))
+        aligned = pad(query, (0, 0, key.shape[2] - query.shape[2], 0))
         sums = chunked_scan(
             self._chunk_step,
             self._empty_sums(key, counted),
-            (lined_up, key, counted),
+            (aligned, key, counted),
             chunk_size=self.chunk_size,
         )[:, :, -rows:]
         output = average(sums[..., :-1], sums[..., -1], floor=self._floor(query))
-        # Queries that stand before the first key have read nothing.
+        # Queries before the first key have no key to attend to.
         return pad(output, (0, 0, query.shape[2] - rows, 0))
 
     def _empty_sums(self, key: Tensor, counted: Tensor) -> Tensors:
@@ -117,13 +116,13 @@ class TaylorWindowAttention(Mechanism):
         )
 
     def _chunk_step(self, state: Tensors, chunk: Tensors) -> tuple[Tensor, Tensors]:
-        """(memory, window's keys, window's values) and (query, key, value) of a chunk."""
+        """The state is (memory, keys of the window, values of the window)."""
         (memory, window_key, window_value), (query, key, value) = state, chunk
         length = query.shape[2]
         near_key = torch.cat([window_key, key], dim=2)
         near_value = torch.cat([window_value, value], dim=2)
         distance = self.radius + _distances(length, near_key.shape[2], query.device)
-        # The column of ones is zero where there is no token: before the first one, or padding.
+        # The column of ones is zero where there is no token: before the first one, and in padding.
         real = (near_value[..., -1] > 0).unsqueeze(-2)
         output = self._sums(query, near_key, near_value, memory, distance, real)
         left = self.kernel.key_features(near_key[:, :, :length])
@@ -139,7 +138,7 @@ class TaylorWindowAttention(Mechanism):
         distance: Tensor,
         real: Tensor,
     ) -> Tensor:
-        """Numerators, and denominators in the last column, up to a factor a row."""
+        """Numerators, and denominators in the last column, up to a factor per row."""
         remote = self.kernel.query_features(query) @ memory
         pairs, shrink = self._pairs(query, key, distance, real, remote[..., -1:])
         return pairs @ value + shrink * remote
@@ -149,8 +148,8 @@ class TaylorWindowAttention(Mechanism):
     ) -> tuple[Tensor, Tensor]:
         """The kernel of every pair divided by e^m, and e^−m; `remote` is the sum over other keys.
 
-        m is the best near score or the logarithm of the far sum, whichever is larger: the factor
-        cancels against the denominator, which is then at least about one and cannot overflow.
+        m is the largest window score or the logarithm of the sum beyond, whichever is larger. The factor
+        cancels, and the denominator, at least about one, cannot overflow.
         """
         dots = query @ key.transpose(-2, -1)
         near = real & (distance >= 0) & (distance <= self.radius)
@@ -158,11 +157,11 @@ class TaylorWindowAttention(Mechanism):
         far = self.kernel.curve(dots).masked_fill(~real | (distance <= self.radius), 0.0)
         with torch.no_grad():
             far_sum = (far.sum(dim=-1, keepdim=True) + remote).abs()
-            # The added column stands alone where there are no keys.
+            # The padded column is for rows without keys.
             best = pad(scores, (0, 1), value=float("-inf")).amax(dim=-1, keepdim=True)
             best = torch.maximum(best, far_sum.log())
             best = best.masked_fill(best.isneginf(), 0.0)
-            # Without anything far the factor could be infinite, and make a NaN of a zero.
+            # Without keys beyond the window the factor could be infinite, and 0 · ∞ is NaN.
             shrink = (-best).exp().masked_fill(far_sum == 0, 0.0)
         return (scores - best).exp() + far * shrink, shrink
 
@@ -172,20 +171,20 @@ class TaylorWindowAttention(Mechanism):
         key: Float[Tensor, "batch kv_heads key_length key_dim"],
         mask: Mask = NO_MASK,
     ) -> Float[Tensor, "batch heads query_length key_length"]:
-        self.admit(query, key, None, mask)
+        self.validate_call(query, key, None, mask)
         query_length, key_length = query.shape[2], key.shape[2]
         distance = key_length - query_length + _distances(query_length, key_length, query.device)
         allowed = mask.boolean(query_length, key_length, device=query.device)
-        assert allowed is not None  # admitted, so causal
+        assert allowed is not None  # validated as causal
         none = query.new_zeros(())
         key = repeat_heads(key, query.shape[1])
         pairs, _ = self._pairs(query, key, distance, allowed, none)
         return pairs * inverse(pairs.sum(dim=-1), floor=self._floor(query))[..., None]
 
     def _floor(self, query: Tensor) -> Tensor:
-        # Sums are of the order of one, so noise is the rounding of one; none cancel if all are positive.
+        # Sums are of order one, so noise is the rounding error of one; positive terms do not cancel.
         one = query.new_ones(1, 1, 1)
-        return noise_floor(one) if self.signed else one * least_floor(query.dtype)
+        return noise_floor(one) if self.signed else one * min_floor(query.dtype)
 
     def start(
         self,
@@ -202,7 +201,7 @@ class TaylorWindowAttention(Mechanism):
             batch_size, num_kv_heads, features, value_dim + 1, dtype=dtype, device=device
         )
         no_keys = memory.new_zeros(batch_size, num_kv_heads, 0, key_dim)
-        window = KeyValueState.empty(no_keys, memory[:, :, :0, :-1])
+        window = KVCache.empty(no_keys, memory[:, :, :0, :-1])
         return TaylorWindowState(*window, memory)
 
     def extend(
@@ -212,9 +211,9 @@ class TaylorWindowAttention(Mechanism):
         value: Float[Tensor, "batch kv_heads new_length value_dim"],
         mask: Mask = NO_MASK,
     ) -> TaylorWindowState:
-        refuse_misextended(key, value, mask)
-        window = KeyValueState(*state[:-1]).append(key, value, mask)
-        gone = window.real & (window.position[:, None] - 1 - window.key_positions > self.radius)
+        validate_extend(key, value, mask)
+        window = KVCache(*state[:-1]).append(key, value, mask)
+        gone = window.is_token & (window.position[:, None] - 1 - window.key_positions > self.radius)
         counted, leaving = _counted(window.value, window.key, gone)
         features = self.kernel.key_features(leaving).transpose(-2, -1)
         return TaylorWindowState(*window.latest(self.radius + 1), state.memory + features @ counted)
@@ -224,7 +223,7 @@ class TaylorWindowAttention(Mechanism):
         state: TaylorWindowState,
         query: Float[Tensor, "batch heads query_length key_dim"],
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
-        heads, window = query.shape[1], KeyValueState(*state[:-1])
+        heads, window = query.shape[1], KVCache(*state[:-1])
         distance = window.position[:, None] - 1 - window.key_positions
         distance = distance[:, None, None, :]
         counted, _ = _counted(state.value, state.key, None)
@@ -234,59 +233,61 @@ class TaylorWindowAttention(Mechanism):
             repeat_heads(counted, heads),
             repeat_heads(state.memory, heads),
             distance,
-            window.real[:, None, None, :],
+            window.is_token[:, None, None, :],
         )
         return average(sums[..., :-1], sums[..., -1], floor=self._floor(query))
 
     def cost(self, shape: AttentionShape) -> Cost:
         features = self.kernel.num_features(shape.key_dim)
         counted = shape.value_dim + 1
-        products = functions = arithmetic = once = last = 0
+        matmul_flops = transcendental_ops = elementwise_ops = once = last = 0
         for start in range(0, shape.key_length, self.chunk_size):
             length = min(self.chunk_size, shape.key_length - start)
             near = self.radius + length
             pairs = length * near
             last = 2 * pairs * (shape.key_dim + counted) + 4 * length * features * counted
-            products += last
-            functions += pairs + 2 * length
-            # A pair has two rules of nearness and two of farness, a curve, and 8 steps to its share of
-            # the sums; a query 9 for its factor and two sums; a key is asked twice whether it is real.
-            arithmetic += (12 + self.kernel.curve_arithmetic) * pairs + 2 * near
-            arithmetic += length * (9 + 2 * counted) + features * counted
-            # Distances and what follows from them are the same in all rows.
+            matmul_flops += last
+            transcendental_ops += pairs + 2 * length
+            # Per pair: two tests for the window and two beyond it, the curve, and 8 operations for the
+            # sums; per query 9 for its factor and two sums; per key two tests for padding.
+            elementwise_ops += (12 + self.kernel.curve_ops) * pairs + 2 * near
+            elementwise_ops += length * (9 + 2 * counted) + features * counted
+            # Distances are the same for all heads.
             once += 5 * pairs
-        arithmetic += self.kernel.feature_cost(
+        elementwise_ops += self.kernel.feature_cost(
             queries=shape.key_length, keys=shape.key_length, width=shape.key_dim
-        ).arithmetic
-        # The division is one reciprocal a query that has keys to read.
-        reading = min(shape.query_length, shape.key_length)
-        functions += reading
-        arithmetic += average_arithmetic(reading, shape.value_dim)
+        ).elementwise_ops
+        # The division is one reciprocal per query that has keys.
+        queries = min(shape.query_length, shape.key_length)
+        transcendental_ops += queries
+        elementwise_ops += average_ops(queries, shape.value_dim)
         state = features * counted
         kept = min(self.radius + 1, shape.key_length) * (shape.key_dim + shape.value_dim)
         chunk = min(self.chunk_size, shape.key_length)
         working = 2 * chunk * features + 6 * chunk * (self.radius + chunk)
         return Cost(
-            products=shape.rows * products,
-            functions=shape.rows * functions,
-            arithmetic=shape.rows * arithmetic + once,
-            # All but the last chunk are run again for the states, then all to be differentiated.
-            backward_products=shape.rows * (4 * products - last),
-            step_products=self._step_products(shape),
-            memory=shape.rows * (3 * shape.key_length * counted + 2 * state + working),
+            matmul_flops=shape.batch_heads * matmul_flops,
+            transcendental_ops=shape.batch_heads * transcendental_ops,
+            elementwise_ops=shape.batch_heads * elementwise_ops + once,
+            # All but the last chunk are recomputed for the states, then all are differentiated.
+            backward_matmul_flops=shape.batch_heads * (4 * matmul_flops - last),
+            step_matmul_flops=self._step_flops(shape),
+            memory=shape.batch_heads * (3 * shape.key_length * counted + 2 * state + working),
             parameters=self.num_parameters,
-            state=shape.kv_rows * (state + kept),
+            state=shape.batch_kv_heads * (state + kept),
             sequential_steps=-(-shape.key_length // self.chunk_size),
-            longest_path=1,
+            max_path_length=1,
         )
 
-    def _step_products(self, shape: AttentionShape) -> int:
+    def _step_flops(self, shape: AttentionShape) -> int:
         features, counted = self.kernel.num_features(shape.key_dim), shape.value_dim + 1
-        # Every slot and the new token are made features of, though only what leaves the window counts.
+        # Features are computed for every slot and the new token, though only one leaves the window.
         slots = min(self.radius + 1, shape.key_length) + 1
-        leaving = 2 * shape.kv_rows * slots * features * counted
+        leaving = 2 * shape.batch_kv_heads * slots * features * counted
         near = min(self.radius + 1, shape.key_length + 1)
-        return leaving + 2 * shape.rows * (features * counted + near * (shape.key_dim + counted))
+        return leaving + 2 * shape.batch_heads * (
+            features * counted + near * (shape.key_dim + counted)
+        )
 
 
 def _distances(query_length: int, key_length: int, device: torch.device) -> Tensor:
@@ -296,7 +297,7 @@ def _distances(query_length: int, key_length: int, device: torch.device) -> Tens
 
 
 def _counted(value: Tensor, key: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The values with a column of ones to sum the denominator, and the keys; zero where not kept."""
+    """The values with a column of ones for the denominator, and the keys; zeros where not kept."""
     counted = pad(value, (0, 1), value=1.0)
     if keep is None:
         return counted, key

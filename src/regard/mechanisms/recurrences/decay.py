@@ -1,7 +1,11 @@
-"""Linear attention whose memory decays: S_t = diag(α_t) S_{t−1} + k_t v_tᵀ, in chunks.
+"""Linear attention with a decaying memory: retention (RetNet) and gated linear attention (GLA).
 
-The control is log α, one number a position or one a key channel. Only ratios of decays that are at most
-one are ever formed, so nothing overflows however strong the decay.
+    S_t = diag(α_t) S_{t−1} + k_t v_tᵀ
+
+    retention  α is fixed, one per head, and differs between heads
+    gated      α is computed from the token, one per key channel
+
+Only ratios of decays that are at most one are formed, so nothing overflows.
 """
 
 from __future__ import annotations
@@ -16,15 +20,15 @@ from torch.nn import functional
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
-from regard.core.mechanism import Extra
+from regard.core.mechanism import Gate
 from regard.mechanisms.recurrences.recurrence import RecurrentMechanism, Tensors
 
-# Channel-wise decays within a block are formed for every pair and channel; across blocks they factor.
+# Per-channel decays are computed for every pair within a block; across blocks they factor.
 BLOCK = 16
 
 
 class DecayedMechanism(RecurrentMechanism):
-    """Weight of key j at query i: q_i · (Π_{j<t≤i} α_t ⊙ k_j). A member says where α comes from."""
+    """Weight of key j at query i: q_i · (Π_{j<t≤i} α_t ⊙ k_j). The control is log α."""
 
     def chunk_step(self, state: Tensors, chunk: Tensors) -> tuple[Tensor, Tensors]:
         (memory,), (query, key, value, log_decay) = state, chunk
@@ -41,23 +45,24 @@ class DecayedMechanism(RecurrentMechanism):
         key: Float[Tensor, "batch heads length key_dim"],
         control: Float[Tensor, "batch heads length control_dim"],
     ) -> Float[Tensor, "batch heads length length"]:
-        # Over a whole sequence the sum grows large, and its differences would lose digits.
+        # In float64: over a long sequence, differences of the cumulative sum would lose digits.
         return _decayed_pairs(query, key, control.double().cumsum(dim=-2))
 
     def control_dim(self, key_dim: int) -> int:
-        """How many decays a position has."""
+        """The number of decays per position."""
         raise NotImplementedError
 
     def chunk_cost(self, length: int, key_dim: int, value_dim: int) -> Cost:
         channels = self.control_dim(key_dim)
-        products = 4 * length * key_dim * value_dim + 2 * length**2 * value_dim
+        matmul_flops = 4 * length * key_dim * value_dim + 2 * length**2 * value_dim
         carried = Cost(
-            products=products,
-            functions=(2 * length + 1) * channels,
-            # Decays are summed up and subtracted, queries and keys decayed, both outputs added; the
-            # memory is decayed and added to.
-            arithmetic=length * (2 * channels + 2 * key_dim + value_dim) + 2 * key_dim * value_dim,
-            backward_products=2 * products,
+            matmul_flops=matmul_flops,
+            transcendental_ops=(2 * length + 1) * channels,
+            # The decays' cumulative sums and differences, decayed queries and keys, the sum of both
+            # outputs; the memory decayed and added to.
+            elementwise_ops=length * (2 * channels + 2 * key_dim + value_dim)
+            + 2 * key_dim * value_dim,
+            backward_matmul_flops=2 * matmul_flops,
             memory=2 * key_dim * value_dim + length * (3 * key_dim + 2 * value_dim),
         )
         return carried + _pairs_cost(length, key_dim, channels)
@@ -83,46 +88,40 @@ def _decayed_pairs(
         within = torch.einsum("bhid,bhijd,bhjd->bhij", query[:, :, block], ratio, key[:, :, block])
         if start > 0:
             origin = elapsed[:, :, start - 1 : start]
-            reading = query[:, :, block] * (since - origin).exp().to(query.dtype)
-            read = key[:, :, :start] * (origin - elapsed[:, :, :start]).exp().to(key.dtype)
-            within = torch.cat([reading @ read.transpose(-2, -1), within], dim=-1)
+            late = query[:, :, block] * (since - origin).exp().to(query.dtype)
+            early = key[:, :, :start] * (origin - elapsed[:, :, :start]).exp().to(key.dtype)
+            within = torch.cat([late @ early.transpose(-2, -1), within], dim=-1)
         rows.append(torch.nn.functional.pad(within, (0, length - block.stop)))
     return torch.cat(rows, dim=2)
 
 
 def _pairs_cost(length: int, key_dim: int, channels: int) -> Cost:
-    """What `_decayed_pairs` takes for one head."""
+    """The cost of `_decayed_pairs` for one head."""
     if channels == 1:
         return Cost(
-            products=2 * length**2 * key_dim,
-            functions=length**2,
-            arithmetic=3 * length**2,  # difference, mask, product
-            backward_products=4 * length**2 * key_dim,
+            matmul_flops=2 * length**2 * key_dim,
+            transcendental_ops=length**2,
+            elementwise_ops=3 * length**2,  # difference, mask, product
+            backward_matmul_flops=4 * length**2 * key_dim,
             memory=3 * length**2,
         )
-    products = functions = arithmetic = 0
+    matmul_flops = transcendental_ops = elementwise_ops = 0
     for start in range(0, length, BLOCK):
         size = min(BLOCK, length - start)
-        functions += size * size * key_dim
-        arithmetic += 3 * size * size * key_dim  # difference, mask, product with the query
-        products += 2 * size * size * key_dim
+        transcendental_ops += size * size * key_dim
+        elementwise_ops += 3 * size * size * key_dim  # difference, mask, product with the query
+        matmul_flops += 2 * size * size * key_dim
         if start > 0:
-            functions += (size + start) * key_dim
-            arithmetic += 2 * (size + start) * key_dim  # difference, product
-            products += 2 * size * start * key_dim
+            transcendental_ops += (size + start) * key_dim
+            elementwise_ops += 2 * (size + start) * key_dim  # difference, product
+            matmul_flops += 2 * size * start * key_dim
     return Cost(
-        products=products,
-        functions=functions,
-        arithmetic=arithmetic,
-        backward_products=2 * products,
+        matmul_flops=matmul_flops,
+        transcendental_ops=transcendental_ops,
+        elementwise_ops=elementwise_ops,
+        backward_matmul_flops=2 * matmul_flops,
         memory=2 * length**2 + 3 * BLOCK**2 * key_dim,
     )
-
-
-# Gated linear attention: each key channel decays by a factor computed from the input (Yang et al.
-# 2024).
-#
-# Retention with a decay that is learned, differs between channels and depends on the token.
 
 
 def _slow_decay(raw: Tensor) -> Tensor:
@@ -133,7 +132,7 @@ def _slow_decay(raw: Tensor) -> Tensor:
 class GatedAttention(DecayedMechanism):
     """S_t = diag(exp(log_decay_t)) S_{t−1} + k_t v_tᵀ   (Yang et al. 2024, sec. 4)."""
 
-    extras: ClassVar[tuple[Extra, ...]] = (Extra("log_decay", "key_dim", _slow_decay),)
+    gates: ClassVar[tuple[Gate, ...]] = (Gate("log_decay", "key_dim", _slow_decay),)
 
     def __init__(self, *, chunk_size: int = 64) -> None:
         super().__init__(chunk_size=chunk_size)
@@ -145,25 +144,22 @@ class GatedAttention(DecayedMechanism):
         log_decay: Float[Tensor, "batch kv_heads length key_dim"],
     ) -> Float[Tensor, "batch kv_heads length key_dim"]:
         del key
-        # e^−100 is nothing already; −∞, a complete reset, would make differences undefined.
+        # e^−100 is zero in effect; −∞ would make differences undefined.
         return log_decay.clamp(min=-100.0)
 
     def control_dim(self, key_dim: int) -> int:
         return key_dim
 
     def chunk_cost(self, length: int, key_dim: int, value_dim: int) -> Cost:
-        clamped = Cost(arithmetic=length * key_dim)
+        clamped = Cost(elementwise_ops=length * key_dim)
         return super().chunk_cost(length, key_dim, value_dim) + clamped
 
 
-# Retention: linear attention with a fixed decay a head (Sun et al. 2023, RetNet).
-#
-# Head h forgets by the factor γ_h = 1 − 2^(−5−h) a step, so heads see ever further back. No
-# softmax, no denominator: RetNet normalises the output afterwards, which is the layer's business.
-
-
 class RetentionAttention(DecayedMechanism):
-    """weight of key j at query i = γ_h^(i−j) · query · key / √key_dim   (Sun et al. 2023, sec. 2)."""
+    """weight of key j at query i = γ_h^(i−j) · query · key / √key_dim   (Sun et al. 2023, sec. 2).
+
+    γ_h = 1 − 2^(−5−h) for head h. RetNet's normalisation of the output is left to the layer.
+    """
 
     def __init__(self, *, num_heads: int = 1, chunk_size: int = 64) -> None:
         super().__init__(chunk_size=chunk_size)
@@ -171,7 +167,7 @@ class RetentionAttention(DecayedMechanism):
         self.decays = [1 - 2.0 ** (-5 - head) for head in range(num_heads)]
 
     def memory_heads(self, num_kv_heads: int) -> int:
-        # Heads that share keys and values still forget at different speeds.
+        # Heads that share keys and values have different decays.
         return max(num_kv_heads, len(self.decays))
 
     def control(
@@ -180,7 +176,7 @@ class RetentionAttention(DecayedMechanism):
         if len(self.decays) not in (1, key.shape[1]):
             raise RegardError(
                 f"{self.name} was built for num_heads={len(self.decays)} and got {key.shape[1]} heads: "
-                "build it for as many as there are, or for one that all share."
+                "build it for that number of heads, or with num_heads=1 for one decay shared by all."
             )
         log_decay = key.new_tensor([math.log(decay) for decay in self.decays])
         return log_decay[None, :, None, None].expand(key.shape[0], key.shape[1], key.shape[2], 1)

@@ -1,10 +1,10 @@
-"""The delta rule: before writing, the memory's present answer for the key is subtracted.
+"""Linear attention with the delta rule (DeltaNet): a write replaces what the memory holds for its key.
 
     S_t = S_{t−1} + β_t k_t (v_t − S_{t−1}ᵀ k_t)ᵀ        (Schlag et al. 2021)
 
-Where other linear attentions add, this one overwrites: writing the same key again with β = 1 replaces its
-value. A chunk is one triangular solve (Yang et al. 2024, the WY form). Keys are scaled to unit length,
-without which repeated writing diverges.
+Other linear attention adds; here, writing the same key again with β = 1 replaces its value. A chunk is
+one triangular solve (Yang et al. 2024, the WY form). Keys are normalised to unit length; otherwise
+repeated writes diverge.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.core.cost import Cost
-from regard.core.mechanism import Extra
+from regard.core.mechanism import Gate
 from regard.mechanisms.recurrences.recurrence import RecurrentMechanism, Tensors
 
 
 class DeltaAttention(RecurrentMechanism):
-    """Linear attention with a write strength β in (0, 1) for every key, brought in as `strength`."""
+    """Linear attention with the delta rule; the gate `strength` is β in (0, 1) of every key."""
 
-    extras: ClassVar[tuple[Extra, ...]] = (Extra("strength", "one", torch.sigmoid),)
+    gates: ClassVar[tuple[Gate, ...]] = (Gate("strength", "one", torch.sigmoid),)
 
     def __init__(self, *, chunk_size: int = 64) -> None:
         super().__init__(chunk_size=chunk_size)
@@ -45,7 +45,7 @@ class DeltaAttention(RecurrentMechanism):
 
     def chunk_step(self, state: Tensors, chunk: Tensors) -> tuple[Tensor, Tensors]:
         (memory,), (query, key, value, strength) = state, chunk
-        # What each key really writes: its value less what memory and earlier keys already answer.
+        # What each key writes: its value minus what memory and earlier keys already hold for it.
         written = _solve(key, strength, value - key @ memory)
         output = query @ memory + (query @ key.transpose(-2, -1)).tril() @ written
         return output, (memory + key.transpose(-2, -1) @ written,)
@@ -61,22 +61,22 @@ class DeltaAttention(RecurrentMechanism):
         return (query @ key.transpose(-2, -1)).tril() @ written
 
     def chunk_cost(self, length: int, key_dim: int, value_dim: int) -> Cost:
-        products = (
+        matmul_flops = (
             6 * length * key_dim * value_dim + 4 * length**2 * key_dim + 2 * length**2 * value_dim
         )
         solve = length**2 * value_dim
         return Cost(
-            products=products + solve,
-            # The division by its length, of every key.
-            functions=length * key_dim,
-            # The length of every key, clamped; three sums or products of values; the strengths and the
-            # unit of the solve; the memory's sum.
-            arithmetic=length * (key_dim + 1)
+            matmul_flops=matmul_flops + solve,
+            # The normalisation of every key.
+            transcendental_ops=length * key_dim,
+            # The norm of every key, clamped; three sums or products of values; the strengths and the
+            # identity of the solve; the memory's sum.
+            elementwise_ops=length * (key_dim + 1)
             + 3 * length * value_dim
             + 2 * length**2
             + key_dim * value_dim,
-            # A solve's gradient is another solve, and a product for that of the triangle.
-            backward_products=2 * products + solve + 2 * length**2 * value_dim,
+            # The gradient of a solve is another solve, and a product for the triangular matrix.
+            backward_matmul_flops=2 * matmul_flops + solve + 2 * length**2 * value_dim,
             memory=2 * key_dim * value_dim + 3 * length**2 + 3 * length * value_dim,
         )
 

@@ -1,10 +1,10 @@
-"""The family of linear recurrences: a matrix-valued memory that decays, is gated, or is corrected.
+"""Base class of linear recurrences (retention, gated linear attention, delta rule) and their chunked scan.
 
     S_t = update(S_{t−1}, k_t, v_t),   out_t = q_t S_t
 
-Unlike kernel attention there is no denominator, so rows need not sum to one and weights may be negative;
-and since each step forgets or overwrites, a query can only read the past. A member says how a chunk is
-processed in parallel (`chunk_step`) and what weights that implies (`pair_weights`).
+The state is one key_dim × value_dim matrix per head. Unlike kernel attention there is no denominator, so
+rows need not sum to one and weights may be negative; masking is always causal. A subclass defines the
+parallel form of a chunk (`chunk_step`) and its attention weights (`pair_weights`).
 """
 
 from __future__ import annotations
@@ -18,37 +18,28 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from regard.core.autograd import first_order
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import (
     Capabilities,
     Mechanism,
-    refuse_misextended,
+    first_order_only,
     repeat_heads,
     select_rows,
+    validate_extend,
 )
-
-# A recurrence over chunks of a sequence, trained without storing its states.
-#
-# `step(state, chunk) -> (output, state)` handles one chunk of every sequence in parallel form.
-# Forward runs it along the sequence and keeps only the inputs. Backward runs it again to find the
-# state before each chunk, then walks back, differentiating one chunk at a time: memory is linear in
-# length, and the intermediate tensors of only one chunk are alive at any moment.
-#
-# The causal kernel sums have a scan of their own, because their state is a plain sum and needs no
-# replay.
-
 
 Tensors = tuple[Tensor, ...]
 ChunkStep = Callable[[Tensors, Tensors], tuple[Tensor, Tensors]]
 
 
 def chunked_scan(step: ChunkStep, state: Tensors, sequences: Tensors, *, chunk_size: int) -> Tensor:
-    """The outputs of all chunks, joined. Sequences and outputs run along dimension 2.
+    """The concatenated outputs of `step(state, chunk) -> (output, state)`, along dimension 2.
 
-    Gradients flow to the sequences; the first state is a constant.
+    Forward saves only the inputs. Backward recomputes the state before each chunk, then differentiates
+    one chunk at a time, last to first: memory is linear in length, and only one chunk's intermediate
+    tensors are in memory. Gradients flow to the sequences; the first state is a constant.
     """
     output: Tensor = _Scan.apply(step, state, chunk_size, *sequences)  # type: ignore[no-untyped-call]
     return output
@@ -72,7 +63,7 @@ class _Scan(torch.autograd.Function):
         return torch.cat(outputs, dim=2)
 
     @staticmethod
-    @first_order
+    @first_order_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         chunks = _chunks(ctx.saved_tensors, ctx.chunk_size)
         states = [ctx.state]
@@ -100,18 +91,18 @@ class _Scan(torch.autograd.Function):
 
 
 class MemoryState(NamedTuple):
-    """The memory after the tokens taken in, a key-by-value matrix a head."""
+    """The decoding state: one key_dim × value_dim matrix per head."""
 
     memory: Float[Tensor, "batch kv_heads key_dim value_dim"]
     position: Int[Tensor, " batch"]
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
-        """The state whose row r is this state's row index[r]."""
+        """The state whose row r is row index[r] of this one."""
         return select_rows(self, index)
 
 
 class RecurrentMechanism(Mechanism):
-    """A linear recurrence, run in chunks."""
+    """A linear recurrence, computed in chunks."""
 
     def __init__(self, *, chunk_size: int) -> None:
         super().__init__()
@@ -132,13 +123,13 @@ class RecurrentMechanism(Mechanism):
 
     @abstractmethod
     def control(
-        self, key: Float[Tensor, "batch kv_heads length key_dim"], *_: Any, **extras: Any
+        self, key: Float[Tensor, "batch kv_heads length key_dim"], *_: Any, **gates: Any
     ) -> Float[Tensor, "batch kv_heads length control_dim"]:
-        """What steers the memory at each key. Zero must mean: leave the memory as it is."""
+        """The per-key input of the update, such as a log decay; 0 must leave the memory unchanged."""
 
     @abstractmethod
     def chunk_step(self, state: Tensors, chunk: Tensors) -> tuple[Tensor, Tensors]:
-        """(memory,) and (query, key, value, control) of a chunk: its output, and (memory,) after it."""
+        """From (memory,) and (query, key, value, control) of a chunk to its output and new (memory,)."""
 
     @abstractmethod
     def pair_weights(
@@ -147,23 +138,23 @@ class RecurrentMechanism(Mechanism):
         key: Float[Tensor, "batch heads length key_dim"],
         control: Float[Tensor, "batch heads length control_dim"],
     ) -> Float[Tensor, "batch heads length length"]:
-        """The weight of every value in every output."""
+        """The attention weights of a whole sequence."""
 
     @abstractmethod
     def chunk_cost(self, length: int, key_dim: int, value_dim: int) -> Cost:
-        """What `chunk_step` takes for one head and a chunk of this length, its keys prepared.
+        """The cost of `chunk_step` for one head and a chunk of this length.
 
-        `Cost.backward_products` is for differentiating it alone, without running it again.
+        `Cost.backward_matmul_flops` does not include recomputing the forward pass.
         """
 
     def memory_heads(self, num_kv_heads: int) -> int:
-        """How many memories are kept while decoding: one a key/value head, unless heads differ."""
+        """The number of memories in the decoding state: by default one per key/value head."""
         return num_kv_heads
 
     def prepare(
         self, key: Float[Tensor, "batch kv_heads length key_dim"]
     ) -> Float[Tensor, "batch kv_heads length key_dim"]:
-        """What is done to keys first; nothing, unless a member says otherwise."""
+        """Transform the keys; by default they are unchanged."""
         return key
 
     def forward(
@@ -172,20 +163,20 @@ class RecurrentMechanism(Mechanism):
         key: Float[Tensor, "batch kv_heads key_length key_dim"],
         value: Float[Tensor, "batch kv_heads key_length value_dim"],
         mask: Mask = NO_MASK,
-        **extras: Tensor,
+        **gates: Tensor,
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
-        self.admit(query, key, value, mask)
+        self.validate_call(query, key, value, mask)
         rows = min(query.shape[2], key.shape[2])
         ahead = query.shape[2] - rows
         if rows == 0:
             return value.new_zeros(*query.shape[:3], value.shape[-1])
-        lined_up, key, control = self._line_up(query, key, mask, extras)
+        aligned, key, control = self._align(query, key, mask, gates)
         value = repeat_heads(value, query.shape[1])
         memory = value.new_zeros(*value.shape[:2], key.shape[-1], value.shape[-1])
         output = chunked_scan(
-            self.chunk_step, (memory,), (lined_up, key, value, control), chunk_size=self.chunk_size
+            self.chunk_step, (memory,), (aligned, key, value, control), chunk_size=self.chunk_size
         )
-        # Queries that stand before the first key have read nothing.
+        # Queries before the first key have no key to attend to.
         return functional.pad(output[:, :, -rows:], (0, 0, ahead, 0))
 
     def weights(
@@ -193,32 +184,32 @@ class RecurrentMechanism(Mechanism):
         query: Float[Tensor, "batch heads query_length key_dim"],
         key: Float[Tensor, "batch kv_heads key_length key_dim"],
         mask: Mask = NO_MASK,
-        **extras: Tensor,
+        **gates: Tensor,
     ) -> Float[Tensor, "batch heads query_length key_length"]:
-        self.admit(query, key, None, mask)
+        self.validate_call(query, key, None, mask)
         rows = min(query.shape[2], key.shape[2])
         ahead = query.shape[2] - rows
         if rows == 0:
             return query.new_zeros(*query.shape[:3], key.shape[2])
-        weights = self.pair_weights(*self._line_up(query, key, mask, extras))
+        weights = self.pair_weights(*self._align(query, key, mask, gates))
         return functional.pad(weights[:, :, -rows:], (0, 0, ahead, 0))
 
-    def _line_up(
-        self, query: Tensor, key: Tensor, mask: Mask, extras: dict[str, Tensor]
+    def _align(
+        self, query: Tensor, key: Tensor, mask: Mask, gates: dict[str, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """One query a key, the last with the last."""
-        key, control = self._steer(key, mask, extras, num_heads=query.shape[1])
-        # A negative pad drops the queries that stand before the first key.
+        """One query per key, aligned at the end; and the keys and controls of each head."""
+        key, control = self._keys_and_control(key, mask, gates, num_heads=query.shape[1])
+        # A negative pad drops the queries before the first key.
         before = key.shape[2] - query.shape[2]
         return functional.pad(self._scaled(query), (0, 0, before, 0)), key, control
 
-    def _steer(
-        self, key: Tensor, mask: Mask, extras: dict[str, Tensor], *, num_heads: int
+    def _keys_and_control(
+        self, key: Tensor, mask: Mask, gates: dict[str, Tensor], *, num_heads: int
     ) -> tuple[Tensor, Tensor]:
-        """The prepared keys and their controls, a head each, those of padded keys silenced."""
+        """The prepared keys and their controls, per head; zeros where keys are padding."""
         key = repeat_heads(key, num_heads)
-        brought = {name: repeat_heads(extra, num_heads) for name, extra in extras.items()}
-        prepared, control = self.prepare(key), self.control(key, **brought)
+        head_gates = {name: repeat_heads(gate, num_heads) for name, gate in gates.items()}
+        prepared, control = self.prepare(key), self.control(key, **head_gates)
         if mask.lengths is None:
             return prepared, control
         keep = mask.keep(key.shape[2])[:, None, :, None]
@@ -249,20 +240,20 @@ class RecurrentMechanism(Mechanism):
         key: Float[Tensor, "batch kv_heads new_length key_dim"],
         value: Float[Tensor, "batch kv_heads new_length value_dim"],
         mask: Mask = NO_MASK,
-        **extras: Tensor,
+        **gates: Tensor,
     ) -> MemoryState:
-        refuse_misextended(key, value, mask)
+        validate_extend(key, value, mask)
         if key.shape[2] == 0:
             return state
         heads = state.memory.shape[1]
-        key, control = self._steer(key, mask, extras, num_heads=heads)
+        key, control = self._keys_and_control(key, mask, gates, num_heads=heads)
         value = repeat_heads(value, heads)
         memory: Tensors = (state.memory,)
         pieces = zip(
             *(part.split(self.chunk_size, 2) for part in (key, value, control)), strict=True
         )
         for keys, values, controls in pieces:
-            # The output is not wanted here, so it does not matter what asks for it.
+            # Only the new memory is used, so the query does not matter.
             memory = self.chunk_step(memory, (keys, keys, values, controls))[1]
         taken = key.shape[2] if mask.lengths is None else mask.lengths.to(state.position)
         return MemoryState(memory=memory[0], position=state.position + taken)
@@ -279,24 +270,27 @@ class RecurrentMechanism(Mechanism):
         last = self.chunk_cost(rest, shape.key_dim, shape.value_dim) if rest else Cost()
         memories = shape.batch_size * self.memory_heads(shape.num_kv_heads or shape.num_heads)
         width = 2 * shape.value_dim + 3 * shape.key_dim
-        read = 2 * shape.rows * shape.key_dim * shape.value_dim
-        products = whole * full.products + last.products
-        # Backward runs every chunk again, and before that all but the last one to find their states.
+        read = 2 * shape.batch_heads * shape.key_dim * shape.value_dim
+        matmul_flops = whole * full.matmul_flops + last.matmul_flops
+        # Backward recomputes every chunk, and before that all but the last one for their states.
         final = last if rest else full
-        again = 2 * products - final.products if shape.key_length else 0
-        differentiated = whole * full.backward_products + last.backward_products
+        again = 2 * matmul_flops - final.matmul_flops if shape.key_length else 0
+        differentiated = whole * full.backward_matmul_flops + last.backward_matmul_flops
         # Queries are scaled first.
         scaled = shape.query_length * shape.key_dim if shape.key_length else 0
         return Cost(
-            products=shape.rows * products,
-            functions=shape.rows * (whole * full.functions + last.functions),
-            arithmetic=shape.rows * (scaled + whole * full.arithmetic + last.arithmetic),
-            backward_products=shape.rows * (again + differentiated),
-            step_products=memories * self.chunk_cost(1, shape.key_dim, shape.value_dim).products
+            matmul_flops=shape.batch_heads * matmul_flops,
+            transcendental_ops=shape.batch_heads
+            * (whole * full.transcendental_ops + last.transcendental_ops),
+            elementwise_ops=shape.batch_heads
+            * (scaled + whole * full.elementwise_ops + last.elementwise_ops),
+            backward_matmul_flops=shape.batch_heads * (again + differentiated),
+            step_matmul_flops=memories
+            * self.chunk_cost(1, shape.key_dim, shape.value_dim).matmul_flops
             + read,
-            memory=shape.rows * shape.key_length * width + shape.rows * full.memory,
+            memory=shape.batch_heads * shape.key_length * width + shape.batch_heads * full.memory,
             parameters=self.num_parameters,
             state=memories * shape.key_dim * shape.value_dim,
             sequential_steps=whole + bool(rest),
-            longest_path=1,
+            max_path_length=1,
         )

@@ -1,7 +1,14 @@
-"""Additive attention: score = vᵀ tanh(W_q q + W_k k), the first of them (Bahdanau et al. 2015).
+"""Additive attention: score = vᵀ tanh(W_q q + W_k k) (Bahdanau et al. 2015).
 
-A small network instead of a product, so query and key may differ in width, at the price of a tanh for
-every pair and hidden unit. Keys are projected once and remembered projected.
+A small network instead of a dot product, so query and key may differ in width; it costs a tanh per
+query–key pair and hidden unit. Keys are projected once and cached projected.
+
+Written plainly the scores need query_length · key_length · hidden_dim numbers. Here pairs are computed a
+few query rows at a time, and the backward pass recomputes their tanh.
+
+Since tanh(x) = 1 − 2 / (exp(2x) + 1) and exp(2(a + b)) = exp(2a) exp(2b), the exponentials are computed
+once per position instead of once per pair. Their product stays in range while |a| and |b| are within a
+quarter of the largest exponent; beyond that, tanh itself is called. Both agree up to rounding.
 """
 
 from __future__ import annotations
@@ -14,38 +21,24 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.core.autograd import first_order
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
-from regard.core.mechanism import repeat_heads
+from regard.core.mechanism import first_order_only, repeat_heads
 from regard.mechanisms.scores.dot_product import head_product
 from regard.mechanisms.scores.softmax import ScoredMechanism
 
-# Additive scores, vector · tanh(query + key) of every pair, never holding the tanh of all pairs.
-#
-# The score is that of Bahdanau et al., "Neural machine translation by jointly learning to align and
-# translate" (2014), for queries and keys already projected to the hidden width. Written plainly it
-# holds query_length * key_length * width numbers. Here pairs are taken a few query rows at a time,
-# and the backward pass computes their tanh again instead of keeping it.
-#
-# Since tanh(x) = 1 - 2 / (exp(2x) + 1) and exp(2(a + b)) = exp(2a) exp(2b), the exponentials are
-# computed once a position instead of once a pair. The product cannot leave the number range while
-# |a| and |b| stay within a quarter of the greatest exponent; beyond that, tanh itself is called.
-# Both ways agree to rounding, so it makes no difference that one far entry decides for all.
-
-
-# Entries of the temporary in one step: 2 MB of float32, which the cache can hold.
+# Entries of the temporary in one step: 2 MB of float32, which fits in the CPU cache.
 STEP_ENTRIES = 1 << 19
 
 
 class _Step(NamedTuple):
-    """Some query rows of some lanes, a lane being one head of one example."""
+    """Some query rows of some lanes; a lane is one head of one example."""
 
     lanes: slice
     rows: slice
 
     def halves(self, query: Tensor, key: Tensor, *, exponential: bool) -> Tensor:
-        """Return -tanh / 2 of each pair's sum, given exp(2x) or x: (lanes, rows, keys, width)."""
+        """−tanh / 2 of each pair's sum, from exp(2x) or x: (lanes, rows, keys, width)."""
         query, key = query[self.lanes, self.rows, None], key[self.lanes, None]
         if exponential:
             return torch.addcmul(query.new_ones(()), query, key).reciprocal_().sub_(0.5)
@@ -58,7 +51,7 @@ def _steps(query: Tensor, key: Tensor) -> Iterator[_Step]:
     if row_count * row_entries == 0:
         return
     rows = min(row_count, max(1, STEP_ENTRIES // row_entries))
-    # Rows of several lanes go together only when all rows of a lane do.
+    # Several lanes share a step only if all rows of a lane do.
     lanes = max(1, STEP_ENTRIES // (row_entries * rows)) if rows == row_count else 1
     for lane in range(0, lane_count, lanes):
         for row in range(0, row_count, rows):
@@ -73,7 +66,7 @@ def _within_range(*tensors: Tensor) -> bool:
 
 
 def _holds(condition: Tensor) -> bool:
-    # A tensor that stands in for one while costs are counted has no numbers: they are taken for small.
+    # A fake tensor, used for counting FLOPs, has no values: they are assumed to be small.
     return type(condition) is not Tensor or bool(condition)
 
 
@@ -96,7 +89,7 @@ class _AdditiveScores(torch.autograd.Function):
         return scores
 
     @staticmethod
-    @first_order
+    @first_order_only
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         (grad_scores,) = gradients
         query, key, vector = ctx.saved_tensors
@@ -121,7 +114,7 @@ def additive_scores(
     key: Float[Tensor, "batch heads key_length width"],
     vector: Float[Tensor, "vector_heads width"],
 ) -> Float[Tensor, "batch heads query_length key_length"]:
-    """Score each pair by vector · tanh(query + key); `vector` has a row a head or one for all."""
+    """vector · tanh(query + key) of every pair; `vector` has one row per head or one for all."""
     batch, heads, query_length, width = query.shape
     lane_vectors = vector.expand(batch, heads, width).flatten(0, 1)
     scores = _AdditiveScores.apply(  # type: ignore[no-untyped-call]
@@ -133,7 +126,7 @@ def additive_scores(
 class AdditiveAttention(ScoredMechanism):
     """score = vᵀ tanh(W_q query + W_k key)   (Bahdanau et al. 2015, app. A.1.2); "concat" in Luong's.
 
-    `hidden_dim` is the key's width unless given. Parameters are one set a head, or one for all heads.
+    `hidden_dim` defaults to `key_dim`. There is one set of parameters per head, or one for all heads.
     """
 
     def __init__(
@@ -151,49 +144,51 @@ class AdditiveAttention(ScoredMechanism):
         nn.init.normal_(self.key_weight, std=key_dim**-0.5)
         nn.init.normal_(self.score_vector, std=hidden_dim**-0.5)
 
-    def remember(
+    def project_key(
         self, key: Float[Tensor, "batch kv_heads key_length key_dim"]
     ) -> Float[Tensor, "batch kept_heads key_length hidden_dim"]:
-        # Heads with weights of their own project a shared key differently, so it is repeated first.
+        # Each query head has weights of its own, so a shared key is repeated first.
         heads = max(len(self.key_weight), key.shape[1])
         return head_product(repeat_heads(key, heads), self.key_weight)
 
     def scores(
         self,
         query: Float[Tensor, "batch heads query_length query_dim"],
-        remembered: Float[Tensor, "batch heads key_length hidden_dim"],
+        cached_key: Float[Tensor, "batch heads key_length hidden_dim"],
         *,
         query_positions: Int[Tensor, "_rows query_length"],
         key_positions: Int[Tensor, "_rows key_length"],
     ) -> Float[Tensor, "batch heads query_length key_length"]:
         del query_positions, key_positions
         projected = head_product(query, self.query_weight)
-        return additive_scores(projected, remembered, self.score_vector)
+        return additive_scores(projected, cached_key, self.score_vector)
 
-    def remembered_numbers(self, shape: AttentionShape) -> int:
+    def cached_key_size(self, shape: AttentionShape) -> int:
         return self._kept_rows(shape) * shape.key_length * self.score_vector.shape[1]
 
     def _kept_rows(self, shape: AttentionShape) -> int:
-        return max(shape.kv_rows, shape.batch_size * len(self.key_weight))
+        return max(shape.batch_kv_heads, shape.batch_size * len(self.key_weight))
 
     def score_cost(self, shape: AttentionShape) -> Cost:
         _, query_dim, hidden_dim = self.query_weight.shape
-        queries = shape.rows * shape.query_length
-        keys, kept = shape.rows * shape.key_length, self._kept_rows(shape) * shape.key_length
-        pairs = shape.rows * shape.pairs
+        queries = shape.batch_heads * shape.query_length
+        keys, kept = shape.batch_heads * shape.key_length, self._kept_rows(shape) * shape.key_length
+        pairs = shape.batch_heads * shape.pairs
         working = min(STEP_ENTRIES, pairs * hidden_dim)
         projected = 2 * hidden_dim * (queries * query_dim + kept * shape.key_dim)
-        one_token = shape.rows * query_dim + self._kept_rows(shape) * shape.key_dim
+        one_token = shape.batch_heads * query_dim + self._kept_rows(shape) * shape.key_dim
         return Cost(
-            products=projected + 2 * hidden_dim * pairs,
-            # An exponential a position and a division a pair; see additive_scores.
-            functions=hidden_dim * (queries + keys + pairs),
-            # Absolute value, maximum and doubling a position, 3 operations a pair, the vector doubled;
-            # and queries and keys each compared with the number range.
-            arithmetic=hidden_dim * (3 * (queries + keys + pairs) + shape.rows) + 2,
-            # Of the scores only the vector's gradient is a product.
-            backward_products=2 * projected + 2 * hidden_dim * pairs,
-            step_products=2 * hidden_dim * (one_token + shape.rows * (shape.key_length + 1)),
+            matmul_flops=projected + 2 * hidden_dim * pairs,
+            # An exponential per position and a division per pair.
+            transcendental_ops=hidden_dim * (queries + keys + pairs),
+            # Absolute value, maximum and doubling per position, 3 operations per pair, the vector
+            # doubled, and the range checks of queries and keys.
+            elementwise_ops=hidden_dim * (3 * (queries + keys + pairs) + shape.batch_heads) + 2,
+            # Of the scores only the vector's gradient is a matrix product.
+            backward_matmul_flops=2 * projected + 2 * hidden_dim * pairs,
+            step_matmul_flops=2
+            * hidden_dim
+            * (one_token + shape.batch_heads * (shape.key_length + 1)),
             memory=pairs + 2 * hidden_dim * (queries + keys) + working,
             parameters=self.num_parameters,
             sequential_steps=2,

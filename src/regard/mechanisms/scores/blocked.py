@@ -1,14 +1,13 @@
 """Exact softmax attention, softmax(query @ key.T * scale + bias) @ value, in blocks of query rows.
 
-Every mechanism with a softmax of dot products ends here. A block of rows meets only the keys its
-rows may see, so causal attention does about half the work, and a window of radius r takes
-O(length * r * width) time and memory.
+A block of rows is multiplied only with the keys that its rows may attend to, so causal attention does
+about half the work, and a window of radius r takes O(length · r · width) time and memory.
 
-That attention needs no full score matrix is from Rabe and Staats, "Self-attention does not need
-O(n^2) memory" (2021), and Dao et al., "FlashAttention" (2022). Unlike theirs, a block here takes
-all of its keys at once and so needs no running maximum, and the weights are kept for the backward
-pass when they are few. The backward pass is written out because autograd turns the gradient of
-each slice of the keys into a zero-filled tensor of full length.
+As in Rabe and Staats, "Self-attention does not need O(n^2) memory" (2021), and Dao et al.,
+"FlashAttention" (2022), there is no full score matrix. Here a block takes all of its keys at once and
+needs no running maximum, and the weights are saved for the backward pass when they are few. The backward
+pass is hand-written because autograd turns the gradient of each slice of the keys into a zero-filled
+tensor of full length.
 """
 
 from __future__ import annotations
@@ -24,21 +23,14 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.core.autograd import first_order
-from regard.core.mechanism import ScoreBias
+from regard.core.mechanism import ScoreBias, first_order_only
 
-# Which keys a block of query rows sees, and what is added to its scores.
-#
-# The plan of blocks is plain arithmetic, shared by the attention that runs it and the cost that
-# prices it.
-
-
-# Fewer rows compute less outside the band, more rows make better matrix products.
+# Query rows per block: fewer compute less outside the band, more make faster matrix products.
 ROWS = 64
 
 
 class Block(NamedTuple):
-    """Query rows start:stop, which see no keys but first:last."""
+    """Query rows start:stop, which attend to the keys first:last."""
 
     start: int
     stop: int
@@ -47,13 +39,12 @@ class Block(NamedTuple):
 
     @property
     def scores(self) -> int:
-        """How many pairs it computes."""
+        """The number of query–key pairs."""
         return (self.stop - self.start) * (self.last - self.first)
 
 
 def reach(query_length: int, key_length: int, causal: bool, radius: int | None) -> tuple[int, int]:
-    """How many keys before and after its own position a query sees."""
-    # The farthest a query can stand from a key is the greater length.
+    """The number of keys before and after its own position that a query attends to."""
     farthest = max(query_length, key_length)
     before = farthest if radius is None else min(radius, farthest)
     return before, 0 if causal else before
@@ -62,7 +53,7 @@ def reach(query_length: int, key_length: int, causal: bool, radius: int | None) 
 def plan_blocks(
     *, query_length: int, key_length: int, causal: bool, radius: int | None
 ) -> list[Block]:
-    """Blocks of query rows, each with the stretch of keys that some row of it sees."""
+    """Blocks of query rows, each with the range of keys that any of its rows attends to."""
     before, after = reach(query_length, key_length, causal, radius)
     offset = key_length - query_length
     blocks = []
@@ -77,7 +68,7 @@ def plan_blocks(
 
 @dataclass(frozen=True, kw_only=True)
 class Pattern:
-    """Who may see whom, told one block at a time."""
+    """The mask and bias of a call, computed block by block."""
 
     batch: int
     heads: int
@@ -97,12 +88,12 @@ class Pattern:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """How many keys before and after its own position a query sees."""
+        """The number of keys before and after its own position that a query attends to."""
         return reach(self.query_length, self.key_length, self.causal, self.radius)
 
     @cached_property
     def blocks(self) -> list[Block]:
-        """The blocks that have keys to see."""
+        """The blocks that have keys."""
         return plan_blocks(
             query_length=self.query_length,
             key_length=self.key_length,
@@ -112,7 +103,7 @@ class Pattern:
 
     @cached_property
     def band(self) -> Tensor | None:
-        """The mask of a block none of whose keys lie outside the sequence."""
+        """The additive causal or window mask of a block, keys beyond the sequence included."""
         if not self.causal and self.radius is None:
             return None
         before, after = self.reach
@@ -121,7 +112,7 @@ class Pattern:
         return self.like.new_zeros(()).where(seen, -math.inf)
 
     def bias_at(self, block: Block) -> Tensor | None:
-        """What the bias adds to a block's scores."""
+        """The score bias of a block."""
         if self.bias is None:
             return None
         query_positions = torch.arange(block.start, block.stop, device=self.like.device)
@@ -130,7 +121,7 @@ class Pattern:
         return values.expand(1, self.heads, len(query_positions), len(key_positions))
 
     def mask(self, block: Block, bias: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """Return what to add to the scores and which rows are blind, for all lanes."""
+        """The additive mask of a block, and its rows without a key, for all lanes."""
         mask = bias
         if self.band is not None:
             column = block.first - (block.start + self.offset - self.reach[0])
@@ -142,14 +133,14 @@ class Pattern:
             hidden = key_positions >= self.lengths[:, None, None, None]
         if self.allowed is not None:
             rows = _part(self.allowed, axis=2, start=block.start, stop=block.stop)
-            refused = ~_part(rows, axis=3, start=block.first, stop=block.last)
-            hidden = refused if hidden is None else hidden | refused
+            disallowed = ~_part(rows, axis=3, start=block.first, stop=block.last)
+            hidden = disallowed if hidden is None else hidden | disallowed
         if hidden is not None:
             mask = (self.like.new_zeros(()) if mask is None else mask).where(~hidden, -math.inf)
         if mask is None:
             return None, None
         blind = None
-        # With as many keys as queries, a band alone leaves every query at least its own position.
+        # With as many keys as queries, the band leaves every query at least its own position.
         if hidden is not None or bias is not None or self.offset < 0:
             blind = self._lanes(mask.amax(dim=-1, keepdim=True) == -math.inf)
         return self._lanes(mask.to(self.like.dtype)), blind
@@ -159,22 +150,22 @@ class Pattern:
 
 
 def _part(tensor: Tensor, *, axis: int, start: int, stop: int) -> Tensor:
-    """Return a stretch of an axis, or all of an axis whose one entry broadcasts."""
+    """A range of an axis, or all of an axis of size 1, which broadcasts."""
     return tensor if tensor.shape[axis] == 1 else tensor.narrow(axis, start, stop - start)
 
 
-# Scores of one step: 1 MB of float32 stay in the cache between the products and the softmax.
+# Scores of one step: 1 MB of float32, which stays in the CPU cache until the softmax.
 STEP_SCORES = 1 << 18
-# Where blocks beat a fused causal kernel, measured on one core: enough numbers a block to outweigh
-# the calls, wide enough products, and not so long that the kernel's half-empty tiles are rare.
+# Where blocks are faster than the fused causal kernel, measured on one core: enough numbers per block to
+# outweigh call overhead, wide enough products, and not so long that half-empty tiles are rare.
 BLOCKED_NUMBERS, BLOCKED_WIDTH, BLOCKED_LENGTH = 1 << 17, 32, 1536
-# Weights are kept for the backward pass while they are at most so many times the inputs and the
-# output, which holds memory linear in length; otherwise they are computed a second time.
-KEPT_WEIGHTS = 2
+# Weights are saved for the backward pass up to this multiple of the inputs and the output, so that memory
+# stays linear in length; otherwise they are recomputed.
+MAX_SAVED_WEIGHTS = 2
 
 
 class _Step(NamedTuple):
-    """One block of rows for some of the lanes, a lane being one head of one example."""
+    """One block of rows for some lanes; a lane is one head of one example."""
 
     block: Block
     lanes: slice
@@ -193,7 +184,7 @@ class _Step(NamedTuple):
             scores = torch.baddbmm(query.new_empty(()), query, key.mT, beta=0, alpha=scale)
         else:
             scores = torch.baddbmm(self.mask[self.lanes], query, key.mT, alpha=scale)
-        # In place, so that there is one fresh tensor less to page in.
+        # In place, which saves the page faults of a new tensor.
         weights = torch.softmax(scores, dim=-1, out=scores)
         # A row of zero weights has a zero output and, in the backward pass, only zero gradients.
         return weights if self.blind is None else weights.masked_fill_(self.blind[self.lanes], 0.0)
@@ -211,7 +202,7 @@ def _steps(pattern: Pattern, learned: Sequence[Tensor], *, masked: bool = True) 
 
 
 class _BlockedSoftmax(torch.autograd.Function):
-    """Tensors are (lanes, length, width); `learned` holds a bias for each block, or nothing."""
+    """Tensors are (lanes, length, width); `learned` is empty, or has a trainable bias per block."""
 
     @staticmethod
     def forward(
@@ -238,7 +229,7 @@ class _BlockedSoftmax(torch.autograd.Function):
         return output
 
     @staticmethod
-    @first_order
+    @first_order_only
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, output, *others = ctx.saved_tensors
         learned, kept = others[: ctx.learned], others[ctx.learned :]
@@ -249,7 +240,7 @@ class _BlockedSoftmax(torch.autograd.Function):
         for index, step in enumerate(_steps(pattern, learned, masked=not kept)):
             weights = kept[index] if kept else step.weights(query, key, scale)
             upstream = step.of_query(grad_output)
-            # Into a slice, a batched product goes lane by lane, which keeps a second thread waiting.
+            # A batched product into a slice would run lane by lane on one thread.
             step.of_key(grad_value).add_(torch.bmm(weights.mT, upstream))
             # The softmax's Jacobian subtracts each row's weighted mean of its weights' gradients,
             # which is the product of the row's output and its gradient.
@@ -269,7 +260,7 @@ class _BlockedSoftmax(torch.autograd.Function):
 
 
 def blocks_pay(*, rows: int, length: int, width: int) -> bool:
-    """Whether training on a CPU is faster in blocks; the forward pass alone never is."""
+    """Whether a training step on a CPU is faster in blocks."""
     return (
         rows * length * width >= BLOCKED_NUMBERS
         and width >= BLOCKED_WIDTH
@@ -278,8 +269,8 @@ def blocks_pay(*, rows: int, length: int, width: int) -> bool:
 
 
 def keeps_weights(*, weights: int, held: int) -> bool:
-    """Whether the backward pass finds the weights kept, beside `held` numbers of inputs and output."""
-    return weights <= KEPT_WEIGHTS * held
+    """Whether the weights are saved for backward; `held` is the size of the inputs and the output."""
+    return weights <= MAX_SAVED_WEIGHTS * held
 
 
 def softmax_attention(
@@ -294,17 +285,17 @@ def softmax_attention(
     allowed: Bool[Tensor, "*broadcast"] | None = None,
     bias: ScoreBias | None = None,
 ) -> Float[Tensor, "batch heads query_length value_width"]:
-    """Attend exactly; a query that may attend to nothing gets zeros.
+    """Exact softmax attention; zeros for a query with no key to attend to.
 
-    The last query stands at the last key's position. `causal` hides later keys, `radius` those
-    farther away than it, `lengths` those past each example's end, and `allowed`, broadcastable to
-    (batch, heads, query_length, key_length), those where it is False. `key` and `value` may have
-    fewer heads than `query`, each then serving as many consecutive heads of `query`.
+    The last query has the position of the last key. `causal` masks later keys, `radius` keys farther
+    away, `lengths` keys past each example's end, and `allowed`, broadcastable to (batch, heads,
+    query_length, key_length), keys where it is False. `key` and `value` may have fewer heads than
+    `query` (grouped-query attention).
     """
     batch, heads, query_length, width = query.shape
     _, key_heads, key_length, value_width = value.shape
     plain = lengths is None and allowed is None and bias is None and radius is None
-    # Torch's own kernel is fused for equal widths, and aligns the first query with the first key.
+    # Torch's kernel is fused for equal widths only, and aligns the first query with the first key.
     trained = torch.is_grad_enabled() and query.device.type == "cpu"
     blocked = query_length != key_length or (
         trained and blocks_pay(rows=batch * heads, length=query_length, width=width)
@@ -330,8 +321,8 @@ def softmax_attention(
         bias=bias,
         like=query.detach(),
     )
-    # Gradients reach only a bias computed outside the blocked function. Of a bias that wants none,
-    # no more than one block is held at a time.
+    # A trainable bias is computed here, outside the autograd function, so that gradients reach it. Of
+    # any other, only one block is in memory at a time.
     biases = map(pattern.bias_at, pattern.blocks)
     first = next(biases, None)
     learned = [first, *biases] if first is not None and first.requires_grad else []

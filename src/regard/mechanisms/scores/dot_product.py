@@ -1,7 +1,9 @@
-"""Dot attention: score = q·k, the score of Luong et al. 2015 that has nothing to learn.
+"""Dot-product attention: dot, scaled dot, general (bilinear) and sliding window.
 
-Unlike scaled dot, the scores grow with the width: at d = 64 random unit-variance vectors score ±8, and
-the softmax is nearly one-hot.
+dot         q·k          no parameters; scores grow with the width (±8 for random vectors at d = 64)
+scaled_dot  q·k/√d       scores of unit variance at any width; the Transformer's
+general     qᵀWk         query and key may differ in width; one more product per query
+window      q·k/√d       over the keys at most r positions away, in O(r·n·d)
 """
 
 from __future__ import annotations
@@ -23,11 +25,6 @@ class DotAttention(FusedMechanism):
         return 1.0
 
 
-# Scaled dot attention: score = q·k/√d, the Transformer's (Vaswani et al. 2017).
-#
-# The scale keeps the scores' variance at one whatever the width; otherwise it is dot attention.
-
-
 class ScaledDotAttention(FusedMechanism):
     """score = query · key / √key_dim   (Vaswani et al. 2017, eq. 1)."""
 
@@ -35,34 +32,24 @@ class ScaledDotAttention(FusedMechanism):
         return float(key_dim**-0.5)
 
 
-# Multiplying each head by a matrix of its own, or all heads by one.
-
-
 def head_product(
     x: Float[Tensor, "batch heads length width"], weight: Float[Tensor, "_heads width out_width"]
 ) -> Float[Tensor, "batch heads length out_width"]:
-    """x @ weight, where `weight` has a matrix a head or one for all.
+    """x @ weight, where `weight` has one matrix per head or one for all heads.
 
-    One for all is a single product of all rows. Broadcast, it would be one product for each example, and
-    its gradient one matrix for each example, added up.
+    One for all is a single matrix product; broadcasting would do one per example, also in backward.
     """
     return x @ (weight[0] if len(weight) == 1 else weight)
 
 
-# General (bilinear) attention: score = qᵀ W k (Luong et al. 2015).
-#
-# W lets query and key differ in width, and costs one product per query; after that it is dot
-# attention.
-
-
 class GeneralAttention(FusedMechanism):
-    """score = queryᵀ W key   (Luong et al. 2015, sec. 3.1, "general"); one W a head, or one for all."""
+    """score = queryᵀ W key   (Luong et al. 2015, sec. 3.1, "general"); one W per head, or one for all."""
 
     def __init__(self, *, query_dim: int, key_dim: int, num_heads: int = 1) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.bilinear = nn.Parameter(torch.empty(num_heads, query_dim, key_dim))
-        # Unit-variance queries and keys then score with unit variance.
+        # Scores of unit-variance queries and keys then have unit variance.
         nn.init.normal_(self.bilinear, std=(query_dim * key_dim) ** -0.5)
 
     def prepare(
@@ -76,27 +63,24 @@ class GeneralAttention(FusedMechanism):
 
     def score_cost(self, shape: AttentionShape) -> Cost:
         _, query_dim, key_dim = self.bilinear.shape
-        rows = shape.rows * shape.query_length
-        products = 2 * rows * query_dim * key_dim
+        rows = shape.batch_heads * shape.query_length
+        matmul_flops = 2 * rows * query_dim * key_dim
         return Cost(
-            products=products,
-            backward_products=2 * products,
-            step_products=2 * shape.rows * query_dim * key_dim,
+            matmul_flops=matmul_flops,
+            backward_matmul_flops=2 * matmul_flops,
+            step_matmul_flops=2 * shape.batch_heads * query_dim * key_dim,
             memory=rows * key_dim,
             parameters=self.num_parameters,
             sequential_steps=1,
         )
 
 
-# Local window attention: scaled dot over the keys at most r positions away, in O(r·n·d).
-#
-# The same numbers as scaled dot under `Window(r)`, as a mechanism of its own so that a model can
-# ask for it by name; its decoding state is the last r + 1 tokens instead of all of them.
-
-
 class WindowAttention(ScaledDotAttention):
-    """score = query · key / √key_dim within `radius`   (Beltagy et al. 2020, sliding window)."""
+    """score = query · key / √key_dim within `radius`   (Beltagy et al. 2020, sliding window).
+
+    Equals scaled dot with the mask `Window(radius)`; its KV cache holds the last radius + 1 tokens.
+    """
 
     def __init__(self, *, radius: int = 64) -> None:
         super().__init__()
-        self.sight = Window(radius)
+        self.window = Window(radius)

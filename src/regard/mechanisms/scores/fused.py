@@ -1,7 +1,7 @@
-"""Scores that are a scaled dot product of a prepared query with the key: the fused, blocked path.
+"""Softmax of dot products through a fused kernel: the base class of dot, scaled dot, general and window.
 
-Dot, scaled dot, general and window differ in the scale, in what is done to the query first, and in how
-far a query sees. They share this way to the output; `weights` recomputes the same numbers in the open.
+They differ in the scale, in a projection of the query, and in the window. `forward` uses torch's fused
+attention (SDPA) or the blocked kernel; `weights` recomputes the same numbers explicitly.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.core.cost import AttentionShape, Cost
-from regard.core.counter import ATTENTION_ARITHMETIC, SOFTMAX_ARITHMETIC
+from regard.core.counter import ATTENTION_OPS, SOFTMAX_OPS
 from regard.core.errors import RegardError
 from regard.core.masks import Mask
 from regard.core.mechanism import ScoreBias, repeat_heads
@@ -27,32 +27,28 @@ from regard.mechanisms.scores.blocked import (
     reach,
     softmax_attention,
 )
-from regard.mechanisms.scores.kv_cache import KeyValueState
+from regard.mechanisms.scores.kv_cache import KVCache
 from regard.mechanisms.scores.softmax import ScoredMechanism
-
-# What `blocked_softmax` takes: the pairs it computes, and the numbers it holds meanwhile.
-#
-# The forward pass is the one without gradients, as for every declared cost. With them, a plain
-# causal call may go through blocks where it otherwise would not, and then computes fewer pairs,
-# forward and backward.
 
 
 def softmax_attention_cost(shape: AttentionShape, *, radius: int | None) -> Cost:
-    """What `softmax_attention` takes, forward and backward."""
+    """The cost of `softmax_attention`: forward without gradients, and backward.
+
+    With gradients, a causal call may use blocks where it otherwise would not, and then computes fewer
+    pairs.
+    """
     if _is_fused(shape, radius=radius):
-        pairs, arithmetic = (
-            shape.rows * shape.pairs,
-            ATTENTION_ARITHMETIC * shape.rows * shape.pairs,
-        )
+        pairs = shape.batch_heads * shape.pairs
+        elementwise_ops = ATTENTION_OPS * pairs
     else:
         blocks = _blocks(shape, radius=radius)
-        pairs = shape.rows * sum(block.scores for block in blocks)
-        arithmetic = _blocked_arithmetic(shape, blocks, radius=radius)
+        pairs = shape.batch_heads * sum(block.scores for block in blocks)
+        elementwise_ops = _blocked_ops(shape, blocks, radius=radius)
     return Cost(
-        products=2 * pairs * (shape.key_dim + shape.value_dim),
-        functions=pairs,
-        arithmetic=arithmetic,
-        backward_products=_backward_products(shape, radius=radius),
+        matmul_flops=2 * pairs * (shape.key_dim + shape.value_dim),
+        transcendental_ops=pairs,
+        elementwise_ops=elementwise_ops,
+        backward_matmul_flops=_backward_flops(shape, radius=radius),
         memory=shape.output_numbers + _working_numbers(shape, radius=radius),
         sequential_steps=1,
     )
@@ -72,56 +68,61 @@ def _blocks(shape: AttentionShape, *, radius: int | None) -> list[Block]:
     )
 
 
-def _blocked_arithmetic(shape: AttentionShape, blocks: list[Block], *, radius: int | None) -> int:
+def _blocked_ops(shape: AttentionShape, blocks: list[Block], *, radius: int | None) -> int:
     scores = sum(block.scores for block in blocks)
-    softmax = SOFTMAX_ARITHMETIC * shape.rows * scores
+    softmax = SOFTMAX_OPS * shape.batch_heads * scores
     if not blocks or (not shape.causal and radius is None):
         return softmax
     before, after = reach(shape.query_length, shape.key_length, shape.causal, radius)
-    # The band is drawn once, and added to the scores.
-    masked = softmax + ROWS * (before + ROWS + after) + shape.rows * scores
+    # The band mask is built once, and added to the scores.
+    masked = softmax + ROWS * (before + ROWS + after) + shape.batch_heads * scores
     if shape.query_length <= shape.key_length:
         return masked
-    # Rows without a key are looked for once, and zeroed in every lane.
-    return masked + scores + sum(block.stop - block.start for block in blocks) + shape.rows * scores
-
-
-def _backward_products(shape: AttentionShape, *, radius: int | None) -> int:
-    in_blocks = shape.causal and blocks_pay(
-        rows=shape.rows, length=shape.query_length, width=shape.key_dim
+    # Rows without a key are found once, and zeroed in every head.
+    return (
+        masked
+        + scores
+        + sum(block.stop - block.start for block in blocks)
+        + shape.batch_heads * scores
     )
-    # Scores again, then the gradients of weights, values, queries and keys.
+
+
+def _backward_flops(shape: AttentionShape, *, radius: int | None) -> int:
+    in_blocks = shape.causal and blocks_pay(
+        rows=shape.batch_heads, length=shape.query_length, width=shape.key_dim
+    )
+    # The scores recomputed, then the gradients of weights, values, queries and keys.
     again, gradients = 2 * shape.key_dim, 4 * (shape.key_dim + shape.value_dim)
     if _is_fused(shape, radius=radius) and not in_blocks:
-        return shape.rows * shape.pairs * (again + gradients)
+        return shape.batch_heads * shape.pairs * (again + gradients)
     pairs = sum(block.scores for block in _blocks(shape, radius=radius))
     held = (shape.query_length + shape.key_length) * (shape.key_dim + shape.value_dim)
     if keeps_weights(weights=pairs, held=held):
-        return shape.rows * pairs * gradients
-    return shape.rows * pairs * (again + gradients)
+        return shape.batch_heads * pairs * gradients
+    return shape.batch_heads * pairs * (again + gradients)
 
 
 def _working_numbers(shape: AttentionShape, *, radius: int | None) -> int:
-    """Numbers held beside the output at the peak: the scores of one step, and the mask."""
+    """Peak numbers beside the output: the scores of one block, and the mask."""
     if _is_fused(shape, radius=radius):
-        return shape.rows * shape.query_length
+        return shape.batch_heads * shape.query_length
     largest = max((block.scores for block in _blocks(shape, radius=radius)), default=0)
-    lanes = min(shape.rows, max(1, STEP_SCORES // max(largest, 1)))
+    lanes = min(shape.batch_heads, max(1, STEP_SCORES // max(largest, 1)))
     before, after = reach(shape.query_length, shape.key_length, shape.causal, radius)
-    # The band is drawn once for a whole block, from three boolean tensors of its size.
+    # The band mask is built once, from three boolean tensors of its size.
     band = 4 * ROWS * (before + ROWS + after) if shape.causal or radius is not None else 0
     return lanes * largest + band
 
 
-# A read for a few heads of a few rows is mostly calls, and Torch's kernel is one. With many it is slower,
-# and in training it would compute the scores again for the backward pass.
-FEW_LANES = 64
+# Up to this batch × heads, torch's fused kernel is the fastest `read`: there call overhead dominates. In
+# training it would recompute the scores in the backward pass.
+MAX_FUSED_READ = 64
 
 
-def _path(radius: int | None, farthest: int) -> int:
+def _max_path_length(radius: int | None, farthest: int) -> int:
     if radius is None:
         return 1
-    # A window passes things on by its radius a layer, and one of radius 0 never does.
+    # A window moves information by its radius per layer; radius 0 never does.
     return -(-farthest // radius) if radius else 0
 
 
@@ -131,44 +132,44 @@ class FusedMechanism(ScoredMechanism):
     def prepare(
         self, query: Float[Tensor, "batch heads query_length query_dim"]
     ) -> Float[Tensor, "batch heads query_length key_dim"]:
-        """What is done to the query before the product; nothing, unless a member says otherwise."""
+        """Transform the query before the dot product; by default it is unchanged."""
         return query
 
     def scale(self, key_dim: int) -> float:
-        """What the product is multiplied by."""
+        """The factor on the dot product."""
         raise NotImplementedError
 
     def scores(
         self,
         query: Float[Tensor, "batch heads query_length query_dim"],
-        remembered: Float[Tensor, "batch heads key_length key_dim"],
+        cached_key: Float[Tensor, "batch heads key_length key_dim"],
         *,
         query_positions: Int[Tensor, "_rows query_length"],
         key_positions: Int[Tensor, "_rows key_length"],
     ) -> Float[Tensor, "batch heads query_length key_length"]:
         del query_positions, key_positions
-        scale = self.scale(remembered.shape[-1])
-        return (self.prepare(query) * scale) @ remembered.transpose(-2, -1)
+        scale = self.scale(cached_key.shape[-1])
+        return (self.prepare(query) * scale) @ cached_key.transpose(-2, -1)
 
     def attend(
         self,
         query: Float[Tensor, "batch heads query_length query_dim"],
-        remembered: Float[Tensor, "batch heads key_length key_dim"],
+        cached_key: Float[Tensor, "batch heads key_length key_dim"],
         value: Float[Tensor, "batch heads key_length value_dim"],
         mask: Mask,
         bias: ScoreBias | None,
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
         prepared = self.prepare(query)
-        if prepared.shape[-1] != remembered.shape[-1]:
+        if prepared.shape[-1] != cached_key.shape[-1]:
             raise RegardError(
                 f"{self.name} multiplies queries of width {prepared.shape[-1]} with keys of width "
-                f"{remembered.shape[-1]}: they must be equal, or take general or additive."
+                f"{cached_key.shape[-1]}: they must be equal. Use general or additive."
             )
         return softmax_attention(
             prepared,
-            remembered,
+            cached_key,
             value,
-            scale=self.scale(remembered.shape[-1]),
+            scale=self.scale(cached_key.shape[-1]),
             causal=mask.causal,
             radius=mask.radius,
             lengths=mask.lengths,
@@ -178,43 +179,43 @@ class FusedMechanism(ScoredMechanism):
 
     def read(
         self,
-        state: KeyValueState,
+        state: KVCache,
         query: Float[Tensor, "batch heads query_length query_dim"],
         *,
         bias: ScoreBias | None = None,
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
-        fewest, slots = state.fewest, state.key.shape[2]
-        if bias is not None or fewest == 0:
+        min_length, slots = state.min_length, state.key.shape[2]
+        if bias is not None or min_length == 0:
             return super().read(state, query, bias=bias)
         batch_size, heads, query_length = query.shape[:3]
         prepared, scale = self.prepare(query), self.scale(state.key.shape[-1])
         key, value = repeat_heads(state.key, heads), repeat_heads(state.value, heads)
-        is_plain = fewest >= slots and key.shape[-1] == value.shape[-1]
-        if is_plain and batch_size * heads <= FEW_LANES and not torch.is_grad_enabled():
+        is_plain = min_length >= slots and key.shape[-1] == value.shape[-1]
+        if is_plain and batch_size * heads <= MAX_FUSED_READ and not torch.is_grad_enabled():
             return F.scaled_dot_product_attention(prepared, key, value, scale=scale)
-        # The same numbers in fewer calls, which is what a step of decoding mostly consists of.
+        # The same numbers in fewer calls: call overhead dominates a decoding step.
         scores = (prepared * scale).flatten(0, 1) @ key.flatten(0, 1).transpose(1, 2)
-        if fewest < slots:
-            empty = ~state.real[:, None, None, :]
+        if min_length < slots:
+            empty = ~state.is_token[:, None, None, :]
             scores.view(batch_size, heads, query_length, -1).masked_fill_(empty, float("-inf"))
         output = softmax_over_keys(scores, None) @ value.flatten(0, 1)
         return output.view(batch_size, heads, query_length, -1)
 
     def score_cost(self, shape: AttentionShape) -> Cost:
-        """What preparing the queries takes; the scores never exist on their own."""
+        """The cost of `prepare`; the scores are part of the fused kernel."""
         del shape
         return Cost(parameters=self.num_parameters)
 
     def _slots(self, key_length: int) -> int:
-        """How many tokens the decoding state holds after `key_length` of them."""
-        return key_length if self.sight.radius is None else min(key_length, self.sight.radius + 1)
+        """The number of tokens in the KV cache after `key_length` tokens."""
+        return key_length if self.window.radius is None else min(key_length, self.window.radius + 1)
 
     def cost(self, shape: AttentionShape) -> Cost:
-        radius, width = self.sight.radius, shape.key_dim + shape.value_dim
-        widest = max(shape.query_length, shape.key_length, 2) - 1
-        kept = Cost(
-            step_products=2 * shape.rows * self._slots(shape.key_length + 1) * width,
-            state=shape.kv_rows * self._slots(shape.key_length) * width,
-            longest_path=_path(radius, widest),
+        radius, width = self.window.radius, shape.key_dim + shape.value_dim
+        farthest = max(shape.query_length, shape.key_length, 2) - 1
+        decoding = Cost(
+            step_matmul_flops=2 * shape.batch_heads * self._slots(shape.key_length + 1) * width,
+            state=shape.batch_kv_heads * self._slots(shape.key_length) * width,
+            max_path_length=_max_path_length(radius, farthest),
         )
-        return self.score_cost(shape) + softmax_attention_cost(shape, radius=radius) + kept
+        return self.score_cost(shape) + softmax_attention_cost(shape, radius=radius) + decoding

@@ -1,6 +1,15 @@
-"""The decoding state that keeps tokens: their keys, their values and where they stood.
+"""KV cache: the decoding state of score mechanisms, with the keys, values and positions of all tokens.
 
-Rows may have taken in different numbers of tokens, so every slot knows its position in its own row.
+Rows may hold different numbers of tokens, so every slot stores its position in its own row.
+
+In inference mode a cache has spare capacity behind its tokens, which doubles when it is full, so that a
+step writes one token and copies none:
+
+    slots   a b c | . . .      step      a b c d | . .      step again from a b c      a b c x | . . .
+
+The buffer belongs to one cache at a time: the first continuation takes it over, and another continuation
+of the same cache copies the tokens into a buffer of its own. No slot is written twice, so earlier caches
+stay valid.
 """
 
 from __future__ import annotations
@@ -14,36 +23,29 @@ from torch import Tensor
 from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import select_rows
 
-# Free slots behind the tokens of a decoding state, so that the next token is written, not all
-# copied.
-#
-# slots   a b c | . . .      step      a b c d | . .      step again from a b c      a b c x | . . .
-#
-# The room belongs to one state at a time: the first continuation takes it along, and another one of
-# the same state, finding none, copies the tokens into room of its own. So no slot is written twice,
-# and the states of the past keep what they hold. It doubles whenever it is full.
+MIN_SPARE = 16
+EMPTY_SLOT = -1
+# The buffer is an attribute beside the fields of the tuple, and no part of the cache's value.
+BUFFER = "buffer"
 
 
-LEAST_SPARE = 16
+class CacheBuffer(NamedTuple):
+    """Tokens and spare capacity; `key_positions` is filled ahead, since new tokens are not padding."""
 
-
-class Room(NamedTuple):
-    """The tokens and the free slots; `key_positions` is filled ahead, as none to come will be padded."""
-
-    key: Float[Tensor, "batch kept_heads capacity remembered_dim"]
+    key: Float[Tensor, "batch kept_heads capacity cached_dim"]
     value: Float[Tensor, "batch kv_heads capacity value_dim"]
     key_positions: Int[Tensor, "batch capacity"]
 
     @classmethod
-    def behind(
+    def allocate(
         cls,
-        key: Float[Tensor, "batch kept_heads slots remembered_dim"],
+        key: Float[Tensor, "batch kept_heads slots cached_dim"],
         value: Float[Tensor, "batch kv_heads slots value_dim"],
         key_positions: Int[Tensor, "batch slots"],
         position: Int[Tensor, " batch"],
     ) -> Self:
-        """A copy of the tokens of a state with at least as many free slots behind them."""
-        spare = max(key.shape[2], LEAST_SPARE)
+        """A copy of the tokens of a cache with at least as many free slots behind them."""
+        spare = max(key.shape[2], MIN_SPARE)
         ahead = position[:, None] + torch.arange(spare, device=position.device)
         return cls(
             key=_lengthened(key, spare),
@@ -51,18 +53,18 @@ class Room(NamedTuple):
             key_positions=torch.cat([key_positions, ahead], dim=1),
         )
 
-    def put(
+    def write(
         self,
         slot: int,
-        key: Float[Tensor, "batch kept_heads 1 remembered_dim"],
+        key: Float[Tensor, "batch kept_heads 1 cached_dim"],
         value: Float[Tensor, "batch kv_heads 1 value_dim"],
     ) -> None:
-        """Write the token of a slot."""
+        """Write one token into a slot."""
         self.key.narrow(2, slot, 1).copy_(key)
         self.value.narrow(2, slot, 1).copy_(value)
 
     def first(self, slots: int) -> Self:
-        """The tokens of the first slots, as views."""
+        """The first slots, as views."""
         return type(self)(
             key=self.key.narrow(2, 0, slots),
             value=self.value.narrow(2, 0, slots),
@@ -70,7 +72,7 @@ class Room(NamedTuple):
         )
 
     def select(self, index: Int[Tensor, " rows"], *, slots: int) -> Self:
-        """Room of its own whose row r has the first slots of this one's row index[r]."""
+        """A new buffer whose row r has the first slots of row index[r]."""
         return type(self)(
             key=_selected(self.key, index, slots),
             value=_selected(self.value, index, slots),
@@ -78,23 +80,18 @@ class Room(NamedTuple):
         )
 
 
-def _lengthened(kept: Tensor, spare: int) -> Tensor:
-    batch, heads, slots, width = kept.shape
-    long = kept.new_empty(batch, heads, slots + spare, width)
-    long.narrow(2, 0, slots).copy_(kept)
+def _lengthened(tokens: Tensor, spare: int) -> Tensor:
+    batch, heads, slots, width = tokens.shape
+    long = tokens.new_empty(batch, heads, slots + spare, width)
+    long.narrow(2, 0, slots).copy_(tokens)
     return long
 
 
-def _selected(kept: Tensor, index: Tensor, slots: int) -> Tensor:
-    chosen = kept.new_empty(len(index), *kept.shape[1:])
-    # What the free slots hold is not worth a copy.
-    torch.index_select(kept.narrow(2, 0, slots), 0, index, out=chosen.narrow(2, 0, slots))
+def _selected(tokens: Tensor, index: Tensor, slots: int) -> Tensor:
+    chosen = tokens.new_empty(len(index), *tokens.shape[1:])
+    # The free slots are not copied.
+    torch.index_select(tokens.narrow(2, 0, slots), 0, index, out=chosen.narrow(2, 0, slots))
     return chosen
-
-
-NO_TOKEN = -1
-# An attribute beside the fields: it is no part of what the state says.
-ROOM = "room"
 
 
 class _Tokens(NamedTuple):
@@ -104,50 +101,47 @@ class _Tokens(NamedTuple):
     position: Int[Tensor, " batch"]
 
 
-class KeyValueState(_Tokens):
-    """The tokens taken in; `key_positions` is NO_TOKEN in slots where a row was padded.
-
-    In inference mode the latest state also has room for more, which `take` passes on to the next.
-    """
+class KVCache(_Tokens):
+    """Cached keys and values; `key_positions` is EMPTY_SLOT where a row was padded."""
 
     @classmethod
     def empty(cls, key: Tensor, value: Tensor) -> Self:
-        """No tokens yet, of the kind that `key` and `value` (of length 0) describe."""
+        """A cache without tokens, for keys and values like `key` and `value`, of length 0."""
         position = torch.zeros(key.shape[0], dtype=torch.long, device=key.device)
         return cls(key=key, value=value, key_positions=position[:, None][:, :0], position=position)
 
     @property
-    def real(self) -> Bool[Tensor, "batch slots"]:
+    def is_token(self) -> Bool[Tensor, "batch slots"]:
         """Which slots hold a token."""
-        return self.key_positions != NO_TOKEN
+        return self.key_positions != EMPTY_SLOT
 
     @property
-    def fewest(self) -> int:
-        """The number of tokens that the row with the fewest has taken in."""
+    def min_length(self) -> int:
+        """The number of tokens in the shortest row."""
         return min(self.position.tolist(), default=0)
 
     @property
     def is_full(self) -> bool:
-        """Whether every slot of every row holds a token: there is one at least, and no padding."""
+        """Whether there are slots and every one, in every row, holds a token."""
         slots = self.key.shape[2]
-        return 0 < slots <= self.fewest
+        return 0 < slots <= self.min_length
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
-        """The state whose row r is this state's row index[r]."""
-        room: Room | None = vars(self).get(ROOM)
-        if room is None or not torch.is_inference_mode_enabled():
+        """The cache whose row r is row index[r] of this one."""
+        buffer: CacheBuffer | None = vars(self).get(BUFFER)
+        if buffer is None or not torch.is_inference_mode_enabled():
             return select_rows(self, index)
         slots = self.key.shape[2]
         chosen = self.position.index_select(0, index)
-        return self._within(room.select(index, slots=slots), slots=slots, position=chosen)
+        return self._within(buffer.select(index, slots=slots), slots=slots, position=chosen)
 
     def append(self, key: Tensor, value: Tensor, mask: Mask) -> Self:
-        """The state with further tokens; those that `mask.lengths` leaves out become empty slots."""
+        """The cache with further tokens; positions that `mask.lengths` pads become empty slots."""
         length = key.shape[2]
         positions = self.position[:, None] + torch.arange(length, device=key.device)
         taken = torch.full_like(self.position, length)
         if mask.lengths is not None:
-            positions = positions.masked_fill(~mask.keep(length), NO_TOKEN)
+            positions = positions.masked_fill(~mask.keep(length), EMPTY_SLOT)
             taken = mask.lengths.to(taken)
         return self._replace(
             key=torch.cat([self.key, key], dim=2),
@@ -156,34 +150,34 @@ class KeyValueState(_Tokens):
             position=self.position + taken,
         )
 
-    def take(self, key: Tensor, value: Tensor) -> Self:
-        """The state with one token more in every row; in inference mode the others are not copied."""
-        # Rows or heads of another number are for `append` to refuse: a write would spread them.
-        fitting = key.shape[:2] == self.key.shape[:2]
-        if not fitting or not torch.is_inference_mode_enabled():
+    def append_one(self, key: Tensor, value: Tensor) -> Self:
+        """The cache with one more token in every row; in inference mode the others are not copied."""
+        # A write would broadcast a wrong number of rows or heads; `append` raises an error.
+        same_sizes = key.shape[:2] == self.key.shape[:2]
+        if not same_sizes or not torch.is_inference_mode_enabled():
             return self.append(key, value, NO_MASK)
         slot = self.key.shape[2]
-        # Taken out of the state, so that another continuation of it does not write into it too.
-        room: Room | None = vars(self).pop(ROOM, None)
-        if room is None or room.key.shape[2] == slot:
-            room = Room.behind(*self)
-        room.put(slot, key, value)
-        return self._within(room, slots=slot + 1, position=self.position + 1)
+        # Removed from this cache, so that another continuation of it does not write there too.
+        buffer: CacheBuffer | None = vars(self).pop(BUFFER, None)
+        if buffer is None or buffer.key.shape[2] == slot:
+            buffer = CacheBuffer.allocate(*self)
+        buffer.write(slot, key, value)
+        return self._within(buffer, slots=slot + 1, position=self.position + 1)
 
     def __getstate__(self) -> None:
-        """Nothing beside the fields: a copy must not have the same room."""
+        """Only the fields: a copy must not share the buffer."""
 
     @classmethod
-    def _within(cls, room: Room, *, slots: int, position: Tensor) -> Self:
-        state = cls(*room.first(slots), position)
-        vars(state)[ROOM] = room
-        return state
+    def _within(cls, buffer: CacheBuffer, *, slots: int, position: Tensor) -> Self:
+        cache = cls(*buffer.first(slots), position)
+        vars(cache)[BUFFER] = buffer
+        return cache
 
     def latest(self, count: int) -> Self:
-        """The state with at most `count` slots: each row's latest tokens, in order."""
+        """The cache with at most `count` slots: each row's latest tokens, in order."""
         if self.key.shape[2] <= count:
             return self
-        # Empty slots sort first and so are the first to go.
+        # Empty slots sort first, so they are dropped first.
         slots = self.key_positions.argsort(dim=1, stable=True)[:, -count:]
         return self._replace(
             key=self.key.take_along_dim(slots[:, None, :, None], dim=2),

@@ -1,7 +1,7 @@
-"""The family that scores every key: weights = softmax of the scores, output = weights @ values.
+"""Base class of softmax attention: weights = softmax(scores), output = weights @ values.
 
-A member says how a query scores the keys. This file gives it all faces of the contract; the state is
-the keys and values seen so far. Members with a faster way to the output override `attend`.
+A subclass defines the scores; this file derives all methods of the mechanism interface from them. The
+decoding state is a KV cache. Subclasses with a faster path to the output override `attend`.
 """
 
 from __future__ import annotations
@@ -13,80 +13,77 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.core.cost import AttentionShape, Cost
-from regard.core.counter import SOFTMAX_ARITHMETIC
+from regard.core.counter import SOFTMAX_OPS
 from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import (
     Capabilities,
     Mechanism,
     ScoreBias,
     Step,
-    refuse_misextended,
     repeat_heads,
+    validate_extend,
 )
 from regard.core.normalise import softmax_over_keys
-from regard.mechanisms.scores.kv_cache import KeyValueState
-
-# What drawing a mask, a softmax and an average take in arithmetic: `core.masks` and
-# `core.normalise`.
+from regard.mechanisms.scores.kv_cache import KVCache
 
 
-def boolean_arithmetic(shape: AttentionShape) -> int:
-    """`Mask.boolean` of the causal mask or of none: positions, distances, and their signs."""
+def boolean_ops(shape: AttentionShape) -> int:
+    """Elementwise operations of `Mask.boolean`, with the causal mask or none."""
     distances = 2 * shape.query_length + shape.pairs
     return distances + (shape.pairs if shape.causal else 0)
 
 
-def softmax_arithmetic(shape: AttentionShape) -> int:
-    """`softmax_over_keys` of all pairs, under the causal mask or none."""
-    pairs = shape.rows * shape.pairs
+def softmax_ops(shape: AttentionShape) -> int:
+    """Elementwise operations of `softmax_over_keys` of all pairs, with the causal mask or none."""
+    pairs = shape.batch_heads * shape.pairs
     if not shape.causal:
-        return SOFTMAX_ARITHMETIC * pairs
-    # Once for all rows: which queries have no key (3 a pair, 1 a query). Then two times a filling.
-    return (SOFTMAX_ARITHMETIC + 2) * pairs + 3 * shape.pairs + shape.query_length
+        return SOFTMAX_OPS * pairs
+    # Once for all heads: which queries have no key (3 per pair, 1 per query). Then two masked fills.
+    return (SOFTMAX_OPS + 2) * pairs + 3 * shape.pairs + shape.query_length
 
 
-def average_arithmetic(rows: int, width: int) -> int:
-    """`average` of so many rows: the guard is 4 operations, and the inverse multiplies every number."""
+def average_ops(rows: int, width: int) -> int:
+    """Elementwise operations of `average`: 4 per row for the guard, and a product per number."""
     return rows * (4 + width)
 
 
 class ScoredMechanism(Mechanism):
-    """Softmax over scores. A member defines `scores`, and `remember` if keys can be prepared once."""
+    """Softmax over `scores`; a subclass may also define `project_key`, computed once per key."""
 
-    # How far a query sees whatever the mask allows; a radius also bounds the decoding state.
-    sight: Mask = NO_MASK
+    # An attention window beside the mask; its radius also bounds the decoding state.
+    window: Mask = NO_MASK
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(score_bias=True, position_aware=self.sight.radius is not None)
+        return Capabilities(score_bias=True, position_aware=self.window.radius is not None)
 
     @abstractmethod
     def scores(
         self,
         query: Float[Tensor, "batch heads query_length query_dim"],
-        remembered: Float[Tensor, "batch heads key_length remembered_dim"],
+        cached_key: Float[Tensor, "batch heads key_length cached_dim"],
         *,
         query_positions: Int[Tensor, "_rows query_length"],
         key_positions: Int[Tensor, "_rows key_length"],
     ) -> Float[Tensor, "batch heads query_length key_length"]:
-        """The score of every pair. `remembered` is what `remember` made of the keys."""
+        """The score of every query–key pair; `cached_key` is the result of `project_key`."""
 
-    def remember(
+    def project_key(
         self, key: Float[Tensor, "batch kv_heads key_length key_dim"]
-    ) -> Float[Tensor, "batch kept_heads key_length remembered_dim"]:
-        """What is worth computing once for a key, and keeping while decoding."""
+    ) -> Float[Tensor, "batch kept_heads key_length cached_dim"]:
+        """What is computed once per key and kept in the KV cache; by default the key itself."""
         return key
 
     def attend(
         self,
         query: Float[Tensor, "batch heads query_length query_dim"],
-        remembered: Float[Tensor, "batch heads key_length remembered_dim"],
+        cached_key: Float[Tensor, "batch heads key_length cached_dim"],
         value: Float[Tensor, "batch heads key_length value_dim"],
         mask: Mask,
         bias: ScoreBias | None,
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
         """The output for whole sequences."""
-        return self._weigh(query, remembered, mask, bias) @ value
+        return self._weigh(query, cached_key, mask, bias) @ value
 
     def forward(
         self,
@@ -97,11 +94,11 @@ class ScoredMechanism(Mechanism):
         *,
         bias: ScoreBias | None = None,
     ) -> Float[Tensor, "batch heads query_length value_dim"]:
-        self.admit(query, key, value, mask)
+        self.validate_call(query, key, value, mask)
         heads = query.shape[1]
-        remembered = repeat_heads(self.remember(key), heads)
-        sight = mask & self.sight
-        return self.attend(query, remembered, repeat_heads(value, heads), sight, bias)
+        cached_key = repeat_heads(self.project_key(key), heads)
+        window = mask & self.window
+        return self.attend(query, cached_key, repeat_heads(value, heads), window, bias)
 
     def weights(
         self,
@@ -111,21 +108,21 @@ class ScoredMechanism(Mechanism):
         *,
         bias: ScoreBias | None = None,
     ) -> Float[Tensor, "batch heads query_length key_length"]:
-        self.admit(query, key, None, mask)
-        remembered = repeat_heads(self.remember(key), query.shape[1])
-        return self._weigh(query, remembered, mask & self.sight, bias)
+        self.validate_call(query, key, None, mask)
+        cached_key = repeat_heads(self.project_key(key), query.shape[1])
+        return self._weigh(query, cached_key, mask & self.window, bias)
 
     def _weigh(
-        self, query: Tensor, remembered: Tensor, mask: Mask, bias: ScoreBias | None
+        self, query: Tensor, cached_key: Tensor, mask: Mask, bias: ScoreBias | None
     ) -> Tensor:
-        query_length, key_length = query.shape[2], remembered.shape[2]
+        query_length, key_length = query.shape[2], cached_key.shape[2]
         key_positions = torch.arange(key_length, device=query.device)[None]
-        # The last query stands where the last key stands.
+        # The last query has the position of the last key.
         query_positions = key_positions.new_tensor(range(key_length - query_length, key_length))[
             None
         ]
         scores = self.scores(
-            query, remembered, query_positions=query_positions, key_positions=key_positions
+            query, cached_key, query_positions=query_positions, key_positions=key_positions
         )
         if bias is not None:
             scores = scores + bias.values(query_positions, key_positions)
@@ -142,54 +139,54 @@ class ScoredMechanism(Mechanism):
         value_dim: int,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
-    ) -> KeyValueState:
+    ) -> KVCache:
         size = (batch_size, num_kv_heads, 0)
         no_keys = torch.zeros(*size, key_dim, dtype=dtype, device=device)
         no_values = torch.zeros(*size, value_dim, dtype=dtype, device=device)
-        return KeyValueState.empty(self.remember(no_keys), no_values)
+        return KVCache.empty(self.project_key(no_keys), no_values)
 
     def extend(
         self,
-        state: KeyValueState,
+        state: KVCache,
         key: Float[Tensor, "batch kv_heads new_length key_dim"],
         value: Float[Tensor, "batch kv_heads new_length value_dim"],
         mask: Mask = NO_MASK,
-    ) -> KeyValueState:
-        refuse_misextended(key, value, mask)
-        return self._bounded(state.append(self.remember(key), value, mask))
+    ) -> KVCache:
+        validate_extend(key, value, mask)
+        return self._bounded(state.append(self.project_key(key), value, mask))
 
     def step(
         self,
-        state: KeyValueState,
+        state: KVCache,
         query: Float[Tensor, "batch heads new_length query_dim"],
         key: Float[Tensor, "batch kv_heads new_length key_dim"],
         value: Float[Tensor, "batch kv_heads new_length value_dim"],
         *,
         bias: ScoreBias | None = None,
-        **extras: Tensor,
+        **gates: Tensor,
     ) -> Step:
         if query.shape[2] != 1:
-            return super().step(state, query, key, value, bias=bias, **extras)
-        # One token, as decoding has it: what `extend` would check was just made by a layer.
-        remembered = self.remember(key)
-        if self.sight.radius is None:
-            state = state.take(remembered, value)
+            return super().step(state, query, key, value, bias=bias, **gates)
+        # A single token, as in decoding, skips the checks of `extend`.
+        cached_key = self.project_key(key)
+        if self.window.radius is None:
+            state = state.append_one(cached_key, value)
         else:
-            state = state.append(remembered, value, NO_MASK)
+            state = state.append(cached_key, value, NO_MASK)
         state = self._bounded(state)
         return Step(self.read(state, query, bias=bias), state)
 
-    def _bounded(self, extended: KeyValueState) -> KeyValueState:
-        """The state within what the mechanism sees."""
-        if self.sight.radius is not None:
-            return extended.latest(self.sight.radius + 1)
+    def _bounded(self, extended: KVCache) -> KVCache:
+        """The cache, cut to the window and checked against `max_length`."""
+        if self.window.radius is not None:
+            return extended.latest(self.window.radius + 1)
         if self.capabilities.max_length is not None:
-            self.refuse_overlong(int(extended.position.max()))
+            self.validate_length(int(extended.position.max()))
         return extended
 
     def read(
         self,
-        state: KeyValueState,
+        state: KVCache,
         query: Float[Tensor, "batch heads query_length query_dim"],
         *,
         bias: ScoreBias | None = None,
@@ -204,36 +201,35 @@ class ScoredMechanism(Mechanism):
         )
         if bias is not None:
             scores = scores + bias.values(query_positions, state.key_positions)
-        allowed = None if state.is_full else state.real[:, None, None, :]
+        allowed = None if state.is_full else state.is_token[:, None, None, :]
         return softmax_over_keys(scores, allowed) @ repeat_heads(state.value, heads)
 
     @abstractmethod
     def score_cost(self, shape: AttentionShape) -> Cost:
-        """What the scores alone take, `remember` and parameters included.
+        """The cost of the scores, `project_key` and parameters included.
 
-        `Cost.step_products` is for one query and as many keys as are then there, key_length + 1, of
-        which one is new.
+        `Cost.step_matmul_flops` is for one query, one new key, and key_length + 1 keys in the cache.
         """
 
-    def remembered_numbers(self, shape: AttentionShape) -> int:
-        """How many numbers `remember` keeps of all keys."""
-        return shape.kv_rows * shape.key_length * shape.key_dim
+    def cached_key_size(self, shape: AttentionShape) -> int:
+        """The number of numbers that `project_key` caches for all keys."""
+        return shape.batch_kv_heads * shape.key_length * shape.key_dim
 
     def cost(self, shape: AttentionShape) -> Cost:
-        pairs = shape.rows * shape.pairs
-        products = 2 * pairs * shape.value_dim
-        # The weights, and under a mask a copy for masking and one for zeroing empty rows.
+        pairs = shape.batch_heads * shape.pairs
+        matmul_flops = 2 * pairs * shape.value_dim
+        # The weights; under a mask, a copy for masking and one for zeroing empty rows.
         copies = 3 if shape.causal else 1
         read_out = Cost(
-            products=products,
-            functions=pairs,
-            arithmetic=softmax_arithmetic(shape) + boolean_arithmetic(shape),
+            matmul_flops=matmul_flops,
+            transcendental_ops=pairs,
+            elementwise_ops=softmax_ops(shape) + boolean_ops(shape),
             # The gradients of the weights and of the values.
-            backward_products=2 * products,
-            step_products=2 * shape.rows * (shape.key_length + 1) * shape.value_dim,
+            backward_matmul_flops=2 * matmul_flops,
+            step_matmul_flops=2 * shape.batch_heads * (shape.key_length + 1) * shape.value_dim,
             memory=copies * pairs + shape.output_numbers,
-            state=self.remembered_numbers(shape) + shape.value_numbers,
+            state=self.cached_key_size(shape) + shape.value_numbers,
             sequential_steps=1,
-            longest_path=1,
+            max_path_length=1,
         )
         return self.score_cost(shape) + read_out

@@ -1,6 +1,11 @@
-"""Scores that never look at a key: location attention and the synthesizers.
+"""Location attention (Luong et al. 2015) and the Synthesizers (Tay et al. 2021): scores without keys.
 
-They weigh positions, not contents, so they are bounded by a maximum length and remember only values.
+    location                W query
+    synthesizer_dense       a two-layer network on the query
+    synthesizer_random      a learned score for every pair of positions
+    synthesizer_factorised  the same as a product of two low-rank factors
+
+They weight positions, not contents, so they have a maximum length and cache only values.
 """
 
 from __future__ import annotations
@@ -18,9 +23,9 @@ from regard.mechanisms.scores.softmax import ScoredMechanism
 
 
 class KeylessMechanism(ScoredMechanism):
-    """A scored mechanism over at most `max_length` positions, whose keys are not used."""
+    """Softmax attention over at most `max_length` positions that does not use the keys."""
 
-    # Scores of pairs of positions mean nothing between two sequences; a member may say "self" alone.
+    # Scores of pairs of positions are meaningless between two sequences: such a subclass is "self" only.
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "cross"})
 
     def __init__(self, *, max_length: int) -> None:
@@ -35,18 +40,18 @@ class KeylessMechanism(ScoredMechanism):
             roles=self.roles, score_bias=True, position_aware=True, max_length=self.max_length
         )
 
-    def remember(
+    def project_key(
         self, key: Float[Tensor, "batch kv_heads key_length key_dim"]
     ) -> Float[Tensor, "batch kv_heads key_length 0"]:
         return key[..., :0]
 
-    def remembered_numbers(self, shape: AttentionShape) -> int:
+    def cached_key_size(self, shape: AttentionShape) -> int:
         return 0
 
 
 def picked_in_step(shape: AttentionShape, max_length: int) -> int:
-    """How many columns `pick_columns` multiplies with while decoding."""
-    # The rows of a batch may stand at different positions, and then share all the columns.
+    """The number of columns that `pick_columns` multiplies in a decoding step."""
+    # The rows of a batch may be at different positions, and then use all columns.
     return shape.key_length + 1 if shape.batch_size == 1 else max_length
 
 
@@ -55,17 +60,12 @@ def pick_columns(
     columns: Float[Tensor, "_heads width max_length"],
     key_positions: Int[Tensor, "_rows key_length"],
 ) -> Float[Tensor, "batch heads query_length key_length"]:
-    """rows @ columns, for the columns at the keys' positions (which may differ between rows)."""
+    """rows @ columns, for the columns at the keys' positions, which may differ between batch rows."""
     positions = key_positions.clamp(min=0)
     if len(positions) == 1:
         return rows @ columns.index_select(-1, positions[0])
     every = rows @ columns
     return every.gather(-1, positions[:, None, None, :].expand(*every.shape[:3], -1))
-
-
-# Dense synthesizer: each query's own two-layer network writes its row of weights (Tay et al. 2021).
-#
-# Location attention with a hidden layer: keys are not seen, and the number of positions is bounded.
 
 
 class DenseSynthesizer(KeylessMechanism):
@@ -94,39 +94,34 @@ class DenseSynthesizer(KeylessMechanism):
     def scores(
         self,
         query: Float[Tensor, "batch heads query_length query_dim"],
-        remembered: Float[Tensor, "batch heads key_length 0"],
+        cached_key: Float[Tensor, "batch heads key_length 0"],
         *,
         query_positions: Int[Tensor, "_rows query_length"],
         key_positions: Int[Tensor, "_rows key_length"],
     ) -> Float[Tensor, "batch heads query_length key_length"]:
-        del remembered, query_positions
+        del cached_key, query_positions
         hidden = torch.relu(query @ self.hidden_weight + self.hidden_bias)
         bias = self.output_bias.transpose(0, 1)[:, :, key_positions.clamp(min=0)]
         return pick_columns(hidden, self.output_weight, key_positions) + bias.permute(2, 1, 0, 3)
 
     def score_cost(self, shape: AttentionShape) -> Cost:
         _, query_dim, hidden_dim = self.hidden_weight.shape
-        queries, pairs = shape.rows * shape.query_length, shape.rows * shape.pairs
-        products = 2 * queries * hidden_dim * (query_dim + shape.key_length)
+        queries, pairs = shape.batch_heads * shape.query_length, shape.batch_heads * shape.pairs
+        matmul_flops = 2 * queries * hidden_dim * (query_dim + shape.key_length)
         picked = picked_in_step(shape, self.max_length)
         return Cost(
-            products=products,
-            # Both biases and the relu; and the positions, twice kept from being negative.
-            arithmetic=2 * queries * hidden_dim + pairs + 2 * shape.key_length,
-            backward_products=2 * products,
-            step_products=2 * shape.rows * hidden_dim * (query_dim + picked),
+            matmul_flops=matmul_flops,
+            # Both biases, the relu, and the positions clamped twice.
+            elementwise_ops=2 * queries * hidden_dim + pairs + 2 * shape.key_length,
+            backward_matmul_flops=2 * matmul_flops,
+            step_matmul_flops=2 * shape.batch_heads * hidden_dim * (query_dim + picked),
             memory=pairs,
             parameters=self.num_parameters,
         )
 
 
-# Random synthesizer: one learned score for every pair of positions (Tay et al. 2021).
-#
-# Nothing of the input reaches the weights, neither query nor key; only the values differ.
-
-
 class RandomSynthesizer(KeylessMechanism):
-    """score of (i, j) = R[i, j], learned from a random start   (Tay et al. 2021, sec. 3)."""
+    """score of (i, j) = R[i, j], learned, independent of the input   (Tay et al. 2021, sec. 3)."""
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self"})
 
@@ -138,7 +133,7 @@ class RandomSynthesizer(KeylessMechanism):
     def scores(
         self,
         query: Float[Tensor, "batch heads query_length query_dim"],
-        remembered: Float[Tensor, "batch heads key_length 0"],
+        cached_key: Float[Tensor, "batch heads key_length 0"],
         *,
         query_positions: Int[Tensor, "_rows query_length"],
         key_positions: Int[Tensor, "_rows key_length"],
@@ -148,36 +143,33 @@ class RandomSynthesizer(KeylessMechanism):
         return picked.expand(query.shape[0], query.shape[1], -1, -1)
 
     def score_cost(self, shape: AttentionShape) -> Cost:
-        # The scores of one head serve every example of the batch.
+        # The scores are shared by all examples of the batch.
         return Cost(
-            arithmetic=shape.query_length + shape.key_length,  # positions, kept from being negative
+            elementwise_ops=shape.query_length + shape.key_length,  # positions, clamped
             memory=len(self.table) * shape.pairs,
             parameters=self.num_parameters,
         )
 
 
-# Factorised random synthesizer: the position scores as a product of two thin matrices.
-#
-# The random synthesizer with max_length·2·rank parameters a head instead of max_length² (Tay et al.
-# 2021).
-
-
 class FactorisedSynthesizer(KeylessMechanism):
-    """score of (i, j) = R₁[i] · R₂[j]   (Tay et al. 2021, sec. 3, "factorized random")."""
+    """score of (i, j) = R₁[i] · R₂[j]   (Tay et al. 2021, sec. 3, "factorized random").
+
+    It has 2·max_length·rank parameters per head, where `RandomSynthesizer` has max_length².
+    """
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self"})
 
     def __init__(self, *, rank: int = 8, num_heads: int = 1, max_length: int = 512) -> None:
         super().__init__(max_length=max_length)
         self.num_heads = num_heads
-        # The product of two such numbers summed over the rank has unit variance, as in the full table.
+        # The scores then have unit variance, as in the full table.
         self.row_factors = nn.Parameter(torch.randn(num_heads, max_length, rank) * rank**-0.25)
         self.column_factors = nn.Parameter(torch.randn(num_heads, max_length, rank) * rank**-0.25)
 
     def scores(
         self,
         query: Float[Tensor, "batch heads query_length query_dim"],
-        remembered: Float[Tensor, "batch heads key_length 0"],
+        cached_key: Float[Tensor, "batch heads key_length 0"],
         *,
         query_positions: Int[Tensor, "_rows query_length"],
         key_positions: Int[Tensor, "_rows key_length"],
@@ -187,23 +179,18 @@ class FactorisedSynthesizer(KeylessMechanism):
         return (rows @ columns.transpose(-2, -1)).expand(query.shape[0], query.shape[1], -1, -1)
 
     def score_cost(self, shape: AttentionShape) -> Cost:
-        # The scores of one head serve every example of the batch.
+        # The scores are shared by all examples of the batch.
         heads, _, rank = self.row_factors.shape
-        products = 2 * heads * shape.pairs * rank
+        matmul_flops = 2 * heads * shape.pairs * rank
         return Cost(
-            products=products,
-            arithmetic=shape.query_length + shape.key_length,  # positions, kept from being negative
-            backward_products=2 * products,
-            # While decoding, every example stands at a position of its own.
-            step_products=2 * shape.batch_size * heads * (shape.key_length + 1) * rank,
+            matmul_flops=matmul_flops,
+            elementwise_ops=shape.query_length + shape.key_length,  # positions, clamped
+            backward_matmul_flops=2 * matmul_flops,
+            # While decoding, every example has a position of its own.
+            step_matmul_flops=2 * shape.batch_size * heads * (shape.key_length + 1) * rank,
             memory=heads * shape.pairs,
             parameters=self.num_parameters,
         )
-
-
-# Location attention: weights = softmax(W q), from the query alone (Luong et al. 2015).
-#
-# It learns *where* to look and never sees the keys, so it weighs a fixed number of positions.
 
 
 class LocationAttention(KeylessMechanism):
@@ -218,23 +205,23 @@ class LocationAttention(KeylessMechanism):
     def scores(
         self,
         query: Float[Tensor, "batch heads query_length query_dim"],
-        remembered: Float[Tensor, "batch heads key_length 0"],
+        cached_key: Float[Tensor, "batch heads key_length 0"],
         *,
         query_positions: Int[Tensor, "_rows query_length"],
         key_positions: Int[Tensor, "rows key_length"],
     ) -> Float[Tensor, "batch heads query_length key_length"]:
-        del remembered, query_positions
+        del cached_key, query_positions
         return pick_columns(query, self.projection, key_positions)
 
     def score_cost(self, shape: AttentionShape) -> Cost:
-        pairs, query_dim = shape.rows * shape.pairs, self.projection.shape[1]
-        products = 2 * pairs * query_dim
+        pairs, query_dim = shape.batch_heads * shape.pairs, self.projection.shape[1]
+        matmul_flops = 2 * pairs * query_dim
         picked = picked_in_step(shape, self.max_length)
         return Cost(
-            products=products,
-            arithmetic=shape.key_length,  # positions, kept from being negative
-            backward_products=2 * products,
-            step_products=2 * shape.rows * picked * query_dim,
+            matmul_flops=matmul_flops,
+            elementwise_ops=shape.key_length,  # positions, clamped
+            backward_matmul_flops=2 * matmul_flops,
+            step_matmul_flops=2 * shape.batch_heads * picked * query_dim,
             memory=pairs,
             parameters=self.num_parameters,
         )

@@ -1,18 +1,18 @@
-"""Hierarchical attention network: words make sentences, sentences make a document (Yang et al. 2016).
+"""Hierarchical attention network: words, sentences, document (Yang et al. 2016).
 
-    words of a sentence → both ways → learned-context pooling → sentence vector
-    sentences of a document → both ways → learned-context pooling → document vector → classes
+    words of a sentence → BiLSTM → attention pooling → sentence vector
+    sentences of a document → BiLSTM → attention pooling → document vector → classes
 
-A sentence is read in isolation, unless `context` lets the pooling of its words know the others (Remy et
-al. 2019): the mean of the sentence vectors before it, or of those before and, in a second reading, of
-those after it; gated or added (`layers/sentence_pooling.py`). Words are read without padding: sentences
-of like length together, whatever document they are from.
+A sentence is encoded in isolation, unless `context` adds a context vector to the pooling of its words
+(Remy et al. 2019): the mean of the vectors of the preceding sentences, and with "both", in a second pass,
+of the following ones; added, or gated. Words are batched with little padding: sentences of similar length
+are bucketed across documents.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -21,38 +21,33 @@ from torch import Tensor, nn
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
 from regard.core.masks import Padding
-from regard.core.protocols import Classified, TextReading
+from regard.core.protocols import ClassifierOutput, TextAttention
 from regard.layers.cost import SequenceShape, cost_of
 from regard.layers.dropout import Dropout
 from regard.layers.pooling import ContextPooling, Pooled
-from regard.layers.recurrent import BothWays
+from regard.layers.recurrent import BidirectionalRecurrent
 from regard.layers.sentence_pooling import PooledSentences, SentencePooling
-from regard.layers.validation import require_positive
+from regard.layers.validation import validate_positive
 from regard.models.classifiers.baselines import TextModel
-from regard.models.embeddings import WordVectors
-from regard.models.validation import require_lengths, require_shares, require_sizes
+from regard.models.embeddings import WordEmbedding
+from regard.models.validation import validate_fractions, validate_lengths, validate_sizes
 
-# Where the words of each sentence stand in a batch of documents: a ragged layout without padding.
-#
-# row 0   a b c d e PAD PAD     segments  0 0 1 1 1 · ·      sentences  ab  cde row 1   f g h i j k
-# l       segments  0 0 0 0 0 2 2                 fghij  kl     (1 is empty)
-#
-# word       a b c d e f g h i j k l      the real tokens of the batch, one after the other sentence
-# 0 0 1 1 1 2 2 2 2 2 3 3      which sentence each is in, empty ones not counted number     ab 0,
-# cde 1, fghij 0, kl 1   a sentence's place in its document
-#
-# Sentences of like length can be read together (`groups`), so that one long sentence does not make
-# all others as long.
-
-
-LEAST_SHARE = 0.8  # of a group's longest sentence that its shortest has
-LEAST_PLACES = 2048  # a smaller group would cost more in calls than it saves in padding
+MIN_LENGTH_RATIO = 0.8  # shortest to longest sentence of a bucket
+MIN_PADDED_TOKENS = 2048  # a smaller bucket costs more in calls than it saves in padding
 
 
 class SentenceLayout(NamedTuple):
-    """The words and sentences of a batch, in order."""
+    """Ragged layout of the sentences of a batch of documents.
 
-    real: Bool[Tensor, "batch length"]
+        row 0   a b c d e PAD PAD     segments  0 0 1 1 1 · ·     sentences  ab  cde
+        row 1   f g h i j k l         segments  0 0 0 0 0 2 2                fghij  kl   (1 is empty)
+
+    real       which positions are tokens, not padding
+    sentence   per word, 0 0 1 1 1 2 2 2 2 2 3 3: its sentence in the batch, without empty ones
+    row        per sentence, its document; `number` its index there, `segment` its segment id
+    """
+
+    is_token: Bool[Tensor, "batch length"]
     sentence: Int[Tensor, " words"]
     lengths: Int[Tensor, " sentences"]
     row: Int[Tensor, " sentences"]
@@ -65,17 +60,19 @@ class SentenceLayout(NamedTuple):
         lengths: Int[Tensor, " batch"],
         segments: Int[Tensor, "batch length"],
     ) -> Self:
-        """The layout of these rows; a row's segments must not fall from left to right."""
+        """The layout of a batch; segment ids must not decrease within a row."""
         batch, length = segments.shape
-        real = torch.arange(length, device=segments.device)[None] < lengths[:, None]
-        row_of = torch.arange(batch, device=segments.device)[:, None].expand(batch, length)[real]
-        segment_of = segments[real]
+        is_token = torch.arange(length, device=segments.device)[None] < lengths[:, None]
+        row_of = torch.arange(batch, device=segments.device)[:, None].expand(batch, length)[
+            is_token
+        ]
+        segment_of = segments[is_token]
         begins = torch.ones_like(row_of, dtype=torch.bool)
         same_row = row_of[1:] == row_of[:-1]
         if bool((same_row & (segment_of[1:] < segment_of[:-1])).any()):
             raise RegardError(
-                "The segments of a text fall from one token to the next: they must count its sentences "
-                "from left to right, 0 0 1 1 1 2."
+                "The segment ids of a text decrease: they must number its sentences in order, such as "
+                "0 0 1 1 1 2."
             )
         begins[1:] = ~same_row | (segment_of[1:] != segment_of[:-1])
         sentence = begins.cumsum(0) - 1
@@ -86,7 +83,7 @@ class SentenceLayout(NamedTuple):
         first_of_row[1:] = row[1:] != row[:-1]
         document_start = torch.where(first_of_row, counted, 0).cummax(0).values
         return cls(
-            real=real,
+            is_token=is_token,
             sentence=sentence,
             lengths=torch.bincount(sentence, minlength=len(row)),
             row=row,
@@ -96,112 +93,110 @@ class SentenceLayout(NamedTuple):
 
     @property
     def first_word(self) -> Int[Tensor, " sentences"]:
-        """The place of each sentence's first word among all words."""
+        """Index of each sentence's first word among all words."""
         return self.lengths.cumsum(0) - self.lengths
 
-    def per_document(self) -> Int[Tensor, " batch"]:
-        """How many sentences, empty ones not counted, each document has."""
-        return torch.bincount(self.row, minlength=self.real.shape[0])
+    def sentences_per_document(self) -> Int[Tensor, " batch"]:
+        """Number of non-empty sentences per document."""
+        return torch.bincount(self.row, minlength=self.is_token.shape[0])
 
-    def groups(self) -> list[Int[Tensor, " some"]]:
-        """The sentences in groups of like length; every sentence is in one."""
+    def length_buckets(self) -> list[Int[Tensor, " some"]]:
+        """The sentences in buckets of similar length."""
         by_length = torch.argsort(self.lengths, descending=True, stable=True)
         sizes = self.lengths[by_length].tolist()
-        cuts, start = [], 0
-        for place, size in enumerate(sizes):
+        buckets, start = [], 0
+        for end, size in enumerate(sizes):
             longest = sizes[start]
-            if size < LEAST_SHARE * longest and (place - start) * longest >= LEAST_PLACES:
-                cuts.append(by_length[start:place])
-                start = place
-        return [*cuts, by_length[start:]] if sizes else []
+            if size < MIN_LENGTH_RATIO * longest and (end - start) * longest >= MIN_PADDED_TOKENS:
+                buckets.append(by_length[start:end])
+                start = end
+        return [*buckets, by_length[start:]] if sizes else []
 
     def padded(
-        self, group: Int[Tensor, " some"]
+        self, bucket: Int[Tensor, " some"]
     ) -> tuple[Int[Tensor, "some longest"], Bool[Tensor, "some longest"]]:
-        """Which word stands at each place of these sentences, and which places have one."""
-        lengths = self.lengths[group]
-        place = torch.arange(int(lengths.max()), device=lengths.device)[None]
-        there = place < lengths[:, None]
-        words = self.first_word[group][:, None] + place
-        return torch.where(there, words, 0), there
+        """Word index at each position of the padded sentences, and which positions are words."""
+        lengths = self.lengths[bucket]
+        position = torch.arange(int(lengths.max()), device=lengths.device)[None]
+        is_word = position < lengths[:, None]
+        words = self.first_word[bucket][:, None] + position
+        return torch.where(is_word, words, 0), is_word
 
 
-# Sentences of documents pooled one after the other, each told the mean of those before it.
-#
-# onward   s₁ from nothing,  s₂ told s₁,  s₃ told (s₁ + s₂) / 2, … back     the same from the last
-# sentence to the first
-#
-# All documents of a batch take a step together. What depends on words alone is computed before, so
-# a step is only the pooling itself.
-
-
-def pooled_in_turn(
+def pool_sequentially(
     pooling: SentencePooling,
     words: Float[Tensor, "words width"],
     layout: SentenceLayout,
     *,
-    direction: Literal["onward", "back"],
+    direction: Literal["forward", "backward"],
 ) -> PooledSentences:
-    """The vectors of all sentences and the weights of all words, in their own order."""
-    counts = layout.per_document()
-    turn = layout.number if direction == "onward" else counts[layout.row] - 1 - layout.number
-    # Words by the turn of their sentence, so that every step takes one slice of them.
-    order = turn[layout.sentence].argsort(stable=True)
-    words, projected = words[order], pooling.projected(words[order])
-    sentence_order = turn.argsort(stable=True)
-    told_rows = layout.row[sentence_order]
+    """Pool sentences in order, each with the mean of the preceding vectors as its context.
+
+        forward    s₁ without context,  s₂ with s₁,  s₃ with (s₁ + s₂) / 2, …
+        backward   the same from the last sentence to the first
+
+    All documents of a batch take a step together. Projections of words are computed in advance.
+    """
+    counts = layout.sentences_per_document()
+    step_of = layout.number if direction == "forward" else counts[layout.row] - 1 - layout.number
+    # Words sorted by the step of their sentence, so that each step is one slice.
+    order = step_of[layout.sentence].argsort(stable=True)
+    words, projected = words[order], pooling.project(words[order])
+    sentence_order = step_of.argsort(stable=True)
+    row_order = layout.row[sentence_order]
     rank = sentence_order.argsort()[layout.sentence[order]]
-    known = words.new_zeros(len(counts), words.shape[1])
+    context_sum = words.new_zeros(len(counts), words.shape[1])
     contexts, weights = [], []
     first_word = first_sentence = 0
-    words_of = torch.bincount(turn[layout.sentence], minlength=1).tolist()
-    sentences_of = torch.bincount(turn, minlength=1).tolist()
-    for step, (some_words, some) in enumerate(zip(words_of, sentences_of, strict=True)):
-        taken = slice(first_word, first_word + some_words)
-        rows = told_rows[first_sentence : first_sentence + some]
+    words_per_step = torch.bincount(step_of[layout.sentence], minlength=1).tolist()
+    sentences_per_step = torch.bincount(step_of, minlength=1).tolist()
+    for step, (num_words, num_sentences) in enumerate(
+        zip(words_per_step, sentences_per_step, strict=True)
+    ):
+        step_words = slice(first_word, first_word + num_words)
+        rows = row_order[first_sentence : first_sentence + num_sentences]
         pooled = pooling(
-            words[taken],
-            rank[taken] - first_sentence,
-            count=some,
-            projected=projected.of(taken),
-            context=known[rows] / max(1, step),
+            words[step_words],
+            rank[step_words] - first_sentence,
+            count=num_sentences,
+            projected=projected.of(step_words),
+            context=context_sum[rows] / max(1, step),
         )
-        known = known.index_add(0, rows, pooled.context)
+        context_sum = context_sum.index_add(0, rows, pooled.context)
         contexts.append(pooled.context)
         weights.append(pooled.weights)
-        first_word, first_sentence = first_word + some_words, first_sentence + some
+        first_word, first_sentence = first_word + num_words, first_sentence + num_sentences
     return PooledSentences(
         context=torch.cat(contexts)[sentence_order.argsort()],
         weights=torch.cat(weights)[order.argsort()],
     )
 
 
-# context → in which directions the sentences of a document are gone through
-DIRECTIONS: dict[str, tuple[Literal["onward", "back"], ...]] = {
+# context → directions in which sentences are pooled
+DIRECTIONS: dict[str, tuple[Literal["forward", "backward"], ...]] = {
     "none": (),
-    "before": ("onward",),
-    "both": ("onward", "back"),
+    "before": ("forward",),
+    "both": ("forward", "backward"),
 }
 
-# Of every word: which sentence it is in, and where it stands there.
-LAYOUT_ARITHMETIC = 14
+# Per word: its sentence and its index there.
+LAYOUT_OPS = 14
 
 
 class HierarchicalClassifier(TextModel):
-    """From the sentences of a document to scores of its classes.
+    """Hierarchical attention network, with optional sentence context.
 
-    model_dim        features of a word
-    hidden_dim       of the readers of words and of sentences, in each direction; cell: lstm, gru or tanh
-    attention_dim    width of the pooling's hidden layer; as wide as what it reads unless given
-    context          what a sentence knows of the others: none, before or both
-    gated            whether a gate weighs it against the word, instead of adding it
-    pair_table       rows of a table of vectors for pairs of neighbouring words; 0 for none
-    spelling_table   the same for how words begin and end
-    dropout          of features of sentences and the document; `input_dropout` of those of words, as much
-                     unless given; `word_dropout` of whole words
+    model_dim        of the word embedding
+    hidden_dim       of the word and sentence encoders, per direction; cell: lstm, gru or tanh
+    attention_dim    hidden size of the attention pooling; default: its input size
+    context          what a sentence's pooling knows of the others: none, before or both
+    gated            whether a gate weighs the context against the word, instead of adding it
+    bigram_buckets   see `WordEmbedding`, as `affix_buckets` and `word_dropout`
+    dropout          of sentence and document features; `input_dropout` of word embeddings, by
+                     default the same
     """
 
-    segments_are = "sentences"
+    segment_unit: ClassVar[str] = "sentences"
 
     def __init__(
         self,
@@ -214,34 +209,36 @@ class HierarchicalClassifier(TextModel):
         attention_dim: int | None = None,
         context: str = "none",
         gated: bool = False,
-        pair_table: int = 0,
-        spelling_table: int = 0,
+        bigram_buckets: int = 0,
+        affix_buckets: int = 0,
         dropout: float = 0.5,
         input_dropout: float | None = None,
         word_dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        require_positive("HierarchicalClassifier", classes=classes)
-        require_sizes(hidden_dim=hidden_dim, attention_dim=attention_dim)
-        require_shares(dropout=dropout, input_dropout=input_dropout)
+        validate_positive("HierarchicalClassifier", classes=classes)
+        validate_sizes(hidden_dim=hidden_dim, attention_dim=attention_dim)
+        validate_fractions(dropout=dropout, input_dropout=input_dropout)
         if context not in DIRECTIONS:
             raise RegardError(
                 f"model.context={context!r}: it must be one of {', '.join(DIRECTIONS)}."
             )
         if gated and context == "none":
             raise RegardError(
-                "model.gated=true without a context: a gate weighs a word against what is known of other "
-                "sentences. Set model.context=before or model.context=both, or leave gated away."
+                "model.gated=true without a context: the gate weighs a word against the context. Set "
+                "model.context=before or model.context=both, or remove model.gated."
             )
-        self.words = WordVectors(
+        self.words = WordEmbedding(
             vocabulary=vocabulary,
             model_dim=model_dim,
-            pair_table=pair_table,
-            spelling_table=spelling_table,
+            bigram_buckets=bigram_buckets,
+            affix_buckets=affix_buckets,
             dropout=dropout if input_dropout is None else input_dropout,
             word_dropout=word_dropout,
         )
-        self.word_reader = BothWays(model_dim=model_dim, hidden_dim=hidden_dim, cell=cell)
+        self.word_reader = BidirectionalRecurrent(
+            model_dim=model_dim, hidden_dim=hidden_dim, cell=cell
+        )
         width = self.word_reader.output_dim
         self.directions = DIRECTIONS[context]
         self.word_pooling = nn.ModuleList(
@@ -253,7 +250,7 @@ class HierarchicalClassifier(TextModel):
             )
             for _ in range(max(1, len(self.directions)))
         )
-        self.sentence_reader = BothWays(
+        self.sentence_reader = BidirectionalRecurrent(
             model_dim=width * len(self.word_pooling), hidden_dim=hidden_dim, cell=cell
         )
         self.sentence_pooling = ContextPooling(
@@ -262,32 +259,32 @@ class HierarchicalClassifier(TextModel):
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(self.sentence_reader.output_dim, classes)
 
-    def classified(
+    def classify(
         self,
         tokens: Int[Tensor, "batch length"],
         lengths: Int[Tensor, " batch"],
         segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Classified:
-        """The scores of each document; without segments it is one sentence."""
-        layout, sentences = self._sentences(tokens, lengths, segments)
-        document = self._documents(sentences.context, layout)
+    ) -> ClassifierOutput:
+        """Class scores of each document; without `segments` it is one sentence."""
+        layout, sentences = self._encode_sentences(tokens, lengths, segments)
+        document = self._pool_sentences(sentences.context, layout)
         logits = self.output(self.dropout(document.context[:, 0]))
-        return Classified(logits, logits.new_zeros(len(logits)))
+        return ClassifierOutput(logits, logits.new_zeros(len(logits)))
 
-    def reading(
+    def text_attention(
         self,
         tokens: Int[Tensor, "batch length"],
         lengths: Int[Tensor, " batch"],
         segments: Int[Tensor, "batch length"] | None = None,
-    ) -> TextReading:
-        """The weights of words within their sentences, and of sentences within their documents."""
-        layout, sentences = self._sentences(tokens, lengths, segments)
-        document = self._documents(sentences.context, layout)
-        words = sentences.weights.new_zeros(layout.real.shape)
-        words[layout.real] = sentences.weights
+    ) -> TextAttention:
+        """Attention over words within sentences, and over sentences within documents."""
+        layout, sentences = self._encode_sentences(tokens, lengths, segments)
+        document = self._pool_sentences(sentences.context, layout)
+        words = sentences.weights.new_zeros(layout.is_token.shape)
+        words[layout.is_token] = sentences.weights
         by_segment = words.new_zeros(len(tokens), int(layout.segment.max()) + 1)
         by_segment[layout.row, layout.segment] = document.weights[:, 0][layout.row, layout.number]
-        return TextReading(words[:, None], by_segment)
+        return TextAttention(words[:, None], by_segment)
 
     def sentence_vectors(
         self,
@@ -295,69 +292,69 @@ class HierarchicalClassifier(TextModel):
         lengths: Int[Tensor, " batch"],
         segments: Int[Tensor, "batch length"] | None = None,
     ) -> Float[Tensor, "sentences width"]:
-        """One vector a sentence, as the words' pooling gives it, documents one after the other."""
-        return self._sentences(tokens, lengths, segments)[1].context
+        """One vector per sentence, before the sentence encoder; documents are concatenated."""
+        return self._encode_sentences(tokens, lengths, segments)[1].context
 
     def cost(
-        self, *, batch_size: int, length: int, places: int | None = None, sentences: int = 1
+        self, *, batch_size: int, length: int, masked_tokens: int | None = None, sentences: int = 1
     ) -> Cost:
-        """What `classified` takes for documents of `sentences` sentences each, of equal length."""
-        del places
+        """Cost of `classify` for documents of `sentences` sentences of equal length."""
+        del masked_tokens
         words = SequenceShape(batch_size=batch_size * sentences, length=-(-length // sentences))
         document = SequenceShape(batch_size=batch_size, length=sentences)
-        total = self.words.cost(rows=words.rows, texts=batch_size, sentences=True)
+        total = self.words.cost(rows=words.positions, texts=batch_size, sentences=True)
         total += self.word_reader.cost(words)
         for pooling in self.word_pooling:
             if isinstance(pooling, SentencePooling):
                 total += pooling.cost(words)
-                # The first sentence is told nothing, so nothing of that has a gradient.
-                told = self.word_reader.output_dim * pooling.hidden.out_features
+                # The first sentence has no context, so its projection needs no gradient.
+                context_weights = self.word_reader.output_dim * pooling.hidden.out_features
                 layers = sum(
                     layer is not None for layer in (pooling.elsewhere, pooling.gate_elsewhere)
                 )
-                total += Cost(backward_products=-2 * batch_size * told * layers)
-        total += Cost(arithmetic=LAYOUT_ARITHMETIC * words.rows)
+                total += Cost(backward_matmul_flops=-2 * batch_size * context_weights * layers)
+        total += Cost(elementwise_ops=LAYOUT_OPS * words.positions)
         total += self.sentence_reader.cost(document) + self.sentence_pooling.cost(document)
         total += cost_of(self.output, rows=batch_size)
-        return replace(total, step_products=0, state=0)
+        return replace(total, step_matmul_flops=0, state=0)
 
-    def _sentences(
+    def _encode_sentences(
         self, tokens: Tensor, lengths: Tensor, segments: Tensor | None
     ) -> tuple[SentenceLayout, PooledSentences]:
-        """Where the sentences stand, their vectors and the weights of all words."""
-        require_lengths(tokens, lengths)
+        """The layout, the sentence vectors and the attention weights of all words."""
+        validate_lengths(tokens, lengths)
         segments = torch.zeros_like(tokens) if segments is None else segments
         layout = SentenceLayout.of(lengths, segments)
-        vectors = self.words(tokens, lengths, segments)[layout.real]
-        return layout, self._pooled(self.dropout(self._read_words(vectors, layout)), layout)
+        vectors = self.words(tokens, lengths, segments)[layout.is_token]
+        return layout, self._pool_words(self.dropout(self._encode_words(vectors, layout)), layout)
 
-    def _pooled(self, words: Tensor, layout: SentenceLayout) -> PooledSentences:
-        """Sentences of the words that were read; of two directions, the mean weights."""
+    def _pool_words(self, words: Tensor, layout: SentenceLayout) -> PooledSentences:
+        """Sentence vectors; with two directions, the mean of their weights."""
         if not self.directions:
             pooling = self.word_pooling[0]
             pooled: PooledSentences = pooling(words, layout.sentence, count=len(layout.lengths))
             return pooled
-        ways = [
-            pooled_in_turn(pooling, words, layout, direction=direction)  # type: ignore[arg-type]
+        directions = [
+            pool_sequentially(pooling, words, layout, direction=direction)  # type: ignore[arg-type]
             for pooling, direction in zip(self.word_pooling, self.directions, strict=True)
         ]
         return PooledSentences(
-            context=torch.cat([way.context for way in ways], dim=-1),
-            weights=torch.stack([way.weights for way in ways]).mean(dim=0),
+            context=torch.cat([pooled.context for pooled in directions], dim=-1),
+            weights=torch.stack([pooled.weights for pooled in directions]).mean(dim=0),
         )
 
-    def _read_words(self, vectors: Tensor, layout: SentenceLayout) -> Tensor:
-        """Every word in the light of its sentence, in the order of the words."""
-        read, places = [], []
-        for group in layout.groups():
-            index, there = layout.padded(group)
-            output = self.word_reader(vectors[index], layout.lengths[group])
-            read.append(output[there])
-            places.append(index[there])
-        return torch.cat(read)[torch.cat(places).argsort()]
+    def _encode_words(self, vectors: Tensor, layout: SentenceLayout) -> Tensor:
+        """Word features in the context of their sentences, in word order."""
+        features, indices = [], []
+        for bucket in layout.length_buckets():
+            index, is_word = layout.padded(bucket)
+            output = self.word_reader(vectors[index], layout.lengths[bucket])
+            features.append(output[is_word])
+            indices.append(index[is_word])
+        return torch.cat(features)[torch.cat(indices).argsort()]
 
-    def _documents(self, sentences: Tensor, layout: SentenceLayout) -> Pooled:
-        counts = layout.per_document()
+    def _pool_sentences(self, sentences: Tensor, layout: SentenceLayout) -> Pooled:
+        counts = layout.sentences_per_document()
         padded = sentences.new_zeros(len(counts), int(counts.max()), sentences.shape[1])
         padded[layout.row, layout.number] = self.dropout(sentences)
         pooled: Pooled = self.sentence_pooling(

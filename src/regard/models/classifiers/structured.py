@@ -1,9 +1,14 @@
-"""Structured self-attentive classifier: a text is read both ways, then by several hops (Lin et al. 2017).
+"""Structured self-attentive classifier: a BiLSTM and several attention hops (Lin et al. 2017).
 
     words → BiLSTM → H;   A = softmax(W₂ tanh(W₁ Hᵀ));   M = A H → classes
 
-Every hop is a weighted sum of all places; what training adds so that hops look at different places is in
-`hop_penalties.py`. Without the recurrent layer (`hidden_dim=0`) H are the word vectors themselves.
+Without the recurrent layer (`hidden_dim=0`) H are the word embeddings. A diversity penalty on A keeps the
+hops from attending to the same tokens:
+
+    frobenius   weight · ‖A Aᵀ − I‖²_F, a sum over all pairs of hops
+    kl          − weight · mean over i ≠ j of KL(aᵢ ‖ aⱼ), capped at 5 nats
+
+The first grows with the number of hops, the second does not, so their weights are not comparable.
 """
 
 from __future__ import annotations
@@ -16,34 +21,25 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.core.protocols import Classified, TextReading
-from regard.core.registry import look_up
+from regard.core.protocols import ClassifierOutput, TextAttention
+from regard.core.registry import lookup
 from regard.layers.cost import SequenceShape, cost_of
 from regard.layers.dropout import Dropout
 from regard.layers.pooling import Pooled, StructuredPooling, frobenius_penalty, pairwise_kl_penalty
-from regard.layers.recurrent import BothWays
-from regard.layers.validation import require_positive
+from regard.layers.recurrent import BidirectionalRecurrent
+from regard.layers.validation import validate_positive
 from regard.models.classifiers.baselines import TextModel
-from regard.models.embeddings import WordVectors
+from regard.models.embeddings import WordEmbedding
 from regard.models.validation import (
     padding_mask,
-    require_shares,
-    require_sizes,
-    require_sizes_or_none,
-    require_weights,
+    validate_fractions,
+    validate_loss_weights,
+    validate_sizes,
+    validate_sizes_or_zero,
 )
 
-# What a classifier with several hops adds to its loss so that they look at different places.
-#
-# frobenius   weight · ‖A Aᵀ − I‖²_F, a sum over all pairs of hops, each with itself too kl
-# − weight · mean over i ≠ j of KL(aᵢ ‖ aⱼ), at most 5, since nothing else ends it
-#
-# The first grows with the number of hops and the second does not: a weight of the one says nothing
-# about a weight of the other. The sums themselves are in `layers/penalties.py`.
-
-
-# Hops that differ by this much on average, in nats, are told apart enough.
-ENOUGH = 5.0
+# In nats; the divergence itself is unbounded.
+MAX_KL = 5.0
 
 Weights = Float[Tensor, "batch hops length"]
 
@@ -55,7 +51,7 @@ def _none(weights: Weights) -> Float[Tensor, " batch"]:
 def _divergence(weights: Weights) -> Float[Tensor, " batch"]:
     hops = weights.shape[1]
     pairs = max(1, hops * (hops - 1))
-    return -torch.clamp(pairwise_kl_penalty(weights) / pairs, max=ENOUGH)
+    return -torch.clamp(pairwise_kl_penalty(weights) / pairs, max=MAX_KL)
 
 
 PENALTIES: dict[str, Callable[[Weights], Float[Tensor, " batch"]]] = {
@@ -66,18 +62,16 @@ PENALTIES: dict[str, Callable[[Weights], Float[Tensor, " batch"]]] = {
 
 
 class StructuredClassifier(TextModel):
-    """From the words of a text to scores of its classes.
+    """Structured self-attention classifier.
 
-    model_dim        features of a word
-    hidden_dim       of the recurrent layer in each direction; 0 leaves it out
+    model_dim        of the word embedding
+    hidden_dim       of the recurrent layer, per direction; 0: no recurrent layer
     cell             lstm, gru or tanh
-    hops             how many places a text is looked at; `attention_dim` is the width of W₁
-    penalty          none, frobenius or kl, times `penalty_weight` in the loss of each text
-    feed_forward_dim of a layer between the hops and the classes; 0 for none
-    pair_table       rows of a table of vectors for pairs of neighbouring words; 0 for none
-    spelling_table   the same for how words begin and end
-    dropout          of features of what is read and classified; `input_dropout` of those of words, as much
-                     unless given; `word_dropout` of whole words
+    hops             number of attention hops; `attention_dim` is the hidden size of W₁
+    penalty          none, frobenius or kl; `penalty_weight` scales it in the loss
+    feed_forward_dim of a layer between the hops and the classes; 0: none
+    bigram_buckets   see `WordEmbedding`, as `affix_buckets` and `word_dropout`
+    dropout          of features; `input_dropout` of word embeddings, by default the same
     """
 
     def __init__(
@@ -93,31 +87,32 @@ class StructuredClassifier(TextModel):
         penalty: str = "none",
         penalty_weight: float = 0.1,
         feed_forward_dim: int = 0,
-        pair_table: int = 0,
-        spelling_table: int = 0,
+        bigram_buckets: int = 0,
+        affix_buckets: int = 0,
         dropout: float = 0.5,
         input_dropout: float | None = None,
         word_dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        require_positive("StructuredClassifier", classes=classes)
-        require_sizes(attention_dim=attention_dim, hops=hops)
-        require_sizes_or_none(hidden_dim=hidden_dim, feed_forward_dim=feed_forward_dim)
-        require_shares(dropout=dropout, input_dropout=input_dropout)
-        # A negative one would make the hops alike.
-        require_weights(penalty_weight=penalty_weight)
-        self.penalty = look_up("penalty", penalty, PENALTIES)
+        validate_positive("StructuredClassifier", classes=classes)
+        validate_sizes(attention_dim=attention_dim, hops=hops)
+        validate_sizes_or_zero(hidden_dim=hidden_dim, feed_forward_dim=feed_forward_dim)
+        validate_fractions(dropout=dropout, input_dropout=input_dropout)
+        validate_loss_weights(penalty_weight=penalty_weight)
+        self.penalty = lookup("penalty", penalty, PENALTIES)
         self.penalty_weight = penalty_weight
-        self.words = WordVectors(
+        self.words = WordEmbedding(
             vocabulary=vocabulary,
             model_dim=model_dim,
-            pair_table=pair_table,
-            spelling_table=spelling_table,
+            bigram_buckets=bigram_buckets,
+            affix_buckets=affix_buckets,
             dropout=dropout if input_dropout is None else input_dropout,
             word_dropout=word_dropout,
         )
         self.recurrent = (
-            BothWays(model_dim=model_dim, hidden_dim=hidden_dim, cell=cell) if hidden_dim else None
+            BidirectionalRecurrent(model_dim=model_dim, hidden_dim=hidden_dim, cell=cell)
+            if hidden_dim
+            else None
         )
         width = model_dim if self.recurrent is None else self.recurrent.output_dim
         self.pooling = StructuredPooling(model_dim=width, hidden_dim=attention_dim, hops=hops)
@@ -125,46 +120,46 @@ class StructuredClassifier(TextModel):
         self.feed_forward = nn.Linear(hops * width, feed_forward_dim) if feed_forward_dim else None
         self.output = nn.Linear(feed_forward_dim or hops * width, classes)
 
-    def classified(
+    def classify(
         self,
         tokens: Int[Tensor, "batch length"],
         lengths: Int[Tensor, " batch"],
         segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Classified:
-        """The scores of each text; sentences are of no account."""
+    ) -> ClassifierOutput:
+        """Class scores of each text; `segments` are ignored."""
         del segments
-        pooled = self._pooled(tokens, lengths)
+        pooled = self._pool(tokens, lengths)
         features = self.dropout(pooled.context.flatten(1))
         if self.feed_forward is not None:
             features = self.dropout(self.feed_forward(features).relu())
         penalty = self.penalty_weight * self.penalty(pooled.weights)
-        return Classified(self.output(features), penalty)
+        return ClassifierOutput(self.output(features), penalty)
 
-    def reading(
+    def text_attention(
         self,
         tokens: Int[Tensor, "batch length"],
         lengths: Int[Tensor, " batch"],
         segments: Int[Tensor, "batch length"] | None = None,
-    ) -> TextReading:
-        """What every hop looked at: the annotation matrix of each text."""
+    ) -> TextAttention:
+        """The attention of every hop: the annotation matrix A of each text."""
         del segments
-        return TextReading(self._pooled(tokens, lengths).weights)
+        return TextAttention(self._pool(tokens, lengths).weights)
 
     def cost(
-        self, *, batch_size: int, length: int, places: int | None = None, sentences: int = 1
+        self, *, batch_size: int, length: int, masked_tokens: int | None = None, sentences: int = 1
     ) -> Cost:
-        """What `classified` takes, the penalty not counted."""
-        del places, sentences
+        """Cost of `classify` without the penalty."""
+        del masked_tokens, sentences
         shape = SequenceShape(batch_size=batch_size, length=length)
-        total = self.words.cost(rows=shape.rows, texts=batch_size) + self.pooling.cost(shape)
+        total = self.words.cost(rows=shape.positions, texts=batch_size) + self.pooling.cost(shape)
         if self.recurrent is not None:
             total += self.recurrent.cost(shape)
         if self.feed_forward is not None:
             total += cost_of(self.feed_forward, rows=batch_size)
         total += cost_of(self.output, rows=batch_size)
-        return replace(total, step_products=0, state=0)
+        return replace(total, step_matmul_flops=0, state=0)
 
-    def _pooled(self, tokens: Tensor, lengths: Tensor) -> Pooled:
+    def _pool(self, tokens: Tensor, lengths: Tensor) -> Pooled:
         mask = padding_mask(tokens, lengths)
         x = self.words(tokens, lengths)
         if self.recurrent is not None:

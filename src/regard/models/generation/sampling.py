@@ -1,10 +1,10 @@
-"""Going on with a text: the next token drawn again and again from what the model expects.
+"""Text generation by sampling: temperature, top-k and top-p (nucleus) sampling.
 
-    temperature   logits are divided by it: below 1 safer, above 1 bolder; 0 takes the likeliest
-    top_k         only the k likeliest tokens may be drawn
-    top_p         only the fewest tokens that have together this probability (Holtzman et al. 2020)
+    temperature   divides the logits; 0 is greedy decoding
+    top_k         sample from the k most probable tokens only
+    top_p         sample from the smallest set of tokens with this total probability (Holtzman et al. 2020)
 
-Tokens come one at a time, from the model's memory of all before (cached, or a state of constant size).
+Decoding is incremental, from the model's KV cache or recurrent state.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from torch import Tensor
 from regard.core.batches import END, PAD, START, UNKNOWN
 from regard.core.errors import RegardError
 
-COLDEST = 0.01  # what is divided by less overflows
-NEVER_SAID = (PAD, START, UNKNOWN)
-NO_LIMIT = None  # of `top_k` and `top_p`
+MIN_TEMPERATURE = 0.01  # a smaller divisor overflows
+FORBIDDEN_TOKENS = (PAD, START, UNKNOWN)
 
 
 def sample(
@@ -30,22 +29,22 @@ def sample(
     *,
     max_tokens: int,
     temperature: float = 1.0,
-    top_k: int | None = NO_LIMIT,
-    top_p: float | None = NO_LIMIT,
+    top_k: int | None = None,
+    top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Iterator[int]:
-    """The tokens that follow `prompt`, until END or `max_tokens`; END itself is not said.
+    """Generate the tokens that follow `prompt`, until END (not included) or `max_tokens`.
 
-    `prompt` is read as the beginning of what the model writes itself, after START.
+    The prompt continues START, as if the model had generated it.
     """
-    require_sampling(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p)
+    validate_sampling(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p)
     if model.training:
         raise RegardError(
-            "sample was given a model in training mode, whose dropout would disturb the result. Call "
-            "model.eval() first."
+            "sample got a model in training mode, where dropout changes the result. Call model.eval() "
+            "first."
         )
     device = next(iter(model.parameters())).device
-    # All but the last token are taken in at once; a source ends in END, which is not read.
+    # All but the last token are prefilled as a source; its END is not processed.
     *before, last = START, *prompt
     source = torch.tensor([[*before, END]], device=device)
     left = max_tokens
@@ -55,35 +54,37 @@ def sample(
             left = min(left, int(most))
         if left < 1:
             raise RegardError(
-                f"The beginning has {len(prompt)} tokens, which fill all places that the model has "
-                "(max_length). Give a shorter one, or train a model with a larger max_length."
+                f"The prompt has {len(prompt)} tokens and leaves no room within the model's max_length. "
+                "Use a shorter prompt, or train a model with a larger max_length."
             )
         state = model.start(source, torch.tensor([source.shape[1]], device=device))
     token = last
     for _ in range(left):
-        # Entered anew for every token: between two of them the caller's own code runs.
+        # Entered for each token: the caller's code runs between two of them.
         with torch.inference_mode():
             logits, state = model.step(state, torch.tensor([token], device=device))
-            logits[:, NEVER_SAID] = -torch.inf
-            chances = next_chances(logits, temperature=temperature, top_k=top_k, top_p=top_p)
-            token = int(torch.multinomial(chances, 1, generator=generator))
+            logits[:, FORBIDDEN_TOKENS] = -torch.inf
+            probabilities = next_token_probabilities(
+                logits, temperature=temperature, top_k=top_k, top_p=top_p
+            )
+            token = int(torch.multinomial(probabilities, 1, generator=generator))
         if token == END:
             return
         yield token
 
 
-def next_chances(
+def next_token_probabilities(
     logits: Float[Tensor, "rows vocabulary"],
     *,
     temperature: float,
-    top_k: int | None = NO_LIMIT,
-    top_p: float | None = NO_LIMIT,
+    top_k: int | None = None,
+    top_p: float | None = None,
 ) -> Float[Tensor, "rows vocabulary"]:
-    """The probabilities that the next token is drawn from.
+    """Next-token distribution after temperature, top-k and top-p.
 
-    >>> next_chances(torch.tensor([[2.0, 0.0, 1.0]]), temperature=0.0)
+    >>> next_token_probabilities(torch.tensor([[2.0, 0.0, 1.0]]), temperature=0.0)
     tensor([[1., 0., 0.]])
-    >>> next_chances(torch.tensor([[0.0, 0.0, -9.0]]), temperature=1.0, top_k=2)
+    >>> next_token_probabilities(torch.tensor([[0.0, 0.0, -9.0]]), temperature=1.0, top_k=2)
     tensor([[0.5000, 0.5000, 0.0000]])
     """
     if temperature == 0:
@@ -92,27 +93,32 @@ def next_chances(
     if top_k is not None and top_k < logits.shape[1]:
         least = logits.topk(top_k, dim=1).values[:, -1:]
         logits = logits.masked_fill(logits < least, -torch.inf)
-    chances = logits.softmax(dim=1)
+    probabilities = logits.softmax(dim=1)
     if top_p is not None and top_p < 1:
-        ordered, order = chances.sort(dim=1, descending=True)
-        # A token stays if those before it do not yet have the wanted probability: the first always does.
-        stays = ordered.cumsum(dim=1) - ordered < top_p
-        chances = torch.zeros_like(chances).scatter(1, order, ordered * stays)
-        chances = chances / chances.sum(dim=1, keepdim=True)
-    return chances
+        ordered, order = probabilities.sort(dim=1, descending=True)
+        # A token is kept if those before it have not reached top_p yet; the first always is.
+        kept = ordered.cumsum(dim=1) - ordered < top_p
+        probabilities = torch.zeros_like(probabilities).scatter(1, order, ordered * kept)
+        probabilities = probabilities / probabilities.sum(dim=1, keepdim=True)
+    return probabilities
 
 
-def _is_temperature(value: float) -> bool:
-    return value == 0 or COLDEST <= value < float("inf")
+def _is_valid_temperature(value: float) -> bool:
+    return value == 0 or MIN_TEMPERATURE <= value < float("inf")
 
 
-def require_sampling(
+def validate_sampling(
     *, max_tokens: int, temperature: float, top_k: int | None, top_p: float | None
 ) -> None:
-    """Refuse settings with which nothing could be drawn."""
+    """Reject invalid sampling options."""
     rules: list[tuple[str, Any, bool, str]] = [
         ("max_tokens", max_tokens, max_tokens >= 1, "1 or more"),
-        ("temperature", temperature, _is_temperature(temperature), f"0, or {COLDEST} or more"),
+        (
+            "temperature",
+            temperature,
+            _is_valid_temperature(temperature),
+            f"0 (greedy), or {MIN_TEMPERATURE} or more",
+        ),
         ("top_k", top_k, top_k is None or top_k >= 1, "1 or more"),
         ("top_p", top_p, top_p is None or 0 < top_p <= 1, "above 0 and at most 1"),
     ]

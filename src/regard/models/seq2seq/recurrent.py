@@ -1,12 +1,12 @@
-"""Recurrent encoder–decoder, with attention in two wirings, or without (the baseline).
+"""Recurrent encoder–decoder (LSTM or GRU) with Bahdanau- or Luong-style attention, or without.
 
-    memory_1 … memory_n = encoder(source)        LSTM or GRU layers, one way or both
-    first state         = tanh(W · the encoder's last states)
-    features_t          = decoder(features so far, memory)      see recurrent_decoder.py for the wirings
-    logits_t            = E W features_t + b     E the target embedding (tie="target"),
-                        = W features_t + b       or a matrix of its own (tie="none")
+    memory_1 … memory_n = encoder(source)        unidirectional or bidirectional
+    initial state       = tanh(W · the encoder's final states)
+    features_t          = decoder(target so far, memory)        see recurrent_decoder.py
+    logits_t            = E W features_t + b     E the tied target embedding (tie="target"),
+                        = W features_t + b       or a separate output matrix (tie="none")
 
-The keys and values that the decoder reads are both the encoder's memory, `hidden_dim` wide.
+Keys and values of the attention are both the encoder's memory, of size `hidden_dim`.
 """
 
 from __future__ import annotations
@@ -24,85 +24,76 @@ from regard.core.cost import Cost, linear_cost
 from regard.core.errors import RegardError
 from regard.core.masks import Mask, Padding
 from regard.core.mechanism import Mechanism, Step
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 from regard.layers.cost import SequenceShape, cost_of, per_position
 from regard.layers.recurrent import Recurrent
-from regard.layers.validation import require_dropout, require_positive
-from regard.mechanisms import MECHANISMS, build_mechanism, is_plugged_in
+from regard.layers.validation import validate_dropout, validate_positive
+from regard.mechanisms import MECHANISMS, build_mechanism, is_plugin
 from regard.models.seq2seq.recurrent_decoder import (
     CELL_STEPS,
-    Decoded,
+    DecoderOutput,
     RecurrentDecoder,
     RecurrentDecoderState,
 )
 
-# What a recurrent encoder–decoder may be built of, and the errors when it is something else.
-
-
-WIRINGS = {
-    "before": "the source is read with the last state, before the cell's update",
-    "after": "the source is read with the new state, after the cell's update",
+ATTENTION_STYLES = {
+    "bahdanau": "the previous decoder state is the query, before the cell's update",
+    "luong": "the new decoder state is the query, after the cell's update",
 }
 TIES = {
-    "target": "the target embedding is the output matrix",
-    "none": "the output matrix is one of its own",
+    "target": "target embedding and output matrix are tied",
+    "none": "a separate output matrix",
 }
 SCORES = ("dot", "scaled_dot", "general", "additive", "location")
-WITHOUT = "none"
+NO_ATTENTION = "none"
 
 
-def require_choices(
-    *, cell: str, wiring: str, mechanism: str | None, input_feeding: bool, tie: str
+def validate_options(
+    *, cell: str, attention_style: str, mechanism: str | None, input_feeding: bool, tie: str
 ) -> None:
-    """Refuse names that are not in the tables and choices that do not go together."""
-    look_up("recurrent cell", cell, CELL_STEPS)
-    look_up("wiring", wiring, WIRINGS)
-    look_up("tie", tie, TIES)
+    """Reject unknown names and incompatible options."""
+    lookup("recurrent cell", cell, CELL_STEPS)
+    lookup("attention style", attention_style, ATTENTION_STYLES)
+    lookup("tie", tie, TIES)
     if not input_feeding:
         return
-    if mechanism is None or mechanism == WITHOUT:
+    if mechanism is None or mechanism == NO_ATTENTION:
         raise RegardError(
-            "RecurrentEncoderDecoder has input_feeding=True and no attention: what is fed back is "
-            "what was attended to. Choose a mechanism, or input_feeding=False."
+            "RecurrentEncoderDecoder has input_feeding=True but no attention, whose output would be "
+            "fed back. Choose a mechanism, or input_feeding=False."
         )
-    if wiring == "before":
+    if attention_style == "bahdanau":
         raise RegardError(
-            "RecurrentEncoderDecoder has input_feeding=True with wiring='before', whose cell reads "
-            "the context already. Choose wiring='after', or input_feeding=False."
+            "RecurrentEncoderDecoder has input_feeding=True with attention_style='bahdanau', whose cell "
+            "reads the context already. Choose attention_style='luong', or input_feeding=False."
         )
 
 
-def source_mechanism(
+def build_source_mechanism(
     mechanism: str | None, *, width: int, max_length: int, options: dict[str, Any]
 ) -> Mechanism | None:
-    """The score by which the decoder reads the source, for one head; None without attention."""
-    if mechanism is None or mechanism == WITHOUT:
+    """The single-head cross-attention mechanism of the decoder; None without attention."""
+    if mechanism is None or mechanism == NO_ATTENTION:
         if options:
             raise RegardError(
-                f"RecurrentEncoderDecoder has mechanism_options={options} and no mechanism. "
-                f"Choose one of: {', '.join(SCORES)}; or leave the options out."
+                f"RecurrentEncoderDecoder has mechanism_options={options} but no mechanism. "
+                f"Choose one of: {', '.join(SCORES)}; or remove the options."
             )
         return None
-    if mechanism not in SCORES and not is_plugged_in(mechanism):
+    if mechanism not in SCORES and not is_plugin(mechanism):
         if mechanism in MECHANISMS:
             raise RegardError(
-                f"Mechanism '{mechanism}' does not fit a recurrent decoder, which scores the source "
-                f"with one query at a time. Choose one of: {', '.join(SCORES)}; or {WITHOUT}."
+                f"Mechanism '{mechanism}' cannot be used in a recurrent decoder, which scores the source "
+                f"with one query per step. Choose one of: {', '.join(SCORES)}; or {NO_ATTENTION}."
             )
-        look_up("mechanism", mechanism, dict.fromkeys((*SCORES, WITHOUT)))
+        lookup("mechanism", mechanism, dict.fromkeys((*SCORES, NO_ATTENTION)))
     return build_mechanism(
         mechanism, query_dim=width, key_dim=width, max_length=max_length, **options
     )
 
 
-# Recurrent encoder: layers of LSTM or GRU, one way or both, that end in a memory to be read.
-#
-# Its outputs have `hidden_dim` features whatever the number of directions: read both ways, each
-# direction has half of them. So the memory is as wide as the decoder's state, and any score fits.
-
-
-class Encoded(NamedTuple):
-    """The source as read: every position, and where the last layer stopped, directions side by side."""
+class EncoderOutput(NamedTuple):
+    """Outputs at every position, and the final states of the last layer, directions concatenated."""
 
     memory: Float[Tensor, "batch length hidden_dim"]
     last_hidden: Float[Tensor, "batch hidden_dim"]
@@ -110,7 +101,10 @@ class Encoded(NamedTuple):
 
 
 class RecurrentEncoder(nn.Module):
-    """`num_layers` layers with dropout between them."""
+    """LSTM or GRU layers with dropout between them.
+
+    The outputs have `hidden_dim` features; if bidirectional, each direction has half of them.
+    """
 
     def __init__(
         self,
@@ -126,7 +120,7 @@ class RecurrentEncoder(nn.Module):
         if bidirectional and hidden_dim % 2:
             raise RegardError(
                 f"The recurrent encoder has hidden_dim={hidden_dim} and bidirectional=True: each "
-                "direction has half of it, so it must be even. Choose an even hidden_dim, or "
+                "direction has half of hidden_dim, so it must be even. Choose an even hidden_dim, or "
                 "bidirectional=False."
             )
         self.layers = nn.ModuleList(
@@ -140,33 +134,37 @@ class RecurrentEncoder(nn.Module):
         )
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "batch length embedding_dim"], mask: Mask) -> Encoded:
+    def forward(self, x: Float[Tensor, "batch length embedding_dim"], mask: Mask) -> EncoderOutput:
         for number, layer in enumerate(self.layers):
             x, last = layer(self.dropout(x) if number else x, mask)
-        return Encoded(x, last.hidden.flatten(1), last.memory.flatten(1))
+        return EncoderOutput(x, last.hidden.flatten(1), last.memory.flatten(1))
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """What `forward` takes; none of it is state or a step, since the decoder keeps the memory."""
+        """Cost of `forward`; state and decoding steps are counted by the decoder."""
         total = Cost()
         for layer in self.layers:
             assert isinstance(layer, Recurrent)
-            # Of packed sequences, every output is looked at for whether its row is empty.
+            # Packed sequences compare every output to detect empty rows.
             width = layer.layer.hidden_size * (1 + layer.layer.bidirectional)
-            total += replace(layer.cost(shape), state=0, step_products=0)
-            total += Cost(arithmetic=shape.rows * width)
+            total += replace(layer.cost(shape), state=0, step_matmul_flops=0)
+            total += Cost(elementwise_ops=shape.positions * width)
         return total
 
 
-# Small enough that logits from a tied embedding start near one another.
+# Small, so that logits of a tied embedding start close to uniform.
 EMBEDDING_STD = 0.1
 
 
 class RecurrentEncoderDecoder(nn.Module):
-    """A sequence-to-sequence model; `core/sequence_model.py` says what its faces answer.
+    """Sequence-to-sequence model (`core.protocols.SequenceModel`).
 
-    `mechanism` is a score (dot, scaled_dot, general, additive, location) or "none"; `max_length` bounds
-    the source of a location score alone. `hidden_dim` is the width of the decoder and of
-    the encoder, both directions together. `num_decoder_layers` is `num_layers` unless given.
+    hidden_dim           of the decoder, and of the encoder with both directions together
+    num_decoder_layers   default: `num_layers`
+    attention_style      "bahdanau" (attention before the decoder's update) or "luong" (after it)
+    mechanism            a score (dot, scaled_dot, general, additive, location) or "none"
+    input_feeding        Luong style: feed the attentional features into the next step
+    tie                  "target" (target embedding and output matrix are tied) or "none"
+    max_length           longest source, for the location score only
     """
 
     def __init__(
@@ -180,7 +178,7 @@ class RecurrentEncoderDecoder(nn.Module):
         num_decoder_layers: int | None = None,
         cell: str = "lstm",
         bidirectional: bool = True,
-        wiring: str = "before",
+        attention_style: str = "bahdanau",
         mechanism: str | None = "additive",
         mechanism_options: dict[str, Any] | None = None,
         input_feeding: bool = False,
@@ -190,7 +188,7 @@ class RecurrentEncoderDecoder(nn.Module):
     ) -> None:
         super().__init__()
         num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
-        require_positive(
+        validate_positive(
             "RecurrentEncoderDecoder",
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
@@ -200,11 +198,15 @@ class RecurrentEncoderDecoder(nn.Module):
             num_decoder_layers=num_decoder_layers,
             max_length=max_length,
         )
-        require_dropout("RecurrentEncoderDecoder", dropout)
-        require_choices(
-            cell=cell, wiring=wiring, mechanism=mechanism, input_feeding=input_feeding, tie=tie
+        validate_dropout("RecurrentEncoderDecoder", dropout)
+        validate_options(
+            cell=cell,
+            attention_style=attention_style,
+            mechanism=mechanism,
+            input_feeding=input_feeding,
+            tie=tie,
         )
-        built = source_mechanism(
+        built = build_source_mechanism(
             mechanism, width=hidden_dim, max_length=max_length, options=mechanism_options or {}
         )
         self.source_embedding = nn.Embedding(source_vocabulary, embedding_dim, padding_idx=PAD)
@@ -226,13 +228,13 @@ class RecurrentEncoderDecoder(nn.Module):
             num_layers=num_decoder_layers,
             cell=cell,
             mechanism=built,
-            attends_before=wiring == "before",
+            attends_before_update=attention_style == "bahdanau",
             input_feeding=input_feeding,
             dropout=dropout,
         )
         tied = tie == "target"
         self.narrow = nn.Linear(hidden_dim, embedding_dim, bias=False) if tied else None
-        # Tied, the matrix is the embedding's, and not registered a second time.
+        # If tied, the matrix is the embedding's and is not registered twice.
         self.output_weight = (
             None if tied else nn.Parameter(torch.empty(target_vocabulary, hidden_dim))
         )
@@ -246,45 +248,45 @@ class RecurrentEncoderDecoder(nn.Module):
 
     @property
     def output_matrix(self) -> Float[Tensor, "target_vocabulary output_dim"]:
-        """What turns features into logits."""
+        """The matrix that maps features to logits."""
         return self.target_embedding.weight if self.output_weight is None else self.output_weight
 
     def forward(
         self,
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
-        given: Int[Tensor, "batch target_length"],
+        decoder_input: Int[Tensor, "batch target_length"],
     ) -> Float[Tensor, "batch target_length target_vocabulary"]:
-        return self.logits(self.hidden(source, source_lengths, given))
+        return self.logits(self.hidden(source, source_lengths, decoder_input))
 
     def target_limits(self, source_lengths: Int[Tensor, " batch"]) -> None:
-        """None: a recurrent decoder has no limit."""
+        """None: unlimited."""
 
     def hidden(
         self,
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
-        given: Int[Tensor, "batch target_length"],
+        decoder_input: Int[Tensor, "batch target_length"],
     ) -> Float[Tensor, "batch target_length output_dim"]:
-        """The features from which the token after each place of `given` is predicted."""
+        """Features from which the token after each position of `decoder_input` is predicted."""
         encoded = self._encode(source, source_lengths)
         state = self._first_state(encoded, source_lengths)
-        return self._to_output(self._decode(state, given).features)
+        return self._to_output(self._decode(state, decoder_input).features)
 
     def logits(
-        self, hidden: Float[Tensor, "*places output_dim"]
-    ) -> Float[Tensor, "*places target_vocabulary"]:
-        """Scores of every token of the target vocabulary."""
+        self, hidden: Float[Tensor, "*positions output_dim"]
+    ) -> Float[Tensor, "*positions target_vocabulary"]:
+        """Scores over the target vocabulary."""
         return F.linear(hidden, self.output_matrix, self.output_bias)
 
     def start(
         self, source: Int[Tensor, "batch source_length"], source_lengths: Int[Tensor, " batch"]
     ) -> RecurrentDecoderState:
-        """The state before any target token, the source read and its keys prepared."""
+        """The state before any target token: the source encoded, its keys cached."""
         return self._first_state(self._encode(source, source_lengths), source_lengths)
 
     def step(self, state: RecurrentDecoderState, token: Int[Tensor, " batch"]) -> Step:
-        """The logits after one more token, and the new state."""
+        """Logits after one more token, and the new state."""
         decoded = self._decode(state, token[:, None])
         return Step(self.logits(self._to_output(decoded.features[:, 0])), decoded.state)
 
@@ -292,22 +294,22 @@ class RecurrentEncoderDecoder(nn.Module):
         self,
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
-        given: Int[Tensor, "batch target_length"],
-    ) -> dict[str, Float[Tensor, "batch heads reading read"]]:
-        """How much of each source position every step reads: one attention, or none at all."""
+        decoder_input: Int[Tensor, "batch target_length"],
+    ) -> dict[str, Float[Tensor, "batch heads queries keys"]]:
+        """Attention weights of every step over the source: "cross/0", or empty without attention."""
         mechanism = self.decoder.mechanism
         if mechanism is None:
             return {}
         encoded = self._encode(source, source_lengths)
-        decoded = self._decode(self._first_state(encoded, source_lengths), given)
+        decoded = self._decode(self._first_state(encoded, source_lengths), decoder_input)
         query, key = decoded.queries[:, None], encoded.memory[:, None]
         return {"cross/0": mechanism.weights(query, key, Padding(source_lengths))}
 
-    def _encode(self, source: Tensor, source_lengths: Tensor) -> Encoded:
+    def _encode(self, source: Tensor, source_lengths: Tensor) -> EncoderOutput:
         embedded = self.dropout(self.source_embedding(source))
         return self.encoder(embedded, Padding(source_lengths))
 
-    def _first_state(self, encoded: Encoded, source_lengths: Tensor) -> RecurrentDecoderState:
+    def _first_state(self, encoded: EncoderOutput, source_lengths: Tensor) -> RecurrentDecoderState:
         batch_size = len(source_lengths)
         layers = (batch_size, len(self.decoder.layers), -1)
         hidden = torch.tanh(self.first_hidden(encoded.last_hidden)).view(layers)
@@ -318,20 +320,20 @@ class RecurrentEncoderDecoder(nn.Module):
         return RecurrentDecoderState(
             hidden=hidden,
             memory=memory,
-            fed=hidden.new_zeros(batch_size, hidden.shape[2] * self.decoder.input_feeding),
-            source=self.decoder.taken_in(encoded.memory, Padding(source_lengths)),
+            input_feed=hidden.new_zeros(batch_size, hidden.shape[2] * self.decoder.input_feeding),
+            source=self.decoder.encode_source(encoded.memory, Padding(source_lengths)),
             position=torch.zeros_like(source_lengths),
         )
 
-    def _decode(self, state: RecurrentDecoderState, given: Tensor) -> Decoded:
-        return self.decoder(self.dropout(self.target_embedding(given)), state)
+    def _decode(self, state: RecurrentDecoderState, decoder_input: Tensor) -> DecoderOutput:
+        return self.decoder(self.dropout(self.target_embedding(decoder_input)), state)
 
     def _to_output(self, features: Tensor) -> Tensor:
         dropped = self.dropout(features)
         return dropped if self.narrow is None else self.narrow(dropped)
 
     def cost(self, *, batch_size: int, source_length: int, target_length: int) -> Cost:
-        """What `logits(hidden(...))` takes."""
+        """Cost of `logits(hidden(...))`."""
         source = SequenceShape(batch_size=batch_size, length=source_length)
         target = SequenceShape(
             batch_size=batch_size, length=target_length, context_length=source_length
@@ -341,15 +343,15 @@ class RecurrentEncoderDecoder(nn.Module):
         total += self.encoder.cost(source)
         for first in filter(None, (self.first_hidden, self.first_memory)):
             numbers = batch_size * first.out_features
-            tanh = Cost(functions=numbers, memory=numbers, sequential_steps=1)
+            tanh = Cost(transcendental_ops=numbers, memory=numbers, sequential_steps=1)
             total += cost_of(first, rows=batch_size) + tanh
         total += self.decoder.cost(target)
         if self.narrow is not None:
-            narrowed = cost_of(self.narrow, rows=target.rows)
+            narrowed = cost_of(self.narrow, rows=target.positions)
             total += per_position(narrowed, length=target_length)
         if self.output_weight is not None:
             total += Cost(parameters=self.output_weight.numel())
         vocabulary, width = self.output_matrix.shape
-        logits = linear_cost(rows=target.rows, in_features=width, out_features=vocabulary)
+        logits = linear_cost(rows=target.positions, in_features=width, out_features=vocabulary)
         logits = per_position(logits, length=target_length)
         return total + replace(logits, parameters=self.output_bias.numel())

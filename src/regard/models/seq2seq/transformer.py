@@ -1,9 +1,9 @@
-"""The Transformer encoder–decoder, with any mechanism that fits in each of its three places.
+"""Transformer encoder–decoder, with any compatible mechanism in each of its three attention slots.
 
-    source → embed + position → encoder blocks ─────────────┐ keys and values
-    given  → embed + position → decoder blocks (causal) ←───┘ → logits of the next token
+    source        → embed + position → encoder blocks ─────────────┐ keys and values
+    decoder input → embed + position → decoder blocks (causal) ←───┘ → next-token logits
 
-(Vaswani et al. 2017). With norm first (Xiong et al. 2020) each stack ends in a layer norm.
+(Vaswani et al. 2017). Pre-norm (Xiong et al. 2020; `norm_first`) adds a final layer norm to each stack.
 """
 
 from __future__ import annotations
@@ -18,46 +18,45 @@ from regard.core.cost import Cost
 from regard.core.errors import RegardError
 from regard.core.masks import Mask
 from regard.core.mechanism import Step
-from regard.core.registry import look_up
-from regard.layers.blocks import DecoderBlock, DecoderState, EncoderBlock, Reading
+from regard.core.registry import lookup
+from regard.layers.blocks import BeamContext, DecoderBlock, DecoderState, EncoderBlock
 from regard.layers.cost import SequenceShape, norm_cost, per_position
 from regard.layers.dropout import Dropout
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import POSITIONS, build_position
-from regard.layers.validation import require_dropout, require_positive
+from regard.layers.validation import validate_dropout, validate_positive
 from regard.models.embeddings import TokenEmbedding
-from regard.models.stack import PlaceChoice, chosen
+from regard.models.stack import AttentionSlot, resolve_slot
 from regard.models.validation import padding_mask
 
 TIES = {
-    "all": "one table for source, target and output",
-    "target": "one table for target and output",
-    "none": "a table each",
+    "all": "source, target and output share one table",
+    "target": "target and output share one table",
+    "none": "separate tables",
 }
 
-# Few enough that their lengths are alike, enough that products are large.
-ROWS_ENCODED_TOGETHER = 16
+# Rows, sorted by length, are encoded in chunks: little padding, yet large matrix products.
+ENCODER_CHUNK_SIZE = 16
 
 
 class TransformerState(NamedTuple):
-    """What every decoder block remembers, which row of the source each row reads, and the output table.
+    """Caches of the decoder blocks, the source row of each hypothesis, and the transposed output table.
 
-    The table is kept as columns, for all rows together: with few rows a product with it as it
-    is learned takes up to twice as long.
+    With few rows, a product with the table itself takes up to twice as long as with its transpose.
     """
 
     blocks: tuple[DecoderState, ...]
-    reading: Reading
-    columns: Float[Tensor, "model_dim target_vocabulary"]
+    beam_context: BeamContext
+    output_weight: Float[Tensor, "model_dim target_vocabulary"]
 
     @property
     def position(self) -> Int[Tensor, " batch"]:
-        """How many target tokens each row has taken in."""
+        """How many target tokens each row has processed."""
         return self.blocks[0].position
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
         """The state whose row r is this state's row index[r]; rows of one sentence share its source."""
-        reading, kept = self.reading.select(index)
+        beam_context, kept = self.beam_context.select(index)
         blocks = tuple(
             DecoderState(
                 own=block.own.select(index),
@@ -65,20 +64,20 @@ class TransformerState(NamedTuple):
             )
             for block in self.blocks
         )
-        return self._replace(blocks=blocks, reading=reading)
+        return self._replace(blocks=blocks, beam_context=beam_context)
 
 
 class Transformer(nn.Module):
-    """From source tokens to target tokens.
+    """Transformer encoder–decoder.
 
-    mechanism            the attention of all places; `encoder_mechanism`, `decoder_mechanism` and
-                         `cross_mechanism` replace it at one, and `…_options` are its options there
-    num_decoder_layers   as many as `num_layers` unless given
-    feed_forward_dim     four times `model_dim` unless given
+    mechanism            of all attention slots; `encoder_mechanism`, `decoder_mechanism` and
+                         `cross_mechanism` override one slot, `…_options` are the options of that slot
+    num_decoder_layers   default: `num_layers`
+    feed_forward_dim     default: 4 × `model_dim`
     position             a name of `layers.positions.POSITIONS`
-    max_length           for positions and mechanisms that end at a greatest length
-    tie                  "all" (source, target and output share a table), "target" or "none"
-    final_norm           a layer norm after each stack; unless given, where `norm_first` is True
+    max_length           longest sequence, where positions or mechanism have a maximum
+    tie                  tied embeddings: "all" (source, target and output), "target" or "none"
+    final_norm           layer norm after each stack; default: `norm_first`
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class Transformer(nn.Module):
         super().__init__()
         if num_decoder_layers is None:
             num_decoder_layers = num_layers
-        require_positive(
+        validate_positive(
             "Transformer",
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
@@ -122,13 +121,13 @@ class Transformer(nn.Module):
             num_decoder_layers=num_decoder_layers,
             max_length=max_length,
         )
-        require_dropout("Transformer", dropout)
-        look_up("tie", tie, TIES)
+        validate_dropout("Transformer", dropout)
+        lookup("tie", tie, TIES)
         if tie == "all" and source_vocabulary != target_vocabulary:
             raise RegardError(
                 f"Transformer has tie='all', source_vocabulary={source_vocabulary} and "
-                f"target_vocabulary={target_vocabulary}: one table needs equal vocabularies. "
-                "Use one vocabulary for both, or tie='target'."
+                f"target_vocabulary={target_vocabulary}: a tied table needs equal vocabularies. "
+                "Use a shared vocabulary, or tie='target'."
             )
 
         def embedding(vocabulary: int) -> TokenEmbedding:
@@ -140,7 +139,7 @@ class Transformer(nn.Module):
         )
         self.output = embedding(target_vocabulary) if tie == "none" else self.target_embedding
 
-        on_tokens = look_up("position", position, POSITIONS).acts_on == "tokens"
+        on_tokens = lookup("position", position, POSITIONS).acts_on == "tokens"
 
         def token_position() -> Any:
             return build_position(
@@ -155,8 +154,8 @@ class Transformer(nn.Module):
         self.target_position: Any = token_position()
         self.dropout = Dropout(dropout)
 
-        def attention(choice: PlaceChoice) -> Any:
-            return choice.build(
+        def attention(slot: AttentionSlot) -> Any:
+            return slot.build(
                 position=None if on_tokens else position,
                 model_dim=model_dim,
                 num_heads=num_heads,
@@ -175,14 +174,16 @@ class Transformer(nn.Module):
                 dropout=dropout,
             )
 
-        for_all: dict[str, Any] = {"mechanism": mechanism, "options": mechanism_options}
-        encoder = chosen(
-            "encoder", **for_all, own_mechanism=encoder_mechanism, own_options=encoder_options
+        shared: dict[str, Any] = {"mechanism": mechanism, "options": mechanism_options}
+        encoder = resolve_slot(
+            "encoder", **shared, own_mechanism=encoder_mechanism, own_options=encoder_options
         )
-        decoder = chosen(
-            "decoder", **for_all, own_mechanism=decoder_mechanism, own_options=decoder_options
+        decoder = resolve_slot(
+            "decoder", **shared, own_mechanism=decoder_mechanism, own_options=decoder_options
         )
-        cross = chosen("cross", **for_all, own_mechanism=cross_mechanism, own_options=cross_options)
+        cross = resolve_slot(
+            "cross", **shared, own_mechanism=cross_mechanism, own_options=cross_options
+        )
         self.encoder = nn.ModuleList(
             EncoderBlock(
                 attention=attention(encoder), feed_forward=feed_forward(), norm_first=norm_first
@@ -198,21 +199,21 @@ class Transformer(nn.Module):
             )
             for _ in range(num_decoder_layers)
         )
-        ends_in_norm = norm_first if final_norm is None else final_norm
+        has_final_norm = norm_first if final_norm is None else final_norm
         self.encoder_norm, self.decoder_norm = (
-            nn.LayerNorm(model_dim) if ends_in_norm else nn.Identity() for _ in range(2)
+            nn.LayerNorm(model_dim) if has_final_norm else nn.Identity() for _ in range(2)
         )
 
     def forward(
         self,
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
-        given: Int[Tensor, "batch target_length"],
+        decoder_input: Int[Tensor, "batch target_length"],
     ) -> Float[Tensor, "batch target_length target_vocabulary"]:
-        return self.logits(self.hidden(source, source_lengths, given))
+        return self.logits(self.hidden(source, source_lengths, decoder_input))
 
     def target_limits(self, source_lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"] | None:
-        """What its positions and the decoder's mechanism reach, whatever the source."""
+        """Longest target that positions and decoder mechanism support; None: unlimited."""
         bounds = [getattr(self.target_position, "max_length", None)]
         bounds += [
             block.self_attention.mechanism.capabilities.max_length
@@ -225,22 +226,22 @@ class Transformer(nn.Module):
         self,
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
-        given: Int[Tensor, "batch target_length"],
+        decoder_input: Int[Tensor, "batch target_length"],
     ) -> Float[Tensor, "batch target_length model_dim"]:
-        """The features from which the token after each place of `given` is predicted."""
+        """Features from which the token after each position of `decoder_input` is predicted."""
         mask = padding_mask(source, source_lengths, name="source")
-        context = self._encoded(source, mask)
-        x = self._entered_target(given)
-        # Padding stands at the end of `given`, where no real place can see it: causal is enough.
+        context = self._encode(source, mask)
+        x = self._embed_target(decoder_input)
+        # Padding is at the end, where causal masking already hides it.
         for block in self.decoder:
             x = block(x, context, context_mask=mask)
         hidden: Tensor = self.decoder_norm(x)
         return hidden
 
     def logits(
-        self, hidden: Float[Tensor, "*places model_dim"]
-    ) -> Float[Tensor, "*places target_vocabulary"]:
-        """Scores of every token of the target vocabulary."""
+        self, hidden: Float[Tensor, "*positions model_dim"]
+    ) -> Float[Tensor, "*positions target_vocabulary"]:
+        """Scores over the target vocabulary."""
         return self.output.logits(hidden)
 
     def start(
@@ -248,53 +249,53 @@ class Transformer(nn.Module):
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
     ) -> TransformerState:
-        """The state before any target token: the source encoded, its keys and values projected."""
+        """The state before any target token: the source encoded, its keys and values cached."""
         mask = padding_mask(source, source_lengths, name="source")
-        context = self._encoded_by_length(source, source_lengths)
+        context = self._encode_by_length(source, source_lengths)
         return TransformerState(
             blocks=tuple(block.start(context, mask) for block in self._decoder_blocks()),
-            reading=Reading.one_each(len(source), device=source.device),
-            columns=self.output.columns(),
+            beam_context=BeamContext.identity(len(source), device=source.device),
+            output_weight=self.output.transposed(),
         )
 
     def step(self, state: TransformerState, token: Int[Tensor, " batch"]) -> Step:
-        """The logits (batch, target_vocabulary) after one more token, and the new state."""
-        x = self._entered_target(token[:, None], start=state.position)
+        """Logits (batch, target_vocabulary) after one more token, and the new state."""
+        x = self._embed_target(token[:, None], start=state.position)
         blocks = []
         for block, before in zip(self._decoder_blocks(), state.blocks, strict=True):
-            x, after = block.step(before, x, state.reading)
+            x, after = block.step(before, x, state.beam_context)
             blocks.append(after)
-        logits = self.decoder_norm(x)[:, 0] @ state.columns
+        logits = self.decoder_norm(x)[:, 0] @ state.output_weight
         return Step(logits, state._replace(blocks=tuple(blocks)))
 
     def weights(
         self,
         source: Int[Tensor, "batch source_length"],
         source_lengths: Int[Tensor, " batch"],
-        given: Int[Tensor, "batch target_length"],
-    ) -> dict[str, Float[Tensor, "batch heads reading read"]]:
-        """Who read whom in `hidden` of the same arguments: "encoder/0", "decoder/0", "cross/0", …"""
+        decoder_input: Int[Tensor, "batch target_length"],
+    ) -> dict[str, Float[Tensor, "batch heads queries keys"]]:
+        """Attention weights of each block: "encoder/0", "decoder/0", "cross/0", …"""
         mask = padding_mask(source, source_lengths, name="source")
         found: dict[str, Tensor] = {}
-        x = self._entered_source(source)
+        x = self._embed_source(source)
         for number, block in enumerate(self._encoder_blocks()):
             found[f"encoder/{number}"] = block.weights(x, mask)
             x = block(x, mask)
         context = self.encoder_norm(x)
-        x = self._entered_target(given)
-        for number, reader in enumerate(self._decoder_blocks()):
-            read = reader.weights(x, context, context_mask=mask)
-            found[f"decoder/{number}"], found[f"cross/{number}"] = read
-            x = reader(x, context, context_mask=mask)
+        x = self._embed_target(decoder_input)
+        for number, decoder_block in enumerate(self._decoder_blocks()):
+            both = decoder_block.weights(x, context, context_mask=mask)
+            found[f"decoder/{number}"], found[f"cross/{number}"] = both
+            x = decoder_block(x, context, context_mask=mask)
         return found
 
     def cost(self, *, batch_size: int, source_length: int, target_length: int) -> Cost:
-        """What `forward` takes; `longest_path` is that of one layer, a step one more target token."""
+        """Cost of `forward`; `max_path_length` is that of one layer, a step is one target token."""
         source = SequenceShape(batch_size=batch_size, length=source_length)
         target = SequenceShape(
             batch_size=batch_size, length=target_length, context_length=source_length, causal=True
         )
-        logits = self.output.logits_cost(rows=target.rows)
+        logits = self.output.logits_cost(rows=target.positions)
         total = per_position(logits, length=target_length)
         tables = {self.source_embedding, self.target_embedding, self.output}
         total += Cost(parameters=sum(table.cost(rows=0).parameters for table in tables))
@@ -302,7 +303,7 @@ class Transformer(nn.Module):
             (self.source_embedding, self.source_position, source),
             (self.target_embedding, self.target_position, target),
         ):
-            looked_up = replace(table.cost(rows=shape.rows), parameters=0)
+            looked_up = replace(table.cost(rows=shape.positions), parameters=0)
             total += looked_up + position.cost(shape)
         for blocks, norm, shape in (
             (self._encoder_blocks(), self.encoder_norm, source),
@@ -310,10 +311,10 @@ class Transformer(nn.Module):
         ):
             for block in blocks:
                 cost = block.cost(shape)
-                # The source is read once, before the first step.
-                total += cost if shape is target else replace(cost, step_products=0)
+                # The source is encoded once, before the first step.
+                total += cost if shape is target else replace(cost, step_matmul_flops=0)
             if isinstance(norm, nn.LayerNorm):
-                total += norm_cost(rows=shape.rows, model_dim=norm.normalized_shape[0])
+                total += norm_cost(rows=shape.positions, model_dim=norm.normalized_shape[0])
         return total
 
     def _encoder_blocks(self) -> list[EncoderBlock]:
@@ -322,33 +323,35 @@ class Transformer(nn.Module):
     def _decoder_blocks(self) -> list[DecoderBlock]:
         return [block for block in self.decoder if isinstance(block, DecoderBlock)]
 
-    def _entered_source(self, source: Tensor) -> Tensor:
-        entered: Tensor = self.dropout(self.source_position(self.source_embedding(source)))
-        return entered
+    def _embed_source(self, source: Tensor) -> Tensor:
+        embedded: Tensor = self.dropout(self.source_position(self.source_embedding(source)))
+        return embedded
 
-    def _entered_target(self, given: Tensor, start: int | Tensor = 0) -> Tensor:
-        entered: Tensor = self.dropout(self.target_position(self.target_embedding(given), start))
-        return entered
+    def _embed_target(self, decoder_input: Tensor, start: int | Tensor = 0) -> Tensor:
+        embedded: Tensor = self.dropout(
+            self.target_position(self.target_embedding(decoder_input), start)
+        )
+        return embedded
 
-    def _encoded(self, source: Tensor, mask: Mask) -> Tensor:
-        x = self._entered_source(source)
+    def _encode(self, source: Tensor, mask: Mask) -> Tensor:
+        x = self._embed_source(source)
         for block in self.encoder:
             x = block(x, mask)
         encoded: Tensor = self.encoder_norm(x)
         return encoded
 
-    def _encoded_by_length(self, source: Tensor, source_lengths: Tensor) -> Tensor:
-        """As `_encoded`, rows of like length together, so that little time goes into padding."""
+    def _encode_by_length(self, source: Tensor, source_lengths: Tensor) -> Tensor:
+        """As `_encode`, in chunks of rows of similar length, which saves padding."""
         order = source_lengths.argsort(stable=True)
-        parts = order.split(ROWS_ENCODED_TOGETHER)
-        if len(parts) == 1:
-            return self._encoded(source, padding_mask(source, source_lengths, name="source"))
+        chunks = order.split(ENCODER_CHUNK_SIZE)
+        if len(chunks) == 1:
+            return self._encode(source, padding_mask(source, source_lengths, name="source"))
         width = self.source_embedding.table.embedding_dim
         encoded = self.source_embedding.table.weight.new_zeros(*source.shape, width)
-        for rows in parts:
+        for rows in chunks:
             lengths = source_lengths[rows]
-            part = source[rows, : int(lengths[-1])]
-            encoded[rows, : part.shape[1]] = self._encoded(
-                part, padding_mask(part, lengths, name="source")
+            chunk = source[rows, : int(lengths[-1])]
+            encoded[rows, : chunk.shape[1]] = self._encode(
+                chunk, padding_mask(chunk, lengths, name="source")
             )
         return encoded

@@ -1,12 +1,12 @@
-"""What an executor is: it is given the runs of a study, and tells what becomes of each.
+"""Jobs of a study and the protocol of executors, which run them and yield events.
 
-    with closing(Processes().run(jobs)) as events:
+    with closing(LocalExecutor().run(jobs)) as events:
         for event in events:
             ...
 
-It trains every job that has no record yet, and ends when each is finished or has failed. What a run
-came to lies in its folder, not in an event: a study is a matter of folders, and whoever wrote them, here
-or on a cluster, in one go or in several, wrote the same.
+An executor trains every job without a record, and ends when each is finished or has failed. Results are
+read from the run folders, not from events, so that they do not depend on where and in how many sessions
+the runs were trained.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 
-from regard.conformance.subject import class_at
-from regard.core.atomic_write import remove_remains, write_whole
+from regard.conformance.subject import load_class
+from regard.core.atomic_write import atomic_write, remove_temporary_files
 from regard.core.errors import RegardError
-from regard.mechanisms import plug_in
+from regard.mechanisms import register_plugin
 from regard.runs.build import build_task
 from regard.runs.folder import RunFolder
 from regard.runs.spec import RunSpec, Sections
 from regard.runs.train import begin_run, resume_run
-from regard.runs.warm_start import start_vocabularies
+from regard.runs.warm_start import initial_vocabularies
 from regard.studies.folder import StudyFolder
-from regard.training.callbacks import Evaluation, Outcome, Start, StepTaken, Watcher
-from regard.training.process import folder_locked
+from regard.training.callbacks import Callback, Evaluation, Outcome, StepMetrics, TrainingStart
+from regard.training.process import folder_lock
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One run to be done: STUDY/runs/KEY is its folder. `plugins` are as `--plugin` takes them."""
+    """One run to train, in STUDY/runs/KEY. `plugins` as for `--plugin`."""
 
     key: str
     variant: str
@@ -48,49 +48,49 @@ class Job:
 
     @property
     def threads(self) -> int:
-        """How many it computes with: one, unless its spec says more."""
+        """The threads of the run; default 1."""
         return int(self.sections.get("threads") or 1)
 
     @property
     def is_timed(self) -> bool:
-        """Whether the clock ends it, so that nothing may run beside it."""
+        """Whether the run has a budget of seconds, so that it must run alone."""
         return self.sections.get("training", {}).get("seconds") is not None
 
     @property
     def is_finished(self) -> bool:
-        """Whether its record is there, which is written last."""
+        """Whether its record exists, which is written last."""
         return (self.folder / "record.json").is_file()
 
     @property
     def failure(self) -> Path:
-        """The file that says why it failed."""
+        """The file with the reason of a failure."""
         return StudyFolder(self.folder.parent.parent).failure(self.key)
 
 
 class Started(NamedTuple):
-    """A worker took the job; told again if it is tried again."""
+    """A worker started the job; repeated on a retry."""
 
     job: Job
 
 
 class Progressed(NamedTuple):
-    """It stands after `step`; `share` is that of its budget, `seconds` those of all its sessions."""
+    """The job reached `step`; `progress` is the used fraction of its budget."""
 
     job: Job
-    share: float
+    progress: float
     step: int
     seconds: float
 
 
 class Finished(NamedTuple):
-    """Its record is there. `seconds` went into training and scoring now: 0 if it was there before."""
+    """The job has a record; `seconds` of training and evaluation in this session, 0 if none."""
 
     job: Job
     seconds: float
 
 
 class Failed(NamedTuple):
-    """It has no record, for a reason of one line; `job.failure` has it too."""
+    """The job failed; the one-line reason is in `job.failure` too."""
 
     job: Job
     reason: str
@@ -101,34 +101,31 @@ Event = Started | Progressed | Finished | Failed
 
 @runtime_checkable
 class Executor(Protocol):
-    """Does jobs, somewhere."""
+    """Runs jobs, locally or on a cluster."""
 
     def run(self, jobs: Sequence[Job]) -> Generator[Event, None, None]:
-        """Do them all. Of jobs with one folder the first stands for all.
+        """Run all jobs; those with the same folder are run once.
 
-        After Ctrl-C or SIGTERM the runs save where they are, then KeyboardInterrupt is raised.
+        On Ctrl-C or SIGTERM the runs save a checkpoint, then KeyboardInterrupt is raised.
         """
         ...
 
 
-def without_repeats(jobs: Sequence[Job]) -> list[Job]:
-    """The first job of every folder, in their order."""
+def unique_jobs(jobs: Sequence[Job]) -> list[Job]:
+    """The first job of every folder, in order."""
     return list({job.folder: job for job in reversed(jobs)}.values())[::-1]
 
 
-# What whoever does a job sends to whoever handed it out. Nothing here imports torch.
+class JobProgress(NamedTuple):
+    """Progress of a run: used fraction of the budget, step, seconds over all sessions."""
 
-
-class Standing(NamedTuple):
-    """Where a run is: its share of the budget, its step, the seconds of all its sessions."""
-
-    share: float
+    progress: float
     step: int
     seconds: float
 
 
-class Result(NamedTuple):
-    """How a try ended; `seconds` went into training and scoring. A stopped run can go on later."""
+class JobResult(NamedTuple):
+    """The result of one attempt; a stopped run can be resumed."""
 
     state: Literal["finished", "failed", "stopped"]
     seconds: float = 0.0
@@ -136,129 +133,116 @@ class Result(NamedTuple):
     traceback: str = ""
 
 
-# STUDY/failures/KEY.json: why a run has no record. It goes when the run is tried again.
-
-
 def write_failure(job: Job, *, reason: str, traceback: str = "") -> None:
-    """Keep the reason, and the traceback for whoever wants to know where."""
-    told = {"reason": reason, "variant": job.variant, "seed": job.seed, "traceback": traceback}
-    write_whole(job.failure, json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+    """Write STUDY/failures/KEY.json: the reason and the traceback."""
+    failure = {"reason": reason, "variant": job.variant, "seed": job.seed, "traceback": traceback}
+    atomic_write(job.failure, json.dumps(failure, indent=1, ensure_ascii=False) + "\n")
 
 
 def remove_failure(job: Job) -> None:
-    """Forget an earlier failure."""
+    """Remove an earlier failure before a new attempt."""
     job.failure.unlink(missing_ok=True)
 
 
-# One run of a study, wherever this is called: begun, taken up where it stopped, or found finished.
-#
-# The corpus is kept from run to run: the variants of a study share one, and reading it can take longer
-# than training a small model.
+# Task options that do not affect the corpus: runs that differ in these alone share one.
+NON_CORPUS_OPTIONS = ("batch_tokens", "label_smoothing", "beam_size", "length_penalty", "metric")
+# A process whose study was killed releases its folder within a few seconds.
+LOCK_TIMEOUT = 30.0
+REPORT_SECONDS = 0.5
+
+_loaded_plugins: set[str] = set()
+_corpus_cache: dict[str, Any] = {}  # at most one
 
 
-# Options of a task that are not about its files: runs that differ in these alone share a corpus.
-NOT_OF_THE_CORPUS = ("batch_tokens", "label_smoothing", "beam_size", "length_penalty", "metric")
-# A process whose study was killed leaves its folder within a few seconds.
-SECONDS_TO_WAIT = 30.0
-
-_plugged_in: set[str] = set()
-_kept: dict[str, Any] = {}  # one at most
-
-
-def execute(
-    sections: Sections, folder: Path, plugins: Sequence[str] = (), watchers: Sequence[Watcher] = ()
+def run_job(
+    sections: Sections,
+    folder: Path,
+    plugins: Sequence[str] = (),
+    callbacks: Sequence[Callback] = (),
 ) -> bool:
-    """Train the run of these sections in its folder to the end; whether it got there.
+    """Start or resume the run of these sections; False if it was stopped with a checkpoint.
 
-    A finished run is left as it is. One with a checkpoint goes on from there; whatever else lies in
-    the folder is what a killed process had just begun, and is written anew. False says that Ctrl-C
-    or SIGTERM stopped it, with a checkpoint. `plugins` are mechanisms of the user's own, FILE.py:CLASS.
+    A finished run is left unchanged. Files of a run without a checkpoint are removed. `plugins` are user
+    mechanisms, FILE.py:CLASS. The corpus is cached between runs, since variants mostly share it.
     """
     run = RunFolder(folder)
     if run.record.is_file():
         return True
-    _plug_in_all(plugins)
+    _load_plugins(plugins)
     spec = RunSpec.from_sections(sections)
-    goes_on = _cleared(run)
-    if goes_on:
-        _require_same_spec(spec, run)
-        record = resume_run(run, corpus=_corpus(spec), watchers=watchers)
+    if _has_checkpoint(run):
+        _validate_same_spec(spec, run)
+        record = resume_run(run, corpus=_corpus(spec), callbacks=callbacks)
     else:
-        record = begin_run(spec, run, corpus=_corpus(spec), watchers=watchers)
+        record = begin_run(spec, run, corpus=_corpus(spec), callbacks=callbacks)
     return record is not None
 
 
-def _plug_in_all(plugins: Sequence[str]) -> None:
+def _load_plugins(plugins: Sequence[str]) -> None:
     for target in plugins:
-        if target not in _plugged_in:
-            plug_in(class_at(target))
-            _plugged_in.add(target)
+        if target not in _loaded_plugins:
+            register_plugin(load_class(target))
+            _loaded_plugins.add(target)
 
 
 def _corpus(spec: RunSpec) -> Any:
-    """That of the last run if it serves; else it is read, and kept instead."""
+    """The cached corpus if its options match; else read it and replace the cache."""
     options = {
         name: value
         for name, value in asdict(spec.task_options).items()
-        if name not in NOT_OF_THE_CORPUS
+        if name not in NON_CORPUS_OPTIONS
     }
     before = None if spec.pretraining is None else asdict(spec.pretraining.task_options)
-    key = json.dumps([spec.task, options, spec.start, before])
-    if key not in _kept:
-        _kept.clear()  # before the next is read: there may not be room for two
-        _kept[key] = build_task(spec, vocabularies=start_vocabularies(spec)).corpus
-    return _kept[key]
+    key = json.dumps([spec.task, options, spec.init_from, before])
+    if key not in _corpus_cache:
+        _corpus_cache.clear()  # before reading the next, to limit memory
+        _corpus_cache[key] = build_task(spec, vocabularies=initial_vocabularies(spec)).corpus
+    return _corpus_cache[key]
 
 
-def _cleared(run: RunFolder) -> bool:
-    """Remove what is half made; whether there is a checkpoint to go on from."""
+def _has_checkpoint(run: RunFolder) -> bool:
+    """Whether there is a checkpoint to resume; without one, remove the files of the run."""
     run.make()
-    patience = time.monotonic() + SECONDS_TO_WAIT
+    deadline = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:
-            with folder_locked(run.path):
-                remove_remains(run.path)
+            with folder_lock(run.path):
+                remove_temporary_files(run.path)
                 if not run.checkpoint.is_file():
                     run.clear()
                     return False
                 return True
         except RegardError:
-            if time.monotonic() > patience:
+            if time.monotonic() > deadline:
                 raise
         time.sleep(0.1)
 
 
-def _require_same_spec(spec: RunSpec, run: RunFolder) -> None:
-    wanted: dict[str, Any] = json.loads(json.dumps(spec.as_sections()))
-    if run.read_json(run.spec) != wanted:
+def _validate_same_spec(spec: RunSpec, run: RunFolder) -> None:
+    expected: dict[str, Any] = json.loads(json.dumps(spec.as_sections()))
+    if run.read_json(run.spec) != expected:
         raise RegardError(
-            f"'{run.path}' holds a run with another spec than the study asks for. Remove the folder, or "
-            "begin the study in another one."
+            f"'{run.path}' contains a run with another spec. Remove the folder, or use another folder for "
+            "the study."
         )
 
 
-# One try at a job, in whatever process: how it goes is reported, and no error gets out.
+Report = Callable[[JobProgress], None]
 
 
-SECONDS_BETWEEN = 0.5  # reports; a step of a tiny model takes a thousandth
-
-
-Report = Callable[[Standing], None]
-
-
-def attempt(job: Job, report: Report) -> Result:
-    """Do the job with its number of threads."""
+def try_job(job: Job, report: Report) -> JobResult:
+    """Run the job with its number of threads, report progress, and catch all errors."""
     torch.set_num_threads(job.threads)
-    watcher = _Reporter(report)
+    callback = _ProgressReporter(report)
     try:
-        finished = execute(job.sections, job.folder, job.plugins, [watcher])
+        finished = run_job(job.sections, job.folder, job.plugins, [callback])
     except Exception as error:
-        return Result("failed", watcher.seconds(), _reason(error), traceback.format_exc())
-    return Result("finished" if finished else "stopped", watcher.seconds())
+        return JobResult("failed", callback.seconds(), _reason(error), traceback.format_exc())
+    return JobResult("finished" if finished else "stopped", callback.seconds())
 
 
-class _Reporter:
-    """A watcher that reports now and then, and knows since when the run trains."""
+class _ProgressReporter:
+    """A callback that reports progress at intervals and measures the training time."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -266,32 +250,32 @@ class _Reporter:
         self._reported = 0.0
 
     def seconds(self) -> float:
-        """Since training began; 0 if it did not."""
+        """Seconds since training began; 0 if it did not."""
         return 0.0 if self._began is None else time.monotonic() - self._began
 
-    def started(self, info: Start) -> None:
+    def on_train_begin(self, info: TrainingStart) -> None:
         self._began = time.monotonic()
-        self._tell(Standing(info.share, info.step, info.seconds))
+        self._send(JobProgress(info.progress, info.step, info.seconds))
 
-    def stepped(self, info: StepTaken) -> None:
-        if time.monotonic() - self._reported >= SECONDS_BETWEEN:
-            self._tell(Standing(info.share, info.step, info.seconds))
+    def on_step_end(self, info: StepMetrics) -> None:
+        if time.monotonic() - self._reported >= REPORT_SECONDS:
+            self._send(JobProgress(info.progress, info.step, info.seconds))
 
-    def evaluated(self, scores: Evaluation) -> None:
+    def on_evaluate(self, scores: Evaluation) -> None:
         pass
 
-    def saved(self, path: Path) -> None:
+    def on_save(self, path: Path) -> None:
         pass
 
-    def ended(self, outcome: Outcome | None) -> None:
+    def on_train_end(self, outcome: Outcome | None) -> None:
         pass
 
-    def _tell(self, standing: Standing) -> None:
+    def _send(self, progress: JobProgress) -> None:
         self._reported = time.monotonic()
-        self.report(standing)
+        self.report(progress)
 
 
 def _reason(error: Exception) -> str:
-    """In one line; of an error that is not the user's, its kind too."""
+    """The message in one line, with the type of errors other than RegardError."""
     text = str(error) if isinstance(error, RegardError) else f"{type(error).__name__}: {error}"
     return " ".join(text.split()).removesuffix(":")

@@ -1,9 +1,8 @@
-"""The runs of a study as tasks of a Ray cluster, or of one that is started here for the while.
+"""Running a study on a Ray cluster, or on a local one that is started for it.
 
-The folders are the same as those of `processes.py`, so on a cluster the study must lie on a file system
-that all machines share, under one path, and regard must be installed on all. Ray gives a task that lost
-its machine or its process to another, which takes the run up from its checkpoint. Runs that the clock
-ends are handed in one at a time.
+The study folder must be on a file system shared by all machines, under one path, and regard must be
+installed on all. Ray retries a task that lost its machine or process, and the run resumes from its
+checkpoint. Runs with a budget of seconds are submitted one at a time.
 """
 
 from __future__ import annotations
@@ -23,104 +22,103 @@ from regard.studies.execution.jobs import (
     Progressed,
     Started,
     remove_failure,
-    without_repeats,
+    unique_jobs,
     write_failure,
 )
 from regard.training.process import Interruption
 
-RETRIES = 3  # of a run whose process or machine was lost
-SECONDS_BETWEEN_LOOKS = 0.5
-SECONDS_TO_STOP = 60.0
+MAX_RETRIES = 3  # of a run whose process or machine was lost
+POLL_SECONDS = 0.5
+STOP_TIMEOUT = 60.0
 LOOPBACK = "127.0.0.1"
-OBJECT_BYTES = (
-    100 * 2**20
-)  # Ray would take a third of the memory for objects that nobody puts there
+OBJECT_STORE_BYTES = 100 * 2**20  # Ray's default is a third of the memory, and nothing is stored
 
 
-class OnRay:
-    """The executor for the cluster at `address`; without one, a cluster of this machine's cores."""
+class RayExecutor:
+    """Runs jobs on the Ray cluster at `address`; by default on a local cluster."""
 
     def __init__(self, address: str | None = None) -> None:
-        """Connect to nothing yet."""
+        """`run` connects to the cluster."""
         self.address = address
         if address is None:
-            # Read when Ray is imported: a cluster for this machine alone listens to no other, which
-            # on Linux it would, whatever address it is given.
+            # Must be set before Ray is imported: a local cluster binds to the loopback address only.
             os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         _ray()
 
     def run(self, jobs: Sequence[Job]) -> Generator[Event, None, None]:
         """As `Executor.run`."""
-        jobs = without_repeats(jobs)
+        jobs = unique_jobs(jobs)
         for job in jobs:
             if job.is_finished:
                 yield Finished(job, 0.0)
         left = [job for job in jobs if not job.is_finished]
         if not left:
             return
-        together = [job for job in left if not job.is_timed]
-        alone = [[job] for job in left if job.is_timed]
-        # In this order: Ray takes SIGTERM for itself when it starts.
+        parallel = [job for job in left if not job.is_timed]
+        sequential = [[job] for job in left if job.is_timed]
+        # In this order: Ray installs its own SIGTERM handler when it starts.
         with _cluster(self.address), Interruption() as interruption:
-            board = _ray().remote(num_cpus=0)(_Board).remote()
-            for group in [together, *alone]:
-                yield from _done(group, board, interruption)
-        if interruption.wanted:
+            messages = _ray().remote(num_cpus=0)(_MessageQueue).remote()
+            for group in [parallel, *sequential]:
+                yield from _run_jobs(group, messages, interruption)
+        if interruption.requested:
             raise KeyboardInterrupt
 
 
-class _Board:
-    """Where tasks write how they go, and the executor reads it."""
+class _MessageQueue:
+    """A Ray actor that collects the progress messages of tasks."""
 
     def __init__(self) -> None:
-        self.news: list[tuple[str, Any]] = []
+        self.messages: list[tuple[str, Any]] = []
 
-    def note(self, key: str, standing: Any) -> None:
-        """A standing, or None for a job that was taken."""
-        self.news.append((key, standing))
+    def put(self, key: str, progress: Any) -> None:
+        """Add a `JobProgress`, or None for a job that started."""
+        self.messages.append((key, progress))
 
     def take(self) -> list[tuple[str, Any]]:
-        """All that was noted since the last time."""
-        news, self.news = self.news, []
-        return news
+        """All messages since the last call."""
+        messages, self.messages = self.messages, []
+        return messages
 
 
-def _task(job: Job, board: Any) -> Any:
-    """What runs on the cluster."""
+def _task(job: Job, messages: Any) -> Any:
+    """The Ray task of a job."""
     from regard.core.malloc import keep_freed_memory
-    from regard.studies.execution.jobs import attempt
+    from regard.studies.execution.jobs import try_job
 
     keep_freed_memory()
-    board.note.remote(job.key, None)
-    return attempt(job, lambda standing: board.note.remote(job.key, standing))
+    messages.put.remote(job.key, None)
+    return try_job(job, lambda progress: messages.put.remote(job.key, progress))
 
 
-def _done(jobs: Sequence[Job], board: Any, interruption: Interruption) -> Iterator[Event]:
-    """Do all jobs, or stop in between if somebody wants it."""
+def _run_jobs(jobs: Sequence[Job], messages: Any, interruption: Interruption) -> Iterator[Event]:
+    """Run all jobs, until a stop is requested."""
     ray = _ray()
-    if interruption.wanted:
+    if interruption.requested:
         return
     tasks = {
-        ray.remote(num_cpus=job.threads, max_retries=RETRIES)(_task).remote(job, board): job
+        ray.remote(num_cpus=job.threads, max_retries=MAX_RETRIES)(_task).remote(job, messages): job
         for job in jobs
     }
-    while tasks and not interruption.wanted:
-        ended, _ = ray.wait(list(tasks), timeout=SECONDS_BETWEEN_LOOKS)
+    while tasks and not interruption.requested:
+        ended, _ = ray.wait(list(tasks), timeout=POLL_SECONDS)
         running = {job.key: job for job in tasks.values()}
-        yield from _told(ray.get(board.take.remote()), running)
+        yield from _progress_events(ray.get(messages.take.remote()), running)
         for task in ended:
             yield _event(tasks.pop(task), task)
     _stop(tasks)
 
 
-def _told(news: Iterable[tuple[str, Any]], running: dict[str, Job]) -> Iterator[Event]:
-    """The news of jobs whose end was not told yet."""
-    for key, standing in news:
+def _progress_events(
+    messages: Iterable[tuple[str, Any]], running: dict[str, Job]
+) -> Iterator[Event]:
+    """The events of jobs that are still running."""
+    for key, progress in messages:
         if key in running:
             job = running[key]
-            if standing is None:
+            if progress is None:
                 remove_failure(job)
-            yield Started(job) if standing is None else Progressed(job, *standing)
+            yield Started(job) if progress is None else Progressed(job, *progress)
 
 
 def _event(job: Job, task: Any) -> Event:
@@ -128,33 +126,33 @@ def _event(job: Job, task: Any) -> Event:
     try:
         result = ray.get(task)
     except ray.exceptions.RayError as error:
-        reason = " ".join(f"Ray could not do it: {error}".split())
+        reason = " ".join(f"Ray failed: {error}".split())
         write_failure(job, reason=reason)
         return Failed(job, reason)
     if result.state == "finished" and job.is_finished:
         return Finished(job, result.seconds)
     if result.state == "finished":
         result = result._replace(
-            reason=f"It was trained, but '{job.folder}' is not seen from here. Name a folder with --out "
-            "that all machines of the cluster share."
+            reason=f"It was trained, but '{job.folder}' is not visible here. Give a folder with --out that "
+            "all machines of the cluster share."
         )
-    reason = result.reason or "Its process was asked to stop. Start the study again to go on."
+    reason = result.reason or "Its process was stopped. Start the study again to resume it."
     write_failure(job, reason=reason, traceback=result.traceback)
     return Failed(job, reason)
 
 
 def _stop(tasks: Iterable[Any]) -> None:
-    """Let the runs save where they are: cancelling is to them what Ctrl-C is."""
+    """Cancel tasks, which raises KeyboardInterrupt in them: the runs save a checkpoint."""
     ray, left = _ray(), list(tasks)
     for task in left:
         ray.cancel(task, force=False, recursive=False)
     if left:
-        ray.wait(left, num_returns=len(left), timeout=SECONDS_TO_STOP)
+        ray.wait(left, num_returns=len(left), timeout=STOP_TIMEOUT)
 
 
 @contextmanager
 def _cluster(address: str | None) -> Iterator[None]:
-    """Connected; one that was started here ends here, and one that was there is left as it was."""
+    """Connect to a cluster; one that was started here is shut down on exit."""
     ray = _ray()
     if ray.is_initialized():
         yield
@@ -163,7 +161,7 @@ def _cluster(address: str | None) -> Iterator[None]:
     local: dict[str, Any] = {
         "num_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "include_dashboard": False,
-        "object_store_memory": OBJECT_BYTES,
+        "object_store_memory": OBJECT_STORE_BYTES,
     }
     try:
         ray.init(
@@ -175,13 +173,13 @@ def _cluster(address: str | None) -> Iterator[None]:
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise RegardError(
             f"The Ray cluster at '{address or 'this machine'}' cannot be used: {error}. Give its address "
-            "as HOST:PORT, or leave it away to use this machine."
+            "as HOST:PORT, or omit it for a local cluster."
         ) from error
     try:
         if address is None and ray.util.get_node_ip_address() != LOOPBACK:
             raise RegardError(
-                "Ray was imported before the study, and listens to other machines. Do not import it, or "
-                "connect it to a cluster yourself: ray.init()."
+                "Ray was imported before the study, and listens to other machines. Import it later, or "
+                "connect to a cluster yourself: ray.init()."
             )
         yield
     finally:

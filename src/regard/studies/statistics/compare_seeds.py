@@ -1,12 +1,11 @@
-"""Is one method better than another, over seeds? Scores (variants × seeds), paired by seed.
+"""Comparison of methods over seeds: paired t tests with Holm's correction.
 
-Every pair of variants gets a paired t test, and Holm's correction over all the pairs keeps the chance of any
-false claim in a whole study at 5 %. With fewer than five seeds no claim is made: the verdict is "these
-runs only". Beside each verdict stands the smallest difference that the study could have found, so that
-"cannot tell apart" is not read as "equal".
+Every pair of variants is tested, and Holm's correction keeps the family-wise error rate of a study at 5 %.
+With fewer than five seeds no claim is made: the verdict is "too few seeds". An "inconclusive" verdict comes
+with the smallest detectable difference, so that it is not read as "equal".
 
-A bootstrap over seeds is not offered: with two or three seeds it sees a difference between equal variants in
-a half or a quarter of all studies (`python -m benchmarks study_statistics` shows it).
+A bootstrap over seeds is not offered: with two or three seeds it finds a difference between equal
+variants in half or a quarter of all studies (`python -m benchmarks study_statistics` shows it).
 """
 
 from __future__ import annotations
@@ -23,61 +22,59 @@ from regard.studies.statistics.paired import (
     ExcludedVariant,
     Interval,
     Verdict,
-    claimed,
     critical_t,
-    detectable_difference,
     pair_tests,
-    require_variants,
     seed_interval,
+    significance_verdict,
+    smallest_detectable_difference,
+    validate_variants,
 )
 
-FEWEST_SEEDS = 5
+MIN_SEEDS = 5
 
 SeedScores = Mapping[int, float]
 
 
 @dataclass(frozen=True)
 class VariantOverSeeds:
-    """The mean of one variant, with a 95 % t interval for its mean over all seeds there could be."""
+    """The mean score of a variant over seeds, with its 95 % t interval."""
 
     variant: str
     mean: float
-    interval: Interval | None  # None where the scores of one seed, or all alike, show no spread
+    interval: Interval | None  # None for a single seed or equal scores
 
 
 @dataclass(frozen=True)
 class SeedPair:
-    """Two methods compared. The difference is the first's score minus the second's."""
+    """A comparison of two methods. The difference is the first score minus the second."""
 
     first: str
     second: str
     difference: float
-    interval: Interval | None  # 95 % for this pair alone; None where the differences have no spread
-    simultaneous_interval: Interval | None  # 95 % for all pairs of the study together (Bonferroni)
+    interval: Interval | None  # 95 % for this pair alone; None if the differences have no variance
+    simultaneous_interval: Interval | None  # 95 % for all pairs together (Bonferroni)
     p: float
-    holm_p: float  # what the verdict goes by
-    detectable: (
-        float | None
-    )  # found with 80 % power had it been the true difference (detectable.py)
+    holm_p: float  # decides the verdict
+    detectable_difference: float | None  # the smallest with 80 % power
     verdict: Verdict
 
-    def in_words(self) -> str:
+    def sentence(self) -> str:
         """The verdict as a sentence."""
         match self.verdict:
-            case "these runs only":
+            case "too few seeds":
                 return (
-                    f"{self.first} and {self.second}: these runs only; "
-                    f"a claim about methods takes {FEWEST_SEEDS} seeds"
+                    f"{self.first} and {self.second}: too few seeds; a comparison of methods needs "
+                    f"{MIN_SEEDS}"
                 )
-            case "cannot tell apart" if self.detectable is None:
+            case "inconclusive" if self.detectable_difference is None:
                 return (
-                    f"{self.first} and {self.second} cannot be told apart: "
-                    "their differences do not vary over seeds, so there is no t test"
+                    f"{self.first} vs {self.second}: inconclusive; the differences do not vary over seeds, "
+                    "so there is no t test"
                 )
-            case "cannot tell apart":
+            case "inconclusive":
                 return (
-                    f"{self.first} and {self.second} cannot be told apart; "
-                    f"a difference of {self.detectable:.3g} would probably have been found"
+                    f"{self.first} vs {self.second}: inconclusive, no difference detected (smallest "
+                    f"detectable: {self.detectable_difference:.3g})"
                 )
             case verdict:
                 return f"{self.first} is {verdict} than {self.second}"
@@ -85,7 +82,7 @@ class SeedPair:
 
 @dataclass(frozen=True)
 class SeedComparison:
-    """All variants over all seeds, and every pair of them."""
+    """All variants over seeds, and all pairs."""
 
     seeds: tuple[int, ...]
     lower_is_better: bool
@@ -94,7 +91,7 @@ class SeedComparison:
     excluded: tuple[ExcludedVariant, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain fields, all the way down."""
+        """JSON-compatible values."""
         return asdict(self)
 
 
@@ -103,24 +100,24 @@ def compare_over_seeds(
 ) -> SeedComparison:
     """Compare methods by the scores of their runs: variant → seed → score.
 
-    All variants must have been run with the same seeds. A variant with a score that is not finite is left out of
-    the comparisons, and listed.
+    All variants must have the same seeds. Variants with a score that is not finite are excluded, and
+    listed.
 
     >>> runs = {"dot": {0: 9.0, 1: 8.0, 2: 9.5}, "additive": {0: 7.0, 1: 7.5, 2: 8.0}}
     >>> compare_over_seeds(runs, lower_is_better=True).pairs[0].verdict
-    'these runs only'
+    'too few seeds'
     """
-    require_variants(scores)
+    validate_variants(scores)
     seeds = _common_seeds(scores)
     excluded = tuple(
         ExcludedVariant(
-            variant=variant, reason=f"no finite score with {len(failed)} of {len(seeds)} seeds"
+            variant=variant, reason=f"no finite score for {len(failed)} of {len(seeds)} seeds"
         )
         for variant, of_variant in scores.items()
         if (failed := [seed for seed in seeds if not math.isfinite(of_variant[seed])])
     )
-    left_out = {variant.variant for variant in excluded}
-    names = [variant for variant in scores if variant not in left_out]
+    excluded_names = {variant.variant for variant in excluded}
+    names = [variant for variant in scores if variant not in excluded_names]
     table = {variant: [float(scores[variant][seed]) for seed in seeds] for variant in names}
     return SeedComparison(
         seeds=seeds,
@@ -141,12 +138,12 @@ def _common_seeds(scores: Mapping[str, SeedScores]) -> tuple[int, ...]:
             for seeds, variants in by_seeds.items()
         )
         raise RegardError(
-            f"The variants were not run with the same seeds ({groups}). Runs are compared seed by seed: "
-            "run the seeds that are missing, or leave out those that not all variants have."
+            f"The variants have different seeds ({groups}). Runs are paired by seed: run the missing "
+            "seeds, or remove those that not all variants have."
         )
     (seeds,) = by_seeds
     if not seeds:
-        raise RegardError("There are no scores: 0 seeds. Give each variant at least one run.")
+        raise RegardError("0 seeds: there are no scores. Give each variant at least one run.")
     return seeds
 
 
@@ -167,15 +164,17 @@ def _pairs(table: Mapping[str, Sequence[float]], *, lower_is_better: bool) -> tu
     for pair in range(pairs):
         difference, holm_p = float(tests.difference[pair]), float(tests.holm_p[pair])
         interval = simultaneous = detectable = None
-        if tests.has_spread[pair]:
+        if tests.has_variance[pair]:
             error = float(tests.standard_error[pair])
             interval = _around(difference, critical_t(seeds=seeds, pairs=1) * error)
             simultaneous = _around(difference, critical_t(seeds=seeds, pairs=pairs) * error)
-            detectable = detectable_difference(error, seeds=seeds, pairs=pairs)
+            detectable = smallest_detectable_difference(error, seeds=seeds, pairs=pairs)
         verdict: Verdict = (
-            "these runs only"
-            if seeds < FEWEST_SEEDS
-            else claimed(difference, adjusted_p=holm_p, lower_is_better=lower_is_better)
+            "too few seeds"
+            if seeds < MIN_SEEDS
+            else significance_verdict(
+                difference, adjusted_p=holm_p, lower_is_better=lower_is_better
+            )
         )
         found.append(
             SeedPair(
@@ -186,12 +185,12 @@ def _pairs(table: Mapping[str, Sequence[float]], *, lower_is_better: bool) -> tu
                 simultaneous_interval=simultaneous,
                 p=float(tests.p[pair]),
                 holm_p=holm_p,
-                detectable=detectable,
+                detectable_difference=detectable,
                 verdict=verdict,
             )
         )
     return tuple(found)
 
 
-def _around(middle: float, reach: float) -> Interval:
-    return Interval(low=float(middle - reach), high=float(middle + reach))
+def _around(center: float, margin: float) -> Interval:
+    return Interval(low=float(center - margin), high=float(center + margin))

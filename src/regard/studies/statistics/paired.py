@@ -1,14 +1,25 @@
-"""The paired t test of every pair of variants, on arrays: one study or thousands of them at once.
+"""Paired t tests of all pairs of variants over seeds, with Holm's correction, intervals and power.
 
-A seed fixes the initial weights as far as variants share them, and the order of the data, so a seed that is
-lucky for one variant tends to be lucky for all. Only differences within a seed are looked at, and what all
-variants have in common drops out.
+A seed fixes the initial parameters and the data order, so runs with the same seed are correlated between
+variants. Only differences within a seed are tested, which removes that common effect. Functions work on
+arrays of one study or of thousands at once.
 
-Each pair is tested with the variance of its own differences. A variance pooled over all variants would be a
-steadier estimate, but raises false alarms when one variant varies more than the others, as a mechanism that
-is hard to train does. The paired t test is exact for normal differences whatever the variances, and is on
-the safe side for symmetric differences with heavier tails. It is not when one variant has rare but terrible
-runs: differences are then skewed, and no test of five seeds can make up for that.
+Each pair is tested with the variance of its own differences. A pooled variance would be a steadier
+estimate, but raises the false-positive rate when variants differ in variance. The paired t test is exact
+for normal differences, and conservative for symmetric ones with heavier tails. It is not when one variant
+has rare but very bad runs: differences are then skewed, which no test of five seeds corrects.
+
+Two questions are kept apart: `bootstrap.py` asks whether *these trained models* are better on similar test
+items, `compare_seeds.py` whether the *method* is better whatever the seed.
+
+Power: `smallest_detectable_difference` is the true difference that a study would find with 80 % power at
+the Bonferroni level, the strictest that Holm's procedure may apply. Power follows from the noncentral t
+distribution if the variance is known. A handful of seeds often underestimates it: a study of five seeds,
+repeated at the difference computed from the estimate, would find it in two of three cases only. So an 80
+% upper confidence bound of the standard deviation is used: in four of five studies the power at the
+reported difference is then 80 % or more (`python -m benchmarks study_statistics` measures both). The
+variance is that of the pair's own differences, so that a difference above the detectable one is always
+significant.
 """
 
 from __future__ import annotations
@@ -24,15 +35,11 @@ from scipy.special import chdtri, nctdtrinc, stdtr, stdtrit
 
 from regard.core.errors import RegardError
 
-# Holm's correction: many comparisons at once, and still one false alarm in twenty studies at most.
-#
-# The smallest of m p-values is multiplied by m, the next by m − 1, and so on; none may come out
-# smaller than the one before it, nor larger than one. It asks nothing of the p-values but that each
-# is right by itself, so variants may share seeds and differ in variance (Holm 1979).
-
 
 def holm_adjusted(p: Float[np.ndarray, "*studies pairs"]) -> Float[np.ndarray, "*studies pairs"]:
-    """Each p as it is to be held against the level, where the last axis is one family.
+    """P-values adjusted by Holm's step-down procedure (1979); the last axis is one family of tests.
+
+    The smallest of m p-values is multiplied by m, the next by m − 1, and so on, monotone and at most 1.
 
     >>> holm_adjusted(np.array([0.5, 0.25, 0.125])).tolist()
     [0.5, 0.5, 0.375]
@@ -46,23 +53,15 @@ def holm_adjusted(p: Float[np.ndarray, "*studies pairs"]) -> Float[np.ndarray, "
     return adjusted
 
 
-# The words a comparison may end in, and the parts that both kinds of comparison share.
-#
-# There are two questions, and an answer to one is never an answer to the other:
-#
-# - `item_comparison.py`: are *these trained models* better on items like those of this test set? -
-# `seed_comparison.py`: is the *method* better, whatever seed it is trained with?
-
-
 LEVEL = 0.05
-"""How often a study of equal variants may claim any difference at all."""
+"""Family-wise significance level of a study."""
 
-Verdict = Literal["better", "worse", "cannot tell apart", "these runs only"]
-"""Said of the first variant of a pair: it is better or worse than the second."""
+Verdict = Literal["better", "worse", "inconclusive", "too few seeds"]
+"""Of the first variant of a pair: better or worse than the second."""
 
 
 class Interval(NamedTuple):
-    """Where a figure lies, with a confidence that its owner names."""
+    """A confidence interval."""
 
     low: float
     high: float
@@ -70,144 +69,123 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class ExcludedVariant:
-    """A variant that was left out of every comparison, and why."""
+    """A variant that was excluded from all comparisons, and why."""
 
     variant: str
     reason: str
 
 
-def claimed(
+def significance_verdict(
     difference: float, *, adjusted_p: float, lower_is_better: bool
-) -> Literal["better", "worse", "cannot tell apart"]:
-    """The verdict on the first variant when the difference is the first score minus the second.
+) -> Literal["better", "worse", "inconclusive"]:
+    """The verdict on the first variant; the difference is the first score minus the second.
 
-    >>> claimed(-1.5, adjusted_p=0.01, lower_is_better=True)
+    >>> significance_verdict(-1.5, adjusted_p=0.01, lower_is_better=True)
     'better'
     """
     if adjusted_p > LEVEL:
-        return "cannot tell apart"
+        return "inconclusive"
     return "better" if (difference < 0) == lower_is_better else "worse"
 
 
-def without_spread_p(*, observations: int) -> float:
-    """The p of observations that all show the very same difference: a sign test.
+def sign_test_p(*, observations: int) -> float:
+    """The two-sided sign test for observations that all show the same difference: 2 / 2ⁿ.
 
-    A t test or a bootstrap would be infinitely sure, since it has seen no chance at work. All that
-    such observations show is that each of them points the same way, as coins do once in 2ⁿ⁻¹.
+    Without variance, a t test or a bootstrap would report p = 0.
 
-    >>> without_spread_p(observations=5)
+    >>> sign_test_p(observations=5)
     0.0625
     """
     return 2.0 ** (1 - observations)
 
 
-def require_variants(variants: Iterable[str]) -> None:
-    """Refuse a study without variants."""
+def validate_variants(variants: Iterable[str]) -> None:
+    """Refuse an empty comparison."""
     if not list(variants):
         raise RegardError("There is nothing to compare: 0 variants. Give at least one variant.")
 
 
 ROUNDING = 1e-12
-"""Differences this small a part of the scores are what rounding leaves, not a spread."""
+"""Relative differences below this are rounding errors, not variance."""
 
 
 @dataclass(frozen=True)
 class PairTests:
-    """What the tests of all pairs gave; arrays end in the axis of pairs."""
+    """The tests of all pairs; arrays end in the axis of pairs."""
 
     first: Int[np.ndarray, " pairs"]
     second: Int[np.ndarray, " pairs"]
     difference: Float[np.ndarray, "*studies pairs"]
     standard_error: Float[np.ndarray, "*studies pairs"]
-    has_spread: Bool[np.ndarray, "*studies pairs"]  # without one, only p says something
+    has_variance: Bool[np.ndarray, "*studies pairs"]  # if not, only p is meaningful
     p: Float[np.ndarray, "*studies pairs"]
     holm_p: Float[np.ndarray, "*studies pairs"]
 
 
 def pair_tests(scores: Float[np.ndarray, "*studies variants seeds"]) -> PairTests:
-    """Test every pair of variants; the difference is the earlier variant's score minus the later one's."""
+    """Test every pair of variants; the difference is the score of the first minus that of the second."""
     variants, seeds = scores.shape[-2:]
     first, second = np.triu_indices(variants, k=1)
     differences = scores[..., first, :] - scores[..., second, :]
     largest = np.abs(scores).max(axis=-1)
     rounding = ROUNDING * np.maximum(largest[..., first], largest[..., second])
     mean = differences.mean(axis=-1)
-    spread = differences.std(axis=-1, ddof=1) if seeds > 1 else np.zeros_like(mean)
-    standard_error = spread / np.sqrt(seeds)
-    has_spread = spread > rounding
-    t = np.divide(mean, standard_error, out=np.zeros_like(mean), where=has_spread)
-    constant_p = np.where(np.abs(mean) > rounding, without_spread_p(observations=seeds), 1.0)
-    p = np.where(has_spread, 2 * stdtr(max(seeds - 1, 1), -np.abs(t)), constant_p)
+    deviation = differences.std(axis=-1, ddof=1) if seeds > 1 else np.zeros_like(mean)
+    standard_error = deviation / np.sqrt(seeds)
+    has_variance = deviation > rounding
+    t = np.divide(mean, standard_error, out=np.zeros_like(mean), where=has_variance)
+    constant_p = np.where(np.abs(mean) > rounding, sign_test_p(observations=seeds), 1.0)
+    p = np.where(has_variance, 2 * stdtr(max(seeds - 1, 1), -np.abs(t)), constant_p)
     return PairTests(
         first=first,
         second=second,
         difference=mean,
         standard_error=standard_error,
-        has_spread=has_spread,
+        has_variance=has_variance,
         p=p,
         holm_p=holm_adjusted(p),
     )
 
 
-# The smallest true difference that a study of so many seeds and pairs would have found.
-#
-# "Found" means that the paired t test passes at the level that Bonferroni's correction leaves a
-# pair, which is the strictest that Holm's may ask for; so the power under Holm is never less. The
-# power of a t test at a given true difference follows from the noncentral t distribution, if the
-# variance is known.
-#
-# It is not: a handful of seeds estimates it badly, and often too low. Were the estimate taken at
-# its word, a study of five seeds repeated at the difference it reported would find it two times in
-# three only, not four in five. So the upper end of an 80 % confidence bound for the spread takes
-# its place: four studies of five then report a difference at which their power really is 80 % or
-# more. (`python -m benchmarks study_statistics` measures both.)
-#
-# The variance is that of the pair's own differences. Pooling it over the whole grid would be less
-# noisy, but is wrong for the noisier variants when variances differ; and a difference could then be
-# called detectable, be observed, and still not be claimed. With the pair's own spread this cannot
-# happen.
-
-
 POWER = 0.8
-SURE = 0.8
-"""The share of studies whose reported difference really has that power."""
+CONFIDENCE = 0.8
+"""Confidence of the upper bound of the standard deviation."""
 
 
 def critical_t(*, seeds: int, pairs: int) -> float:
-    """How large |t| has to be when one level is shared among pairs, by Bonferroni's rule."""
+    """The critical |t| at the Bonferroni level for `pairs` tests."""
     return -float(stdtrit(seeds - 1, LEVEL / (2 * pairs)))
 
 
-def detectable_in_errors(*, seeds: int, pairs: int) -> float:
-    """The difference found with 80 % power, in true standard errors of the mean difference."""
+def detectable_in_standard_errors(*, seeds: int, pairs: int) -> float:
+    """The difference with 80 % power, in true standard errors of the mean difference."""
     return float(nctdtrinc(seeds - 1, 1 - POWER, critical_t(seeds=seeds, pairs=pairs)))
 
 
-def spread_factor(*, seeds: int) -> float:
-    """What an estimated spread is multiplied by so as to exceed the true one in 80 % of studies."""
-    return math.sqrt((seeds - 1) / float(chdtri(seeds - 1, SURE)))
+def deviation_upper_factor(*, seeds: int) -> float:
+    """Factor from the estimated standard deviation to its 80 % upper confidence bound."""
+    return math.sqrt((seeds - 1) / float(chdtri(seeds - 1, CONFIDENCE)))
 
 
-def detectable_difference(standard_error: float, *, seeds: int, pairs: int) -> float:
+def smallest_detectable_difference(standard_error: float, *, seeds: int, pairs: int) -> float:
     """The smallest detectable difference, from the estimated standard error of the mean difference."""
     return (
-        detectable_in_errors(seeds=seeds, pairs=pairs) * spread_factor(seeds=seeds) * standard_error
+        detectable_in_standard_errors(seeds=seeds, pairs=pairs)
+        * deviation_upper_factor(seeds=seeds)
+        * standard_error
     )
 
 
-# The 95 % t interval of a mean over seeds.
-
-
 def seed_interval(values: Sequence[float]) -> Interval | None:
-    """Of the mean over all seeds there could be; None where one seed, or all alike, show no spread.
+    """The 95 % t interval of the mean over seeds; None for a single seed or equal values.
 
     >>> seed_interval([2.0]) is None
     True
     """
-    found = np.array(values)
-    if len(found) == 1 or np.ptp(found) <= ROUNDING * np.abs(found).max():
+    array = np.array(values)
+    if len(array) == 1 or np.ptp(array) <= ROUNDING * np.abs(array).max():
         return None
-    error = float(found.std(ddof=1)) / math.sqrt(len(found))
-    reach = critical_t(seeds=len(found), pairs=1) * error
-    mean = float(found.mean())
-    return Interval(low=mean - reach, high=mean + reach)
+    error = float(array.std(ddof=1)) / math.sqrt(len(array))
+    margin = critical_t(seeds=len(array), pairs=1) * error
+    mean = float(array.mean())
+    return Interval(low=mean - margin, high=mean + margin)

@@ -1,6 +1,8 @@
-"""The files of the task `classify`, read and cut into what is learned from and what is held out.
+"""Data of text classification: options, embedded datasets, splits, and truncation of long texts.
 
-What is learned from is streamed twice: once for the vocabulary and the labels, once for the tokens.
+The training data is streamed twice: once for vocabulary and labels, once for the tokens. A text becomes
+token ids with START and END, or is split into sentences. Text beyond `max_length` is truncated and counted;
+a sentence beyond `sentence_length` is split, and nothing of it is lost.
 """
 
 from __future__ import annotations
@@ -14,51 +16,52 @@ from typing import Any, NamedTuple, Self
 
 from regard.core.batches import UNKNOWN
 from regard.core.errors import RegardError
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 from regard.data.datasets.films import FilmLanguages
 from regard.data.datasets.movie_reviews import MovieReviews
 from regard.data.readers.labelled import MAX_LINE_BYTES, LabelledRow, LabelledSource
-from regard.data.readers.pairs import as_column
-from regard.data.readers.text_file import BadRows
-from regard.data.sentences import sentences
-from regard.data.splits import HeldOut, LearnedToo, held_out_facts, learned_too_words
-from regard.data.text_dataset import DocumentRows, EncodedDocument, TextRows
+from regard.data.readers.pairs import parse_column
+from regard.data.readers.text_file import RowErrors
+from regard.data.sentences import split_sentences
+from regard.data.splits import EvalSplit, Leakage, leakage_summary, split_facts
+from regard.data.text_dataset import DocumentDataset, EncodedDocument, TextDataset
 from regard.data.tokenizers.vocabulary import VOCABULARIES
 from regard.tasks.classification.labels import (
     ClassBalance,
-    known_rows,
-    require_labels,
-    require_repeated,
+    rows_with_known_labels,
+    validate_label_column,
+    validate_labels,
 )
-from regard.tasks.text_task import RowSource, TextOptions, TextVocabularies, part_rows
+from regard.tasks.text_task import RowSource, TextOptions, TextVocabularies, split_rows
 
-# What the task `classify` can be told.
-
-
-# Sets that need no file, in the order of `labelled_sources.SETS`; the first is learned from unless told.
-EMBEDDED_LABELS = ("film-languages", "movie-reviews", "movie-sentences")
-DEFAULT_LABELS = EMBEDDED_LABELS[0]
-MOST_LINE_BYTES = 2**40
+# Datasets that need no file, in the order of `DATASETS`; the first is the default.
+EMBEDDED_DATASETS = ("film-languages", "movie-reviews", "movie-sentences")
+DEFAULT_DATASET = EMBEDDED_DATASETS[0]
+LARGEST_LINE_BYTES = 2**40
+ENCODE_ROWS = 4096  # enough for the tokenizer to work in parallel
+NUM_BOUNDARY_TOKENS = 2  # START and END
+ADD_LABEL = "Add training texts with that label, or fix the line"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifyOptions(TextOptions):
-    """As `TextOptions`; a text of more tokens than `max_length` has room for is cut off there. And:
+    """As `TextOptions`; texts longer than `max_length` are truncated.
 
-    labels            a file of texts with a label each, or a set that is there: film-languages, which is
-                      taken unless told, movie-reviews or movie-sentences (docs/documents.md)
-    format            of the files, where their names do not say it: labelled, tsv, csv, jsonl
-    header            whether the first row names the columns; a column given by name implies it
-    text_column       where the text stands: a number from 0, or a name; `label_column` likewise
-    max_line_bytes    how long a line of the files may be; longer ones are bad rows
-    tokens            wordpiece, subwords, running_words, words or characters
-    min_count         how often a word must be seen to be in a vocabulary of words
-    sentences         whether texts are cut into sentences, as the model `hierarchical` reads them
-    sentence_length   tokens in a sentence at most; a longer one is cut into several
-    label_smoothing   the share of the probability that is spread over all labels (Szegedy et al. 2016)
+    `train_file` is a file of labelled texts or an embedded dataset: film-languages (the default),
+    movie-reviews or movie-sentences (docs/documents.md).
+
+    Args:
+        format: File format, if the extension does not tell: labelled, tsv, csv, jsonl.
+        header: Whether the first row is a header; a column given by name implies it.
+        text_column, label_column: Index from 0, or name.
+        max_line_bytes: Maximum length of a line; longer ones are malformed.
+        tokens: Tokenizer: wordpiece, subwords, word_punct, words or characters.
+        min_count: Minimum frequency of a word in a word vocabulary.
+        sentences: Split texts into sentences, as the model `hierarchical` needs.
+        sentence_length: Maximum tokens in a sentence; longer ones are split.
+        label_smoothing: Probability mass spread over all labels (Szegedy et al. 2016).
     """
 
-    labels: str | None = None
     format: str | None = None
     header: bool = False
     text_column: int | str | None = None
@@ -72,13 +75,13 @@ class ClassifyOptions(TextOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        look_up("vocabulary", self.tokens, VOCABULARIES)
+        lookup("vocabulary", self.tokens, VOCABULARIES)
         for name in ("min_count", "sentence_length"):
             if getattr(self, name) < 1:
                 raise RegardError(f"task.{name}={getattr(self, name)}: it must be 1 or more.")
-        if not 1 <= self.max_line_bytes <= MOST_LINE_BYTES:
+        if not 1 <= self.max_line_bytes <= LARGEST_LINE_BYTES:
             raise RegardError(
-                f"task.max_line_bytes={self.max_line_bytes}: it must be from 1 to {MOST_LINE_BYTES}."
+                f"task.max_line_bytes={self.max_line_bytes}: it must be from 1 to {LARGEST_LINE_BYTES}."
             )
         if not 0 <= self.label_smoothing < 1:
             raise RegardError(
@@ -86,141 +89,132 @@ class ClassifyOptions(TextOptions):
             )
 
 
-# Labelled texts become rows of token numbers: framed by START and END, or cut into sentences.
-#
-# A text that is too long is cut off, and how much was is counted (`Cut`). A sentence that is too
-# long is cut into several, and nothing of it is lost.
+Rows = TextDataset | DocumentDataset
 
 
-ROWS_AT_A_TIME = 4096  # enough for the tokenizer to work in parallel
-FRAME = 2  # START and END
-
-Rows = TextRows | DocumentRows
-
-
-class Cut(NamedTuple):
-    """How many texts were too long, and how many of all tokens were left out for that."""
+class Truncation(NamedTuple):
+    """Number of truncated texts and of removed tokens, each out of the total."""
 
     texts: int = 0
     of_texts: int = 0
     tokens: int = 0
     of_tokens: int = 0
 
-    def with_more(self, other: Self) -> Self:
-        """Of these texts and of others."""
+    def combined_with(self, other: Self) -> Self:
+        """The counts of both."""
         return type(self)(*(one + more for one, more in zip(self, other, strict=True)))
 
-    def words(self, longest: int) -> str:
-        """A part of a sentence that says so; empty where nothing was cut.
+    def describe(self, max_length: int) -> str:
+        """The counts in words; empty without truncation.
 
-        >>> Cut(texts=1, of_texts=2, tokens=30, of_tokens=120).words(80)
-        '1 of 2 texts is cut off after 80 tokens, which leaves out 25.0 % of what there is to read'
+        >>> Truncation(texts=1, of_texts=2, tokens=30, of_tokens=120).describe(80)
+        '1 of 2 texts truncated to 80 tokens, 25.0 % of all tokens removed'
         """
         if not self.texts:
             return ""
-        share = 100 * self.tokens / self.of_tokens
-        are = "is" if self.texts == 1 else "are"
-        of = "text" if self.of_texts == 1 else "texts"
+        percent = 100 * self.tokens / self.of_tokens
+        noun = "text" if self.of_texts == 1 else "texts"
         return (
-            f"{self.texts:,} of {self.of_texts:,} {of} {are} cut off after {longest:,} tokens, which "
-            f"leaves out {share:.1f} % of what there is to read"
+            f"{self.texts:,} of {self.of_texts:,} {noun} truncated to {max_length:,} tokens, "
+            f"{percent:.1f} % of all tokens removed"
         )
 
 
-def training_rows(
+def encode_labelled(
     rows: Iterator[LabelledRow], options: ClassifyOptions, vocabularies: TextVocabularies
-) -> tuple[Rows, Cut]:
-    """Token numbers and class numbers of these rows, which are read once."""
+) -> tuple[Rows, Truncation]:
+    """Token ids and class ids of these rows, in one pass."""
     number_of = {label: number for number, label in enumerate(vocabularies.labels)}
     documents: list[EncodedDocument] = []
     labels: list[int] = []
-    cut = Cut()
-    while block := list(islice(rows, ROWS_AT_A_TIME)):
-        some, more = _encoded([row.text for row in block], options, vocabularies)
-        documents += some
-        cut = cut.with_more(more)
+    truncation = Truncation()
+    while block := list(islice(rows, ENCODE_ROWS)):
+        encoded, truncated = _encoded([row.text for row in block], options, vocabularies)
+        documents += encoded
+        truncation = truncation.combined_with(truncated)
         labels += [number_of[row.label] for row in block]
-    return _rows(documents, labels, options), cut
+    return _rows(documents, labels, options), truncation
 
 
-def text_rows(
+def encode_texts(
     texts: Sequence[str],
     vocabularies: TextVocabularies,
     options: ClassifyOptions,
     *,
     labels: Sequence[int] | None = None,
 ) -> Rows:
-    """The tokens of these texts, cut off where those learned from were."""
+    """The token ids of these texts, truncated like the training texts."""
     return _rows(_encoded(texts, options, vocabularies)[0], labels, options)
 
 
-def cut_of(texts: Sequence[str], vocabularies: TextVocabularies, options: ClassifyOptions) -> Cut:
-    """How much of these texts `text_rows` leaves out."""
-    cut = Cut()
-    for start in range(0, len(texts), ROWS_AT_A_TIME):
-        block = texts[start : start + ROWS_AT_A_TIME]
-        cut = cut.with_more(_encoded(block, options, vocabularies)[1])
-    return cut
+def count_truncation(
+    texts: Sequence[str], vocabularies: TextVocabularies, options: ClassifyOptions
+) -> Truncation:
+    """How much `encode_texts` truncates these texts."""
+    truncation = Truncation()
+    for start in range(0, len(texts), ENCODE_ROWS):
+        block = texts[start : start + ENCODE_ROWS]
+        truncation = truncation.combined_with(_encoded(block, options, vocabularies)[1])
+    return truncation
 
 
 def _rows(
     documents: list[EncodedDocument], labels: Sequence[int] | None, options: ClassifyOptions
 ) -> Rows:
     if options.sentences:
-        return DocumentRows.of(documents, labels)
-    return TextRows.of_texts([document.tokens for document in documents], labels)
+        return DocumentDataset.of(documents, labels)
+    return TextDataset.of_texts([document.tokens for document in documents], labels)
 
 
 def _encoded(
     texts: Sequence[str], options: ClassifyOptions, vocabularies: TextVocabularies
-) -> tuple[list[EncodedDocument], Cut]:
+) -> tuple[list[EncodedDocument], Truncation]:
     vocabulary = vocabularies.text
     if options.sentences:
-        parts = [sentences(text) for text in texts]
-        flat = iter(vocabulary.encode_all(part for some in parts for part in some))
-        whole = [_document(islice(flat, len(some)), options.sentence_length) for some in parts]
+        split = [split_sentences(text) for text in texts]
+        flat = iter(vocabulary.encode_all(sentence for of_text in split for sentence in of_text))
+        whole = [
+            _document(islice(flat, len(of_text)), options.sentence_length) for of_text in split
+        ]
     else:
         whole = [EncodedDocument(tokens, ()) for tokens in vocabulary.encode_all(texts)]
-    room = options.max_length - (0 if options.sentences else FRAME)
+    limit = options.max_length - (0 if options.sentences else NUM_BOUNDARY_TOKENS)
     lengths = [len(document.tokens) for document in whole]
-    over = [length - room for length in lengths if length > room]
-    kept = [EncodedDocument(tokens[:room], segments[:room]) for tokens, segments in whole]
-    return kept, Cut(len(over), len(lengths), sum(over), sum(lengths))
+    removed = [length - limit for length in lengths if length > limit]
+    kept = [EncodedDocument(tokens[:limit], segments[:limit]) for tokens, segments in whole]
+    return kept, Truncation(len(removed), len(lengths), sum(removed), sum(lengths))
 
 
-def _document(parts: Iterable[Sequence[int]], longest: int) -> EncodedDocument:
-    """One document of these sentences; one without any token is a single unknown one."""
+def _document(sentences: Iterable[Sequence[int]], max_length: int) -> EncodedDocument:
+    """One document of these encoded sentences; an empty one is a single unknown token."""
     tokens: list[int] = []
     segments: list[int] = []
     number = 0
-    for part in parts:
-        for start in range(0, len(part), longest):
-            piece = part[start : start + longest]
-            tokens += piece
-            segments += [number] * len(piece)
+    for sentence in sentences:
+        for start in range(0, len(sentence), max_length):
+            chunk = sentence[start : start + max_length]
+            tokens += chunk
+            segments += [number] * len(chunk)
             number += 1
     return EncodedDocument(tokens or [UNKNOWN], segments or [0])
 
 
-# Where the task `classify` finds labelled texts: a file, or a set that an installed package holds.
-
-
 Source = LabelledSource | FilmLanguages | MovieReviews
 
-SETS: dict[str, Callable[[], Source]] = {
+DATASETS: dict[str, Callable[[], Source]] = {
     "film-languages": FilmLanguages,
     "movie-reviews": MovieReviews,
     "movie-sentences": lambda: MovieReviews(name="rotten_tomatoes"),
 }
 
 
-def source_of(options: ClassifyOptions, text: str | None) -> Source:
-    """What an option names: a set by its name, or a file, with the columns of the task."""
-    name = DEFAULT_LABELS if text is None else text
-    if name in SETS:
-        return SETS[name]()
+def labelled_source(options: ClassifyOptions, file: str | None) -> Source:
+    """The embedded dataset or file of that name."""
+    name = DEFAULT_DATASET if file is None else file
+    if name in DATASETS:
+        return DATASETS[name]()
     text_column, label_column = (
-        None if column is None else as_column(column)
+        None if column is None else parse_column(column)
         for column in (options.text_column, options.label_column)
     )
     return LabelledSource(
@@ -233,25 +227,21 @@ def source_of(options: ClassifyOptions, text: str | None) -> Source:
     )
 
 
-FIX = "Give texts with that label to learn from too, fix the line"
-
-
 @dataclass(frozen=True, kw_only=True)
 class ClassifyCorpus:
-    """Everything read from the files of the task."""
+    """Data splits and vocabularies."""
 
     vocabularies: TextVocabularies
     train: Rows
-    validation: HeldOut
-    test: HeldOut
-    # How many texts of each held-out part stand in the training part too.
-    learned_too: dict[str, int]
-    # What must be known of where the texts come from.
+    validation: EvalSplit
+    test: EvalSplit
+    # Texts of each evaluation split that also occur in training.
+    leakage: dict[str, int]
+    # A note on the origin of the dataset.
     notice: str
-    # How much of each part is left out because a text is too long.
-    cuts: dict[str, Cut]
+    truncation: dict[str, Truncation]
     max_length: int
-    bad: BadRows
+    errors: RowErrors
 
     @classmethod
     def read(
@@ -261,12 +251,12 @@ class ClassifyCorpus:
         texts: Source,
         vocabularies: TextVocabularies | None = None,
     ) -> Self:
-        """Read the files; known `vocabularies` are used again, those of an encoder without labels too."""
-        bad = BadRows(skip=options.skip_bad_rows)
-        first = bad
+        """Read the files; given `vocabularies` are reused, also those of a pre-training without labels."""
+        errors = RowErrors(skip=options.skip_bad_rows)
+        train_errors = errors
         if vocabularies is None or not vocabularies.labels:
             labels: Counter[str] = Counter()
-            rows = _counted(part_rows(texts, options, "train", bad), labels)
+            rows = _counted(split_rows(texts, options, "train", errors), labels)
             if vocabularies is None:
                 vocabularies = TextVocabularies.build(
                     options,
@@ -274,75 +264,78 @@ class ClassifyCorpus:
                     texts=(row.text for row in rows),
                     min_count=options.min_count,
                 )
-            for _ in rows:  # whatever was not read for the vocabulary
+            for _ in rows:  # count the labels of rows that the vocabulary did not need
                 pass
-            require_repeated(labels, texts.path)
+            validate_label_column(labels, texts.path)
             vocabularies = TextVocabularies(text=vocabularies.text, labels=tuple(sorted(labels)))
-            first = BadRows(skip=True)  # every later pass meets the same bad rows again
-        require_labels(vocabularies.labels, texts.path)
+            train_errors = RowErrors(skip=True)  # reported by the first pass
+        validate_labels(vocabularies.labels, texts.path)
         known = set(vocabularies.labels)
-        held_out = {
-            part: held_out_texts(_held_out_rows(texts, options, part, bad, known=known))
-            for part in ("validation", "test")
+        splits = {
+            split: labelled_split(_eval_rows(texts, options, split, errors, known=known))
+            for split in ("validation", "test")
         }
-        seen = LearnedToo[Any](held_out, lowercase=options.lowercase, text_of=lambda row: row.text)
-        rows = part_rows(texts, options, "train", first)
-        fitting = known_rows(rows, known, path=texts.path, bad=bad, hint=FIX)
-        train, cut = training_rows(seen.watch(fitting), options, vocabularies)
+        leakage = Leakage[Any](splits, lowercase=options.lowercase, text_of=lambda row: row.text)
+        rows = split_rows(texts, options, "train", train_errors)
+        rows = rows_with_known_labels(rows, known, path=texts.path, errors=errors, hint=ADD_LABEL)
+        train, truncation = encode_labelled(leakage.watch(rows), options, vocabularies)
         return cls(
             vocabularies=vocabularies,
             train=train,
-            validation=held_out["validation"],
-            test=held_out["test"],
-            learned_too=seen.counts(),
+            validation=splits["validation"],
+            test=splits["test"],
+            leakage=leakage.counts(),
             notice=getattr(texts, "notice", ""),
-            cuts={"train": cut} | held_out_cuts(held_out, vocabularies, options),
+            truncation={"train": truncation} | split_truncation(splits, vocabularies, options),
             max_length=options.max_length,
-            bad=bad,
+            errors=errors,
         )
 
     def facts(self) -> dict[str, Any]:
-        """How much there is of each part, and a fingerprint that shows any later change."""
+        """Sizes, class balance and fingerprints of the splits, for a run's record."""
         return {
             "train_texts": len(self.train),
             "train_fingerprint": self.train.fingerprint(),
-            **held_out_facts(self.validation, self.test),
-            "label_balance": self.balance().as_json(),
-            "cut_texts": {part: cut.texts for part, cut in self.cuts.items()},
-            "cut_tokens": {part: cut.tokens for part, cut in self.cuts.items()},
-            "held_out_sources_in_train": self.learned_too,
-            "bad_rows": self.bad.count,
+            **split_facts(self.validation, self.test),
+            "class_balance": self.balance().as_json(),
+            "truncated_texts": {name: counts.texts for name, counts in self.truncation.items()},
+            "truncated_tokens": {name: counts.tokens for name, counts in self.truncation.items()},
+            "leakage": self.leakage,
+            "row_errors": self.errors.count,
         }
 
     def describe(self) -> str:
-        """How much there is, in one line."""
+        """Sizes, truncation, leakage and class balance in one line."""
         return (
-            f"{len(self.train):,} texts to learn from, {len(self.validation):,} to develop on, "
-            f"{len(self.test):,} to test on; vocabulary of {self.vocabularies.text.size:,}"
+            f"{len(self.train):,} training texts, {len(self.validation):,} validation texts, "
+            f"{len(self.test):,} test texts; vocabulary size {self.vocabularies.text.size:,}"
             + "".join(
-                f"; of the {part} part, {words}"
-                for part, cut in self.cuts.items()
-                if (words := cut.words(self.max_length))
+                f"; {name} split: {text}"
+                for name, counts in self.truncation.items()
+                if (text := counts.describe(self.max_length))
             )
-            + learned_too_words(self.learned_too, "texts")
+            + leakage_summary(self.leakage, "texts")
             + f". {self.balance().describe()} {self.notice}".rstrip(" .")
         )
 
     def balance(self) -> ClassBalance:
-        """How many texts of each label are learned from."""
+        """The class balance of the training split."""
         return ClassBalance.of(self.vocabularies.labels[number] for number in self.train.labels)
 
 
-def held_out_texts(rows: Iterator[LabelledRow]) -> HeldOut:
-    """Texts and the label of each."""
-    return HeldOut.of(((row.text, row.label) for row in rows), group=False)
+def labelled_split(rows: Iterator[LabelledRow]) -> EvalSplit:
+    """Texts, with their label as reference."""
+    return EvalSplit.of(((row.text, row.label) for row in rows), group=False)
 
 
-def held_out_cuts(
-    held_out: dict[str, HeldOut], vocabularies: TextVocabularies, options: ClassifyOptions
-) -> dict[str, Cut]:
-    """How much of each held-out part is left out."""
-    return {part: cut_of(texts.sources, vocabularies, options) for part, texts in held_out.items()}
+def split_truncation(
+    splits: dict[str, EvalSplit], vocabularies: TextVocabularies, options: ClassifyOptions
+) -> dict[str, Truncation]:
+    """How much the texts of each evaluation split are truncated."""
+    return {
+        name: count_truncation(split.inputs, vocabularies, options)
+        for name, split in splits.items()
+    }
 
 
 def _counted(rows: Iterator[LabelledRow], labels: Counter[str]) -> Iterator[LabelledRow]:
@@ -351,25 +344,31 @@ def _counted(rows: Iterator[LabelledRow], labels: Counter[str]) -> Iterator[Labe
         yield row
 
 
-def _held_out_rows(
+def _eval_rows(
     texts: RowSource[LabelledRow],
     options: ClassifyOptions,
-    part: str,
-    bad: BadRows,
+    split: str,
+    errors: RowErrors,
     *,
     known: set[str],
 ) -> Iterator[LabelledRow]:
-    """The rows of a part; a label that is never learned is a bad row."""
-    own: str | None = getattr(options, part)
-    path = source_of(options, own or options.labels).path
-    if own:
-        rows = source_of(options, own).rows(bad=bad)
-        return known_rows(rows, known, path=path, bad=bad, hint=FIX)
-    rows = part_rows(texts, options, part, BadRows(skip=True))
-    share = f"task.{part}_share={getattr(options, f'{part}_share')}"
+    """The rows of an evaluation split; a row with a label unseen in training is malformed."""
+    file: str | None = getattr(options, f"{split}_file")
+    source = labelled_source(options, file or options.train_file)
+    if file:
+        rows = source.rows(errors=errors)
+        return rows_with_known_labels(rows, known, path=source.path, errors=errors, hint=ADD_LABEL)
+    rows = split_rows(texts, options, split, RowErrors(skip=True))
+    fraction = f"task.{split}_fraction={getattr(options, f'{split}_fraction')}"
     hint = (
-        f"It fell to the {part} part, which is drawn from the file: give more texts with that label, "
-        f"lower {share}, or give a file of its own with --{part}"
+        f"It is in the {split} split, which is taken from the training file by hash: add texts with that "
+        f"label, lower {fraction}, or give --{split}-file"
     )
-    # Without texts to test on a run is still one.
-    return known_rows(rows, known, path=path, bad=bad, hint=hint, required=part == "validation")
+    return rows_with_known_labels(
+        rows,
+        known,
+        path=source.path,
+        errors=errors,
+        hint=hint,
+        required=split == "validation",  # a run needs no test split
+    )

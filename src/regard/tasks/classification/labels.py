@@ -1,7 +1,7 @@
-"""How many texts each label has, and what that means for a score: told before training starts.
+"""Class balance, and validation of labels, before training starts.
 
-3 labels over 10 texts: 'a' is the commonest (60.0 %, the accuracy of always saying it), 'c' the
-rarest (10.0 %), 6 times rarer.
+3 labels in 10 texts: most frequent 'a' (60.0 %, the majority baseline), least frequent 'c' (10.0 %),
+imbalance ratio 6.
 """
 
 from __future__ import annotations
@@ -14,16 +14,23 @@ from typing import Any, Self
 
 from regard.core.errors import RegardError
 from regard.data.readers.labelled import LabelledRow
-from regard.data.readers.text_file import BadRows
+from regard.data.readers.text_file import RowErrors
 
-# From this ratio on, accuracy alone says little about the rare labels.
-UNEVEN = 3.0
-EVEN = 1.05  # below it nobody would call one label rarer
+# From this imbalance ratio on, accuracy alone says little about rare labels.
+IMBALANCED = 3.0
+BALANCED = 1.05
+# With at least so many texts, so many distinct labels per text, or labels with so many words on average
+# of which half differ, the label column is probably wrong.
+MIN_TEXTS = 10
+MAX_DISTINCT_FRACTION = 0.9
+MIN_WORDS_OF_TEXT = 5
+MAX_SHOWN_LENGTH = 40
+MAX_SHOWN_LABELS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassBalance:
-    """Labels and how many items each has, the commonest first; of equal ones the first in the alphabet."""
+    """Number of items of each label, in descending order; ties in alphabetical order."""
 
     counts: dict[str, int]
 
@@ -32,119 +39,103 @@ class ClassBalance:
         """From the label of every item."""
         found = Counter(labels)
         if not found:
-            raise RegardError("There is nothing to balance: no item has a label. Give one or more.")
+            raise RegardError("There are no labels to count. Give one item or more.")
         return cls(counts=dict(sorted(found.items(), key=lambda item: (-item[1], item[0]))))
 
     @property
     def total(self) -> int:
-        """How many items there are."""
+        """Number of items."""
         return sum(self.counts.values())
 
     @property
-    def commonest(self) -> str:
-        """The label that most items have."""
+    def most_frequent(self) -> str:
+        """The majority class."""
         return next(iter(self.counts))
 
     @property
-    def rarest(self) -> str:
-        """The label that fewest items have."""
+    def least_frequent(self) -> str:
+        """The minority class."""
         return next(reversed(self.counts))
 
     @property
-    def commonest_share(self) -> float:
-        """The accuracy of always saying the commonest label, in percent."""
-        return 100 * self.counts[self.commonest] / self.total
+    def majority_percent(self) -> float:
+        """The accuracy of the majority baseline, in percent."""
+        return 100 * self.counts[self.most_frequent] / self.total
 
     @property
     def imbalance_ratio(self) -> float:
-        """How many items of the commonest label there are for one of the rarest."""
-        return self.counts[self.commonest] / self.counts[self.rarest]
+        """Items of the most frequent label per item of the least frequent."""
+        return self.counts[self.most_frequent] / self.counts[self.least_frequent]
 
     def describe(self) -> str:
-        """One sentence.
+        """The balance in one sentence.
 
         >>> ClassBalance.of("aab").describe()[:57]
-        "2 labels over 3 texts: 'a' is the commonest (66.7 %, the "
+        "2 labels in 3 texts: most frequent 'a' (66.7 %, the major"
         """
-        labels = f"{len(self.counts):,} labels over {self.total:,} texts"
+        labels = f"{len(self.counts):,} labels in {self.total:,} texts"
+        majority = f"{self.majority_percent:.1f} %"
         if len(self.counts) == 1:
-            return f"1 label over {self.total:,} texts: '{self.commonest}', nothing to tell apart."
-        if self.imbalance_ratio < EVEN:
-            share = f"{self.commonest_share:.1f} %"
-            equally = "equally" if self.imbalance_ratio == 1 else "about equally"
-            return (
-                f"{labels}, all {equally} common: always saying the same one is right in {share}."
-            )
-        rarest_share = 100 * self.counts[self.rarest] / self.total
-        advice = "; look at macro-F1 beside accuracy" if self.imbalance_ratio >= UNEVEN else ""
+            return f"1 label in {self.total:,} texts: '{self.most_frequent}', nothing to classify."
+        if self.imbalance_ratio < BALANCED:
+            balanced = "balanced" if self.imbalance_ratio == 1 else "nearly balanced"
+            return f"{labels}, {balanced}: majority baseline {majority}."
+        minority = 100 * self.counts[self.least_frequent] / self.total
+        advice = "; report macro-F1 beside accuracy" if self.imbalance_ratio >= IMBALANCED else ""
         return (
-            f"{labels}: '{self.commonest}' is the commonest ({self.commonest_share:.1f} %, the accuracy of "
-            f"always saying it), '{self.rarest}' the rarest ({rarest_share:.1f} %), "
-            f"{self.imbalance_ratio:.3g} times rarer{advice}."
+            f"{labels}: most frequent '{self.most_frequent}' ({majority}, the majority baseline), least "
+            f"frequent '{self.least_frequent}' ({minority:.1f} %), imbalance ratio "
+            f"{self.imbalance_ratio:.3g}{advice}."
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as a record keeps it."""
+        """The balance as JSON values."""
         return {
             "counts": self.counts,
-            "commonest": self.commonest,
-            "commonest_share": self.commonest_share,
-            "rarest": self.rarest,
+            "most_frequent": self.most_frequent,
+            "majority_percent": self.majority_percent,
+            "least_frequent": self.least_frequent,
             "imbalance_ratio": self.imbalance_ratio,
         }
 
 
-# Labels that cannot be learned, and what is said of them: too few, one for every text, or only in a
-# part that is held out.
-
-
-# From so many texts on, so large a share of labels that come once cannot be meant.
-FEWEST_TEXTS = 10
-OWN_SHARE = 0.9
-# Labels of so many words in the mean are texts, if half of them differ.
-WORDS_OF_A_TEXT = 5
-LONGEST_SHOWN = 40
-MOST_SHOWN = 5
-
-
-def require_labels(labels: Collection[str], path: Path) -> None:
-    """Refuse data in which there is nothing to tell apart."""
+def validate_labels(labels: Collection[str], path: Path) -> None:
+    """Raise if there are fewer than two labels."""
     if len(labels) < 2:
         count = "1 label" if len(labels) == 1 else "no labels"
         raise RegardError(
-            f"'{path}' has {count} in the part that is learned from, but two or more are to "
-            "be told apart. Check the columns (--source-column, --target-column) and the format."
+            f"The training split of '{path}' has {count}; classification needs two or more. Check the "
+            "columns (--source-column, --target-column) and the format."
         )
 
 
-def require_repeated(counts: Counter[str], path: Path) -> None:
-    """Refuse labels that are texts, or numbers of rows: almost every one of them comes once."""
+def validate_label_column(counts: Counter[str], path: Path) -> None:
+    """Raise if the labels look like texts or row numbers: almost every one occurs once."""
     texts = counts.total()
-    if texts < FEWEST_TEXTS:
+    if texts < MIN_TEXTS:
         return
     words = sum(len(label.split()) * count for label, count in counts.items()) / texts
-    are_texts = words >= WORDS_OF_A_TEXT and len(counts) > texts / 2
-    if len(counts) >= OWN_SHARE * texts or are_texts:
+    are_texts = words >= MIN_WORDS_OF_TEXT and len(counts) > texts / 2
+    if len(counts) >= MAX_DISTINCT_FRACTION * texts or are_texts:
         raise RegardError(
-            f"The {texts:,} texts of '{path}' that are learned from have {len(counts):,} different labels, "
-            f"such as '{short_label(next(iter(counts)))}': the label column looks like texts, or like "
-            "numbers of rows. Say where the label stands with --target-column, and the text with "
-            "--source-column."
+            f"The {texts:,} training texts of '{path}' have {len(counts):,} different labels, such as "
+            f"'{short_label(next(iter(counts)))}': the label column looks like texts, or like row "
+            "numbers. Set the label column with --target-column, and the text with --source-column."
         )
 
 
-def known_rows(
+def rows_with_known_labels(
     rows: Iterator[LabelledRow],
     known: Collection[str],
     *,
     path: Path,
-    bad: BadRows,
+    errors: RowErrors,
     hint: str,
     required: bool = True,
 ) -> Iterator[LabelledRow]:
-    """The rows whose label is learned; the others are bad ones, and `hint` says what helps.
+    """The rows whose label occurs in training; the others are reported as malformed, with `hint`.
 
-    If all are bad, that is an error, also where bad rows are left out, unless a row is not `required`.
+    Raises if no row is left, even where malformed rows are skipped, unless `required` is false.
     """
     found, unknown = False, ""
     for row in rows:
@@ -153,41 +144,38 @@ def known_rows(
             yield row
         else:
             unknown = unknown or short_label(row.label)
-            reason = (
-                f"unknown label: '{short_label(row.label)}' is not in the part that is learned from"
-            )
-            bad.report(path=path, line=row.line, reason=reason, hint=hint)
+            reason = f"unknown label: '{short_label(row.label)}' does not occur in training"
+            errors.report(path=path, line=row.line, reason=reason, hint=hint)
     if unknown and not found and required:
         raise RegardError(
-            f"No text that is held out of '{path}' has a label that is learned; the first has '{unknown}'. "
-            f"{hint}."
+            f"No evaluation text of '{path}' has a label that occurs in training; the first has "
+            f"'{unknown}'. {hint}."
         )
 
 
-def unknown_labels_note(right: Sequence[str], known: Collection[str]) -> str:
-    """A line about texts whose right label the model never learned; empty where there is none.
+def unseen_labels_note(targets: Sequence[str], known: Collection[str]) -> str:
+    """A note on texts whose label the model was not trained on; empty if there are none.
 
-    >>> unknown_labels_note(["meh", "good"], ["bad", "good"])[:59]
-    '1 of 2 texts has a label that the model never learned: meh;'
+    >>> unseen_labels_note(["meh", "good"], ["bad", "good"])
+    '1 of 2 texts with a label unseen in training: meh; counted as errors, without loss'
     """
-    unknown = Counter(label for label in right if label not in known)
+    unknown = Counter(label for label in targets if label not in known)
     if not unknown:
         return ""
-    count = unknown.total()
-    have = "has a label" if count == 1 else "have labels"
-    named = [short_label(label) for label, _ in unknown.most_common(MOST_SHOWN)]
-    if len(unknown) > MOST_SHOWN:
-        named.append(f"and {len(unknown) - MOST_SHOWN:,} more")
+    named = [short_label(label) for label, _ in unknown.most_common(MAX_SHOWN_LABELS)]
+    if len(unknown) > MAX_SHOWN_LABELS:
+        named.append(f"and {len(unknown) - MAX_SHOWN_LABELS:,} more")
+    a_label = "a label" if unknown.total() == 1 else "labels"
     return (
-        f"{count:,} of {len(right):,} texts {have} that the model never learned: {', '.join(named)}; "
-        "they count as wrong, and have no loss"
+        f"{unknown.total():,} of {len(targets):,} texts with {a_label} unseen in training: "
+        f"{', '.join(named)}; counted as errors, without loss"
     )
 
 
 def short_label(label: str) -> str:
-    """A label as a message shows it, which is not long even if a text was taken for it.
+    """A label as messages show it, shortened.
 
     >>> short_label("Story tedious story, and no end of it at all")
     'Story tedious story, and no end of it a…'
     """
-    return label if len(label) <= LONGEST_SHOWN else f"{label[: LONGEST_SHOWN - 1]}…"
+    return label if len(label) <= MAX_SHOWN_LENGTH else f"{label[: MAX_SHOWN_LENGTH - 1]}…"

@@ -1,11 +1,10 @@
-"""Classification: a text to its label, learned from any file of labelled texts.
+"""Text classification, trained on any file of labelled texts.
 
     What is an atom ?   →  description
 
-Accuracy is the share of right labels; macro-F1 is the mean over labels of the harmonic mean of precision
-and recall, so that a rare label counts as much as a common one. Both are in percent. Of a model with
-several hops of attention, `hop_overlap` says how much they look at the same places: 0 not at all, 1 all the
-same.
+Accuracy and macro-F1 (the mean F1 over labels) are in percent. For a model with several attention hops,
+`hop_overlap` is their mean cosine similarity, from 0 (disjoint) to 1 (identical). The best checkpoint also
+gets a confusion matrix, calibration, and the deletion test of its attention.
 """
 
 from __future__ import annotations
@@ -22,44 +21,39 @@ from torch.nn import functional as F
 
 from regard.core.batches import TextBatch
 from regard.core.errors import RegardError
-from regard.core.protocols import Classified, Decode, Loss, hop_overlap
+from regard.core.protocols import ClassifierOutput, Decode, Loss, hop_overlap
 from regard.data.batching import token_batches
-from regard.data.noising import NOTHING
-from regard.data.readers.text_file import BadRows
-from regard.data.splits import HeldOut
+from regard.data.noising import IGNORE_INDEX
+from regard.data.readers.text_file import RowErrors
+from regard.data.splits import EvalSplit
 from regard.tasks.classification.corpus import (
     ClassifyCorpus,
     ClassifyOptions,
     Rows,
-    cut_of,
-    held_out_texts,
-    source_of,
-    text_rows,
+    count_truncation,
+    encode_texts,
+    labelled_source,
+    labelled_split,
 )
 from regard.tasks.classification.deletion import deletion_curve, mean_deletion
-from regard.tasks.classification.labels import unknown_labels_note
-from regard.tasks.metrics.accuracy import label_counts, macro_f1, require_answers, right_labels
+from regard.tasks.classification.labels import unseen_labels_note
+from regard.tasks.metrics.accuracy import exact_matches, label_counts, macro_f1, validate_references
 from regard.tasks.metrics.calibration import Calibration
-from regard.tasks.metrics.confusion_matrix import Confusion
-from regard.tasks.metrics.metric import SummedMetric, percentage
-from regard.tasks.task import Assessed
+from regard.tasks.metrics.confusion_matrix import ConfusionMatrix
+from regard.tasks.metrics.metric import CorpusMetric, percentage
+from regard.tasks.task import EvalResult, to_device_of
 from regard.tasks.text_task import (
     TextBatches,
     TextTask,
     TextVocabularies,
-    beside,
-    evaluation_cuts,
-    plain_batch,
+    collate_texts,
+    evaluation_index_batches,
 )
 
-# What is told of a classifier beside its scores: which labels it mixes up, whether its certainty
-# can be believed, and whether its label hangs on the words it gave most weight.
-
-
-# Leaving words out takes some thirty readings of every text. Which texts is drawn: the first of a file are
-# often all of one label.
+# The deletion test classifies some thirty variants of a text, so it samples texts; the first texts of a
+# file often have the same label.
 DELETION_TEXTS = 100
-TEXTS_AT_A_TIME = 10
+DELETION_BATCH = 10
 OVERLAP_TEXTS = 100
 
 
@@ -68,80 +62,75 @@ def classify_details(
     rows: Rows,
     logits: Float[Tensor, "texts classes"],
     *,
-    predicted: Sequence[str],
-    right: Sequence[str],
+    predictions: Sequence[str],
+    targets: Sequence[str],
     labels: Sequence[str],
     seed: int = 0,
 ) -> dict[str, Any]:
-    """As a record keeps it; the deletion test is of texts that are drawn, where the model weighs words."""
+    """Confusion matrix, calibration and, for models with attention over words, the deletion test."""
     confidence = logits.double().softmax(dim=-1).amax(dim=-1).numpy()
-    known = sorted({*labels, *right}, key=[*labels, *sorted(set(right) - set(labels))].index)
+    known = [*labels, *sorted(set(targets) - set(labels))]
+    correct = [one == other for one, other in zip(predictions, targets, strict=True)]
     found: dict[str, Any] = {
-        "confusion": Confusion.of(predicted, right, labels=known).as_json(),
-        "calibration": Calibration.of(
-            confidence,
-            np.array([one == other for one, other in zip(predicted, right, strict=True)]),
-        ).as_json(),
+        "confusion": ConfusionMatrix.of(predictions, targets, labels=known).as_json(),
+        "calibration": Calibration.of(confidence, np.array(correct)).as_json(),
     }
-    chosen = _drawn(np.flatnonzero(_words(rows) >= 2), count=DELETION_TEXTS, seed=seed)
-    if len(chosen) and _weighs(model, rows, chosen[:1]):
+    has_two_words = np.flatnonzero(rows.store.source_lengths >= 2)
+    sample = _sample(has_two_words, count=DELETION_TEXTS, seed=seed)
+    if len(sample) and _has_attention(model, rows, sample[:1]):
         batches = (
-            beside(model, plain_batch(rows, chosen[start : start + TEXTS_AT_A_TIME]))
-            for start in range(0, len(chosen), TEXTS_AT_A_TIME)
+            to_device_of(model, collate_texts(rows, sample[start : start + DELETION_BATCH]))
+            for start in range(0, len(sample), DELETION_BATCH)
         )
         results = [
             deletion_curve(model, batch.tokens, batch.lengths, batch.segments) for batch in batches
         ]
-        found["deletion"] = mean_deletion(results).as_plain()
+        found["deletion"] = mean_deletion(results).to_dict()
     return found
 
 
-def overlap_of_hops(model: Any, rows: Rows, *, seed: int = 0) -> dict[str, float]:
-    """The mean `hop_overlap` of drawn texts, by that name; nothing of a model without several hops."""
-    chosen = _drawn(np.arange(len(rows)), count=OVERLAP_TEXTS, seed=seed)
-    if not len(chosen):
+def mean_hop_overlap(model: Any, rows: Rows, *, seed: int = 0) -> dict[str, float]:
+    """The mean `hop_overlap` of a sample of texts; empty for a model without several hops."""
+    sample = _sample(np.arange(len(rows)), count=OVERLAP_TEXTS, seed=seed)
+    if not len(sample):
         return {}
-    batch = beside(model, plain_batch(rows, chosen))
+    batch = to_device_of(model, collate_texts(rows, sample))
     with torch.inference_mode():
-        reading = model.reading(batch.tokens, batch.lengths, batch.segments)
-    if reading is None or reading.tokens.shape[1] < 2:
+        attention = model.text_attention(batch.tokens, batch.lengths, batch.segments)
+    if attention is None or attention.tokens.shape[1] < 2:
         return {}
-    return {"hop_overlap": hop_overlap(reading.tokens).mean().item()}
+    return {"hop_overlap": hop_overlap(attention.tokens).mean().item()}
 
 
-def _drawn(
+def _sample(
     texts: Int64[np.ndarray, " texts"], *, count: int, seed: int
-) -> Int64[np.ndarray, " some"]:
-    """So many of the texts in their order, all where there are no more; the same for the same seed."""
+) -> Int64[np.ndarray, " sample"]:
+    """At most `count` of the texts, in order; the same for the same seed."""
     if len(texts) <= count:
         return texts
     return np.sort(np.random.default_rng(seed).choice(texts, size=count, replace=False))
 
 
-def _words(rows: Rows) -> np.ndarray:
-    return rows.store.source_lengths
-
-
-def _weighs(model: Any, rows: Rows, chosen: np.ndarray) -> bool:
-    batch = beside(model, plain_batch(rows, chosen))
+def _has_attention(model: Any, rows: Rows, indices: np.ndarray) -> bool:
+    batch = to_device_of(model, collate_texts(rows, indices))
     with torch.inference_mode():
-        return model.reading(batch.tokens, batch.lengths, batch.segments) is not None
+        return model.text_attention(batch.tokens, batch.lengths, batch.segments) is not None
 
 
 class Classify(TextTask):
-    """The score that decides is the accuracy, unless another is asked for."""
+    """Text classification; the default metric is accuracy."""
 
     options_class = ClassifyOptions
-    # The last only of a model that looks at a text with several hops.
+    # `hop_overlap` only for models with several attention hops.
     metrics: ClassVar[dict[str, bool]] = {
         "accuracy": False,
         "macro_f1": False,
         "loss": True,
         "hop_overlap": True,
     }
-    summed: ClassVar[dict[str, SummedMetric]] = {
-        "accuracy": SummedMetric(right_labels, percentage),
-        "macro_f1": SummedMetric(label_counts, macro_f1),
+    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {
+        "accuracy": CorpusMetric(exact_matches, percentage),
+        "macro_f1": CorpusMetric(label_counts, macro_f1),
     }
 
     @classmethod
@@ -153,53 +142,59 @@ class Classify(TextTask):
         decode: Decode,
         vocabularies: TextVocabularies | None = None,
     ) -> Self:
-        """Read the files the options name."""
-        texts = source_of(options, options.labels)
+        """Read the data files that the options name."""
+        texts = labelled_source(options, options.train_file)
         corpus = ClassifyCorpus.read(options, texts=texts, vocabularies=vocabularies)
         return cls(corpus=corpus, options=options, seed=seed, decode=decode)
 
     @classmethod
-    def cost_words(cls, batch: TextBatch) -> dict[str, int]:
-        """The sizes of a batch, by the words of its model's `cost`; sentences are those of a mean row."""
+    def cost_kwargs(cls, batch: TextBatch) -> dict[str, int]:
+        """The sizes of a batch, as keyword arguments of `cost`; `sentences` is the mean per row."""
         ends = batch.segments.gather(1, batch.lengths[:, None] - 1).float() + 1
-        return {**super().cost_words(batch), "sentences": max(1, round(ends.mean().item()))}
+        return {**super().cost_kwargs(batch), "sentences": max(1, round(ends.mean().item()))}
 
     @classmethod
-    def scores(cls, predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
+    def scores(
+        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
         """Accuracy and macro-F1."""
-        require_answers(answers)
+        validate_references(references)
         return {
-            name: metric.score(np.array(metric.statistics(predicted, answers)).sum(axis=0)).item()
-            for name, metric in cls.summed.items()
+            name: metric.score(
+                np.array(metric.statistics(predictions, references)).sum(axis=0)
+            ).item()
+            for name, metric in cls.corpus_metrics.items()
         }
 
     @classmethod
-    def held_out(
-        cls, text: str, options: ClassifyOptions, *, vocabularies: Any = None, bad: BadRows
-    ) -> HeldOut:
-        """A file of labelled texts to score a model on, other than those of the options."""
+    def read_split(
+        cls, file: str, options: ClassifyOptions, *, vocabularies: Any = None, errors: RowErrors
+    ) -> EvalSplit:
+        """Read a file of labelled texts to evaluate on."""
         del vocabularies
-        return held_out_texts(source_of(options, text).rows(bad=bad))
+        return labelled_split(labelled_source(options, file).rows(errors=errors))
 
-    def baselines(self, part: HeldOut) -> dict[str, float]:
-        """What is reached by always saying the label that is commonest in the training part."""
+    def baselines(self, split: EvalSplit) -> dict[str, float]:
+        """The accuracy of the majority baseline: always the most frequent training label."""
         counts = np.bincount(self.corpus.train.labels)
-        commonest = self.corpus.vocabularies.labels[int(counts.argmax())]
-        predicted = [commonest] * len(part)
-        return {"commonest label": self.scores(predicted, part.answers)["accuracy"]}
+        majority = self.corpus.vocabularies.labels[int(counts.argmax())]
+        scores = self.scores([majority] * len(split), split.references)
+        return {"majority baseline": scores["accuracy"]}
 
     def epoch(self, number: int) -> TextBatches:
-        """The batches of one pass, texts of like length together."""
+        """The batches of one epoch, by length."""
         rows: Rows = self.corpus.train
-        cuts = token_batches(
+        index_batches = token_batches(
             rows.store, max_tokens=self.options.batch_tokens, seed=self.seed, epoch=number
         )
-        return TextBatches(cuts=cuts, make=lambda chosen: plain_batch(rows, chosen))
+        return TextBatches(
+            index_batches=index_batches, collate=lambda indices: collate_texts(rows, indices)
+        )
 
     def loss(self, model: Any, batch: TextBatch) -> Loss:
-        """Cross-entropy summed over the rows that have a label, and what the model adds to theirs."""
+        """Cross-entropy summed over labelled rows, plus the model's penalty of these rows."""
         labelled = batch.labelled
-        logits, penalty = classified(model, batch)
+        logits, penalty = classifier_output(model, batch)
         total = F.cross_entropy(
             logits[labelled],
             batch.labels[labelled],
@@ -208,59 +203,58 @@ class Classify(TextTask):
         )
         return Loss(total + penalty[labelled].sum(), batch.num_predictions)
 
-    def assess_on(self, model: Any, part: HeldOut) -> Assessed:
-        """Scores on any part, the loss among them, and the label said of each text."""
+    def evaluate_on(self, model: Any, split: EvalSplit) -> EvalResult:
+        """Loss, metrics and predicted labels on a split."""
         vocabularies: TextVocabularies = self.corpus.vocabularies
-        number_of = {label: number for number, label in enumerate(vocabularies.labels)}
-        # A label that was never learned counts as wrong; it has no cross-entropy.
-        labels = [number_of.get(answers[0], NOTHING) for answers in part.answers]
-        rows = text_rows(part.sources, vocabularies, self.options, labels=labels)
-        logits = logits_of(model, rows)
-        wanted = torch.tensor(labels)
-        known = wanted != NOTHING
-        loss = F.cross_entropy(logits[known], wanted[known], reduction="sum").item()
-        # Of no label that is known there is no loss, which is not the same as a small one.
+        class_of = {label: number for number, label in enumerate(vocabularies.labels)}
+        # A label unseen in training counts as an error; it has no cross-entropy.
+        labels = [class_of.get(choices[0], IGNORE_INDEX) for choices in split.references]
+        rows = encode_texts(split.inputs, vocabularies, self.options, labels=labels)
+        logits = class_logits(model, rows)
+        targets = torch.tensor(labels)
+        known = targets != IGNORE_INDEX
+        loss = F.cross_entropy(logits[known], targets[known], reduction="sum").item()
         mean = loss / int(known.sum()) if known.any() else math.nan
-        predicted = [vocabularies.labels[number] for number in logits.argmax(dim=-1)]
-        scores = {**self.scores(predicted, part.answers), "loss": mean}
-        return Assessed(scores | overlap_of_hops(model, rows), predicted, logits)
+        predictions = [vocabularies.labels[number] for number in logits.argmax(dim=-1)]
+        scores = {**self.scores(predictions, split.references), "loss": mean}
+        return EvalResult(scores | mean_hop_overlap(model, rows), predictions, logits)
 
-    def notes(self, part: HeldOut) -> list[str]:
-        """Which right labels were never learned, and how much of the texts is not read."""
+    def notes(self, split: EvalSplit) -> list[str]:
+        """Labels unseen in training, and truncated texts."""
         vocabularies: TextVocabularies = self.corpus.vocabularies
-        cut = cut_of(part.sources, vocabularies, self.options)
-        right = [answers[0] for answers in part.answers]
+        truncation = count_truncation(split.inputs, vocabularies, self.options)
+        targets = [choices[0] for choices in split.references]
         found = [
-            unknown_labels_note(right, vocabularies.labels),
-            cut.words(self.options.max_length),
+            unseen_labels_note(targets, vocabularies.labels),
+            truncation.describe(self.options.max_length),
         ]
         return [note for note in found if note]
 
-    def require_metric(self, model: Any) -> None:
-        """Refuse to keep weights by what hops share, of a model that has not several."""
+    def validate_metric(self, model: Any) -> None:
+        """Raise if the metric is `hop_overlap` and the model has fewer than two hops."""
         if self.metric != "hop_overlap":
             return
-        rows = text_rows(self.corpus.validation.sources[:1], self.corpus.vocabularies, self.options)
+        inputs = self.corpus.validation.inputs[:1]
+        rows = encode_texts(inputs, self.corpus.vocabularies, self.options)
         training = model.training
-        found = overlap_of_hops(model.eval(), rows)
+        found = mean_hop_overlap(model.eval(), rows)
         model.train(training)
         if not found:
             others = [name for name in self.metrics if name != self.metric]
             raise RegardError(
-                f"task.metric={self.metric}: this model does not look at a text with several hops, so "
-                f"there is nothing for them to share. Choose one of: {', '.join(others)}; or a model with "
-                "hops, such as structured with model.hops=8."
+                f"task.metric={self.metric}: this model has fewer than two attention hops. Choose one "
+                f"of: {', '.join(others)}; or a model with hops, such as structured with model.hops=8."
             )
 
-    def details(self, model: Any, part: HeldOut, assessed: Assessed) -> dict[str, Any]:
-        """Confusion, calibration, and what leaving words out does (`classify_details.py`)."""
+    def details(self, model: Any, split: EvalSplit, result: EvalResult) -> dict[str, Any]:
+        """Confusion matrix, calibration and deletion test."""
         vocabularies: TextVocabularies = self.corpus.vocabularies
         return classify_details(
             model,
-            text_rows(part.sources, vocabularies, self.options),
-            assessed.outputs,
-            predicted=assessed.predicted,
-            right=[answers[0] for answers in part.answers],
+            encode_texts(split.inputs, vocabularies, self.options),
+            result.outputs,
+            predictions=result.predictions,
+            targets=[choices[0] for choices in split.references],
             labels=vocabularies.labels,
         )
 
@@ -274,28 +268,28 @@ class Classify(TextTask):
         *,
         options: Any,
     ) -> list[str]:
-        """The label of each text; a long text is cut off where those learned from were."""
+        """The predicted label of each text; long texts are truncated."""
         del decode
-        rows = text_rows(texts, vocabularies, options)
+        rows = encode_texts(texts, vocabularies, options)
         with torch.inference_mode():
-            numbers = logits_of(model, rows).argmax(dim=-1)
+            numbers = class_logits(model, rows).argmax(dim=-1)
         return [vocabularies.labels[number] for number in numbers]
 
 
-def classified(model: Any, batch: TextBatch) -> Classified:
-    """What the model says of every row."""
-    said: Classified = model.classified(batch.tokens, batch.lengths, batch.segments)
-    return said
+def classifier_output(model: Any, batch: TextBatch) -> ClassifierOutput:
+    """Logits and penalty of every row."""
+    output: ClassifierOutput = model.classify(batch.tokens, batch.lengths, batch.segments)
+    return output
 
 
-def logits_of(model: Any, rows: Rows) -> Float[Tensor, "rows classes"]:
-    """What the model says of all rows, in their order."""
-    cuts = evaluation_cuts(rows)
-    said = [
-        classified(model, beside(model, plain_batch(rows, cuts.indices(place)))).logits.cpu()
-        for place in range(len(cuts))
+def class_logits(model: Any, rows: Rows) -> Float[Tensor, "rows classes"]:
+    """The logits of all rows, in order."""
+    index_batches = evaluation_index_batches(rows)
+    indices = [index_batches.indices(number) for number in range(len(index_batches))]
+    logits = [
+        classifier_output(model, to_device_of(model, collate_texts(rows, chosen))).logits.cpu()
+        for chosen in indices
     ]
-    if not said:
+    if not logits:
         return torch.zeros(0, 1)
-    order = np.concatenate([cuts.indices(place) for place in range(len(cuts))])
-    return torch.cat(said)[torch.from_numpy(order.argsort())]
+    return torch.cat(logits)[torch.from_numpy(np.concatenate(indices).argsort())]

@@ -1,4 +1,4 @@
-"""The texts of language modelling, read, cut into rows, and parted into what is learned and held out."""
+"""Data of language modelling: options, splits, and chunking of long texts."""
 
 from __future__ import annotations
 
@@ -13,62 +13,67 @@ import numpy as np
 from jaxtyping import Int64
 
 from regard.core.errors import RegardError
-from regard.core.registry import look_up
-from regard.data.datasets.films import FilmQuestions, fact_texts, some_films
+from regard.core.registry import lookup
+from regard.data.datasets.films import FilmQuestions, fact_sentences, sample_films
 from regard.data.readers.pairs import PairSource
-from regard.data.readers.text_file import BadRows
-from regard.data.splits import HeldOut, as_read, held_out_facts, held_out_shares, part_of
+from regard.data.readers.text_file import RowErrors
+from regard.data.splits import EvalSplit, dedup_key, holdout_fractions, split_facts, split_of
 from regard.data.text_dataset import DocumentFile
 from regard.data.token_store import TokenStore
 from regard.data.tokenizers.vocabulary import Vocabulary, build_vocabulary
 from regard.tasks.seq2seq.corpus import PairVocabularies
 
-# What language modelling can be told.
-
-
-TOKEN_KINDS = ("characters", "words", "subwords")
-GAPS = ("one", "several")
+TOKENIZERS = ("characters", "words", "subwords")
+SPANS = ("one", "several")
+# Without a validation split, this many training texts are evaluated on.
+TRAIN_EVAL_TEXTS = 200
+# A continuous text is evaluated in chunks of this many characters, but in at least so many chunks.
+EVAL_CHUNK_CHARACTERS = 2000
+MIN_EVAL_CHUNKS = 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class LmOptions:
-    """Texts, how they are cut into tokens, and what is asked of them.
+class LMOptions:
+    """Options of language modelling.
 
-    text                a file with a text a line; without it, sentences about films that are embedded
-    films               how many of the embedded films are read
-    validation, test           held-out files; without them, parts of `text`, chosen by a hash
-    validation_share           the part held out where `validation` is not given; 0 develops on texts that are learned too
-    test_share          the part held out for testing where neither `validation` nor `test` is given
-    skip_bad_rows       leave bad rows out, and list them, instead of stopping at the first
-    tokens              characters, words or subwords
-    vocabulary_size     of a vocabulary of subwords
-    lowercase           whether all texts are put into lower case
-    max_length          a longer text is cut into pieces of so many tokens
-    stream              the lines are one text that runs on, as in a book; its end is held out
-    batch_tokens        places in a batch, padding included
-    label_smoothing     the share of the probability that is spread over all tokens
-    span_share          the share of texts with a gap to be filled; the others are written from the start
-    gaps                one, or several, which take `masked_share` of the tokens, `mean_gap` each on average
-    longest_gap         a gap takes at most this share of a text
-    keep_whole          how often a text with a gap is not cut short first
-    shortest_kept       what is left of a text that is cut short, at least
-    pairs               a file of questions and answers, to be mixed in; they enter the vocabulary too
-    pair_share          the share of pairs among all examples
-    pairs_validation_share     the part of the pairs that is left out, because they are scored later;
-                        `pairs_test_share` likewise
-    pairs_lowercase     whether the task that scores the pairs takes sources that differ in capitals for one
-    format              of the file of pairs, where its name does not say it
-    source_column       where a question stands: a number from 0, or a name; `target_column` likewise
-    header              whether the first row of the pairs names the columns
-    metric              the score that decides which weights are kept
+    Args:
+        train_file: Training texts, one per line; without it, embedded sentences about films.
+        films: Number of embedded films.
+        validation_file, test_file: Evaluation texts; without them, splits of the training data by hash.
+        validation_fraction: Fraction held out without `validation_file`; with 0, training texts are
+            evaluated on.
+        test_fraction: Fraction held out with neither `validation_file` nor `test_file`.
+        skip_bad_rows: Skip and list malformed rows instead of raising.
+        tokens: Tokenizer: characters, words or subwords.
+        vocabulary_size: Size of a subword vocabulary.
+        lowercase: Lower-case all texts.
+        max_length: Maximum number of tokens; longer texts are split into chunks.
+        stream: Treat the lines as one continuous text, as in a book, and hold out its end.
+        batch_tokens: Maximum number of tokens in a batch, padding included.
+        label_smoothing: Probability mass spread over all tokens.
+        span_fraction: Fraction of texts with span corruption; the others predict next tokens.
+        spans: Corrupt one span per text, or several, with `noise_density` of the tokens in spans of
+            `mean_span_length` on average.
+        max_span_fraction: Maximum fraction of a text in its one span.
+        full_length_probability: How often a text with one span is not truncated first.
+        min_kept_fraction: Minimum fraction that a truncated text keeps.
+        qa_file: Question-answer pairs to mix in; they are part of the vocabulary too.
+        qa_fraction: Fraction of pairs among all examples.
+        qa_validation_fraction, qa_test_fraction: Fractions of the pairs that are excluded, since a
+            fine-tuning task evaluates on them.
+        qa_lowercase: Whether that task treats sources that differ in case as equal.
+        format: Format of `qa_file`, if the extension does not tell.
+        source_column, target_column: Question and answer column of `qa_file`: index from 0, or name.
+        header: Whether the first row of `qa_file` is a header.
+        metric: The metric that selects the best checkpoint.
     """
 
-    text: str | None = None
+    train_file: str | None = None
     films: int = 2000
-    validation: str | None = None
-    test: str | None = None
-    validation_share: float = 0.05
-    test_share: float = 0.0
+    validation_file: str | None = None
+    test_file: str | None = None
+    validation_fraction: float = 0.05
+    test_fraction: float = 0.0
     skip_bad_rows: bool = False
     tokens: str = "subwords"
     vocabulary_size: int = 4000
@@ -77,18 +82,18 @@ class LmOptions:
     stream: bool = False
     batch_tokens: int = 2048
     label_smoothing: float = 0.0
-    span_share: float = 0.0
-    gaps: str = "one"
-    masked_share: float = 0.15
-    mean_gap: float = 3.0
-    longest_gap: float = 0.5
-    keep_whole: float = 0.3
-    shortest_kept: float = 0.25
-    pairs: str | None = None
-    pair_share: float = 0.0
-    pairs_validation_share: float = 0.0
-    pairs_test_share: float = 0.0
-    pairs_lowercase: bool = False
+    span_fraction: float = 0.0
+    spans: str = "one"
+    noise_density: float = 0.15
+    mean_span_length: float = 3.0
+    max_span_fraction: float = 0.5
+    full_length_probability: float = 0.3
+    min_kept_fraction: float = 0.25
+    qa_file: str | None = None
+    qa_fraction: float = 0.0
+    qa_validation_fraction: float = 0.0
+    qa_test_fraction: float = 0.0
+    qa_lowercase: bool = False
     format: str | None = None
     source_column: int | str = 0
     target_column: int | str = 1
@@ -99,225 +104,223 @@ class LmOptions:
         for name in ("films", "vocabulary_size", "max_length", "batch_tokens"):
             if getattr(self, name) < 1:
                 raise RegardError(f"task.{name}={getattr(self, name)}: it must be 1 or more.")
-        for name in ("span_share", "keep_whole"):
+        for name in ("span_fraction", "full_length_probability"):
             if not 0 <= getattr(self, name) <= 1:
                 raise RegardError(f"task.{name}={getattr(self, name)}: it must be from 0 to 1.")
-        for name in ("longest_gap", "shortest_kept", "masked_share"):
+        for name in ("max_span_fraction", "min_kept_fraction", "noise_density"):
             if not 0 < getattr(self, name) <= 1:
                 raise RegardError(
                     f"task.{name}={getattr(self, name)}: it must be above 0 and at most 1."
                 )
-        shares = ("validation_share", "test_share", "pairs_validation_share", "pairs_test_share")
-        for name in ("label_smoothing", "pair_share", *shares):
+        held_out = (
+            "validation_fraction",
+            "test_fraction",
+            "qa_validation_fraction",
+            "qa_test_fraction",
+        )
+        for name in ("label_smoothing", "qa_fraction", *held_out):
             if not 0 <= getattr(self, name) < 1:
                 raise RegardError(
                     f"task.{name}={getattr(self, name)}: it must be from 0 to below 1."
                 )
-        if self.mean_gap < 1:
-            raise RegardError(f"task.mean_gap={self.mean_gap}: it must be 1 or more.")
-        look_up("kind of task.tokens", self.tokens, dict.fromkeys(TOKEN_KINDS))
-        look_up("choice for task.gaps", self.gaps, dict.fromkeys(GAPS))
-        if self.stream and self.span_share:
+        if self.mean_span_length < 1:
             raise RegardError(
-                f"task.stream=true does not go with task.span_share={self.span_share}: a gap is in a text "
-                "that has an end. Set one of them to 0 or false."
+                f"task.mean_span_length={self.mean_span_length}: it must be 1 or more."
             )
-        if self.pair_share and self.pairs is None and self.text is not None:
+        lookup("kind of task.tokens", self.tokens, dict.fromkeys(TOKENIZERS))
+        lookup("choice for task.spans", self.spans, dict.fromkeys(SPANS))
+        if self.stream and self.span_fraction:
             raise RegardError(
-                f"task.pair_share={self.pair_share} mixes in pairs, but there is no file of them. Name one "
-                "with task.pairs=FILE."
+                f"task.stream=true is incompatible with task.span_fraction={self.span_fraction}: span "
+                "corruption needs texts with an end. Set one of them to false or 0."
+            )
+        if self.qa_fraction and self.qa_file is None and self.train_file is not None:
+            raise RegardError(
+                f"task.qa_fraction={self.qa_fraction} mixes in question-answer pairs, but there are none. "
+                "Name a file with task.qa_file=FILE."
             )
 
 
-# What a pre-training takes over from the task that it is for, to read the same pairs.
-AS_THE_TASK = ("pairs", "format", "source_column", "target_column", "header", "skip_bad_rows")
+def qa_options(task_options: Any) -> dict[str, Any]:
+    """Options of a pre-training stage that mix in the pairs of its fine-tuning task.
 
-
-def mixing_options(task_options: Any) -> dict[str, Any]:
-    """The pairs that the task after a pre-training learns from, as options of the pre-training.
-
-    What that task holds out, the pre-training leaves out too: else the scores would be of what was learned.
+    The validation and test pairs of that task are excluded, to avoid leakage.
     """
-    validation, test = held_out_shares(task_options)
+    validation, test = holdout_fractions(task_options)
+    shared = ("format", "source_column", "target_column", "header", "skip_bad_rows")
     return {
-        **{name: getattr(task_options, name) for name in AS_THE_TASK},
-        "pairs_lowercase": task_options.lowercase != "no",
-        "pairs_validation_share": validation,
-        "pairs_test_share": test,
+        "qa_file": task_options.train_file,
+        **{name: getattr(task_options, name) for name in shared},
+        "qa_lowercase": task_options.lowercase != "no",
+        "qa_validation_fraction": validation,
+        "qa_test_fraction": test,
     }
 
 
-# Without held-out texts, so many of those that are learned are evaluated on.
-LEARNED_AND_EVALUATED = 200
-# A text that runs on is scored in pieces of so many characters; of a short one, in at least so many pieces.
-PIECE_CHARACTERS = 2000
-FEWEST_PIECES = 40
-
-
 @dataclass(frozen=True, kw_only=True)
-class LmCorpus:
-    """Rows of `train` have no source; `pairs` are questions and answers to be mixed in."""
+class LMCorpus:
+    """Data splits and vocabulary; rows of `train` have an empty source, `pairs` are mixed in."""
 
     vocabularies: PairVocabularies
     train: TokenStore
     pairs: TokenStore | None
-    validation: HeldOut
-    test: HeldOut
-    validation_is_learned: bool
-    cut_texts: int
+    validation: EvalSplit
+    test: EvalSplit
+    validation_is_train: bool
+    chunked_texts: int
     max_length: int
-    bad: BadRows
+    errors: RowErrors
 
     @classmethod
-    def read(cls, options: LmOptions, *, vocabularies: PairVocabularies | None = None) -> Self:
-        """Read the files; known `vocabularies` are used again."""
-        bad = BadRows(skip=options.skip_bad_rows)
-        texts = _parts(options, bad)
-        pairs = list(mixed_pairs(options, bad))
+    def read(cls, options: LMOptions, *, vocabularies: PairVocabularies | None = None) -> Self:
+        """Read the files; given `vocabularies` are reused."""
+        errors = RowErrors(skip=options.skip_bad_rows)
+        texts = _split_texts(options, errors)
+        pairs = list(qa_pairs(options, errors))
         if vocabularies is None:
             sides = chain.from_iterable(pairs)
-            one = _vocabulary(options, chain(texts["train"], sides))
-            vocabularies = PairVocabularies(source=one, target=one)
+            shared = _vocabulary(options, chain(texts["train"], sides))
+            vocabularies = PairVocabularies(source=shared, target=shared)
         vocabulary = vocabularies.target
         encoded = vocabulary.encode_all(texts["train"])
-        cut = partial(_pieces, max_length=options.max_length)
-        train = TokenStore.build(((), row) for row in chain.from_iterable(map(cut, encoded)))
+        chunk = partial(_chunks, max_length=options.max_length)
+        train = TokenStore.build(((), row) for row in chain.from_iterable(map(chunk, encoded)))
         if not len(train):
             raise RegardError(
-                "There are no texts to learn from. Give more, or lower "
-                f"task.validation_share={options.validation_share} and task.test_share={options.test_share}."
+                "The training split is empty. Give more texts, or lower task.validation_fraction="
+                f"{options.validation_fraction} and task.test_fraction={options.test_fraction}."
             )
-        validation_is_learned = not (
-            texts["validation"] or options.validation or options.validation_share
+        validation_is_train = not (
+            texts["validation"] or options.validation_file or options.validation_fraction
         )
-        if validation_is_learned:
-            texts["validation"] = texts["train"][:LEARNED_AND_EVALUATED]
+        if validation_is_train:
+            texts["validation"] = texts["train"][:TRAIN_EVAL_TEXTS]
             if options.stream:
-                texts["validation"] = [texts["train"][0][-PIECE_CHARACTERS:]]
+                texts["validation"] = [texts["train"][0][-EVAL_CHUNK_CHARACTERS:]]
         return cls(
             vocabularies=vocabularies,
             train=train,
-            pairs=_pair_store(pairs if options.pair_share else [], vocabulary),
-            validation=_held_out(texts["validation"]),
-            test=_held_out(texts["test"]),
-            validation_is_learned=validation_is_learned,
-            cut_texts=sum(len(ids) > options.max_length for ids in encoded),
+            pairs=_pair_store(pairs if options.qa_fraction else [], vocabulary),
+            validation=_eval_split(texts["validation"]),
+            test=_eval_split(texts["test"]),
+            validation_is_train=validation_is_train,
+            chunked_texts=sum(len(ids) > options.max_length for ids in encoded),
             max_length=options.max_length,
-            bad=bad,
+            errors=errors,
         )
 
     def describe(self) -> str:
-        """How much there is, in one line for a reader."""
-        pairs = f", {len(self.pairs):,} pairs among them" if self.pairs is not None else ""
-        held_out = (
-            "evaluated on texts that are learned, since none are held out"
-            if self.validation_is_learned
-            else f"{len(self.validation):,} texts to develop on"
+        """Sizes in one line."""
+        pairs = f", {len(self.pairs):,} question-answer pairs" if self.pairs is not None else ""
+        validation = (
+            "no validation texts: evaluated on training texts"
+            if self.validation_is_train
+            else f"{len(self.validation):,} validation texts"
         )
-        cut = (
-            f"; {self.cut_texts:,} texts cut at {self.max_length} tokens" if self.cut_texts else ""
+        chunked = (
+            f"; {self.chunked_texts:,} texts split at {self.max_length} tokens"
+            if self.chunked_texts
+            else ""
         )
         return (
-            f"{len(self.train):,} texts to learn from ({len(self.train.target_tokens):,} tokens)"
-            f"{pairs}, {held_out}; a vocabulary of {self.vocabularies.target.size:,}{cut}"
+            f"{len(self.train):,} training texts ({len(self.train.target_tokens):,} tokens)"
+            f"{pairs}, {validation}; vocabulary size {self.vocabularies.target.size:,}{chunked}"
         )
 
     def facts(self) -> dict[str, Any]:
-        """How much there is of each part, and fingerprints that show any later change."""
+        """Sizes and fingerprints of the splits, for a run's record."""
         return {
             "train_texts": len(self.train),
             "train_tokens": len(self.train.target_tokens),
             "train_fingerprint": self.train.fingerprint(),
             "pairs": 0 if self.pairs is None else len(self.pairs),
             "pairs_fingerprint": "" if self.pairs is None else self.pairs.fingerprint(),
-            **held_out_facts(self.validation, self.test),
-            "validation_is_learned": self.validation_is_learned,
-            "cut_texts": self.cut_texts,
-            "bad_rows": self.bad.count,
+            **split_facts(self.validation, self.test),
+            "validation_is_train": self.validation_is_train,
+            "chunked_texts": self.chunked_texts,
+            "row_errors": self.errors.count,
         }
 
 
-def held_out_texts(path: str, *, bad: BadRows) -> HeldOut:
-    """The texts of a file, to be scored."""
-    return _held_out(_file_texts(path, bad))
+def read_eval_texts(path: str, *, errors: RowErrors) -> EvalSplit:
+    """The texts of a file, to evaluate on."""
+    return _eval_split(_file_texts(path, errors))
 
 
-def text_pieces(
+def chunk_texts(
     texts: Sequence[str], vocabulary: Vocabulary, *, max_length: int
 ) -> tuple[TokenStore, Int64[np.ndarray, " rows"]]:
-    """The rows of texts, cut as those learned from are, and to which text each belongs."""
+    """The texts as chunks, like the training texts, and the index of the text of each chunk."""
     rows = [
-        (owner, piece)
+        (owner, chunk)
         for owner, ids in enumerate(vocabulary.encode_all(texts))
-        for piece in _pieces(ids, max_length)
+        for chunk in _chunks(ids, max_length)
     ]
-    store = TokenStore.build(((), piece) for _, piece in rows)
+    store = TokenStore.build(((), chunk) for _, chunk in rows)
     return store, np.array([owner for owner, _ in rows], dtype=np.int64)
 
 
-def _parts(options: LmOptions, bad: BadRows) -> dict[str, list[str]]:
-    """The texts of each part; a part that has its own file takes nothing from the main one."""
+def _split_texts(options: LMOptions, errors: RowErrors) -> dict[str, list[str]]:
+    """The texts of each split; a split with a file of its own takes nothing from the training file."""
     all_texts = (
-        [" ".join(fact_texts(film)) for film in some_films(options.films)]
-        if options.text is None
-        else list(_file_texts(options.text, bad))
+        [" ".join(fact_sentences(film)) for film in sample_films(options.films)]
+        if options.train_file is None
+        else list(_file_texts(options.train_file, errors))
     )
-    validation, test = held_out_shares(options)
+    validation, test = holdout_fractions(options)
     texts: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
     if options.stream:
-        # A text that runs on is held out at its end, in pieces that do not lie among what is learned.
-        pieces = _joined(all_texts)
-        ends = [round(len(pieces) * share) for share in (1 - validation - test, 1 - test)]
-        texts["train"] = [" ".join(pieces[: ends[0]])] if ends[0] else []
-        texts["validation"], texts["test"] = pieces[ends[0] : ends[1]], pieces[ends[1] :]
+        # The end of a continuous text is held out, not chunks between training chunks.
+        chunks = _joined_lines(all_texts)
+        ends = [round(len(chunks) * fraction) for fraction in (1 - validation - test, 1 - test)]
+        texts["train"] = [" ".join(chunks[: ends[0]])] if ends[0] else []
+        texts["validation"], texts["test"] = chunks[ends[0] : ends[1]], chunks[ends[1] :]
     else:
         for text in all_texts:
-            part = part_of(
-                as_read(text, lowercase=options.lowercase), validation=validation, test=test
-            )
-            texts[part].append(text)
+            key = dedup_key(text, lowercase=options.lowercase)
+            texts[split_of(key, validation=validation, test=test)].append(text)
     for name in ("validation", "test"):
-        if file := getattr(options, name):
-            held_out = list(_file_texts(file, bad))
-            texts[name] = _joined(held_out) if options.stream else held_out
+        if file := getattr(options, f"{name}_file"):
+            own = list(_file_texts(file, errors))
+            texts[name] = _joined_lines(own) if options.stream else own
     return texts
 
 
-def _file_texts(path: str, bad: BadRows) -> Iterator[str]:
-    return (row.text for row in DocumentFile(path=Path(path)).rows(bad=bad))
+def _file_texts(path: str, errors: RowErrors) -> Iterator[str]:
+    return (row.text for row in DocumentFile(path=Path(path)).rows(errors=errors))
 
 
-def _joined(lines: Sequence[str]) -> list[str]:
-    """Lines put together with spaces into pieces of some length, so that few tokens lack what is before."""
-    pieces, held, size = list[str](), list[str](), 0
-    wanted = min(PIECE_CHARACTERS, sum(map(len, lines)) // FEWEST_PIECES)
+def _joined_lines(lines: Sequence[str]) -> list[str]:
+    """Lines joined to chunks of some length, so that few tokens are predicted without context."""
+    chunks, held, size = list[str](), list[str](), 0
+    least = min(EVAL_CHUNK_CHARACTERS, sum(map(len, lines)) // MIN_EVAL_CHUNKS)
     for line in lines:
         held.append(line)
         size += len(line) + 1
-        if size >= wanted:
-            pieces.append(" ".join(held))
+        if size >= least:
+            chunks.append(" ".join(held))
             held, size = [], 0
-    return [*pieces, " ".join(held)] if held else pieces
+    return [*chunks, " ".join(held)] if held else chunks
 
 
-def mixed_pairs(options: LmOptions, bad: BadRows) -> Iterator[tuple[str, str]]:
-    """Questions and answers, but for those that are held out to be scored."""
-    if options.pairs is not None:
+def qa_pairs(options: LMOptions, errors: RowErrors) -> Iterator[tuple[str, str]]:
+    """Question-answer pairs to mix in, without those that a fine-tuning task evaluates on."""
+    if options.qa_file is not None:
         source: Any = PairSource.from_text(
-            options.pairs,
+            options.qa_file,
             format=options.format,
             source_column=options.source_column,
             target_column=options.target_column,
             header=options.header,
         )
-    elif options.text is None:
+    elif options.train_file is None:
         source = FilmQuestions(count=options.films)
     else:
         return
-    validation, test = options.pairs_validation_share, options.pairs_test_share
-    for row in source.rows(bad=bad):
-        question = as_read(row.source, lowercase=options.pairs_lowercase)
-        if part_of(question, validation=validation, test=test) == "train":
+    validation, test = options.qa_validation_fraction, options.qa_test_fraction
+    for row in source.rows(errors=errors):
+        question = dedup_key(row.source, lowercase=options.qa_lowercase)
+        if split_of(question, validation=validation, test=test) == "train":
             yield row.source, row.target
 
 
@@ -329,16 +332,16 @@ def _pair_store(pairs: Sequence[tuple[str, str]], vocabulary: Vocabulary) -> Tok
     return TokenStore.build(zip(questions, answers, strict=True))
 
 
-def _vocabulary(options: LmOptions, texts: Iterable[str]) -> Vocabulary:
+def _vocabulary(options: LMOptions, texts: Iterable[str]) -> Vocabulary:
     size = {"size": options.vocabulary_size} if options.tokens == "subwords" else {}
     return build_vocabulary(options.tokens, texts, lowercase=options.lowercase, **size)
 
 
-def _held_out(texts: Iterable[str]) -> HeldOut:
-    return HeldOut.of((("", text) for text in texts), group=False)
+def _eval_split(texts: Iterable[str]) -> EvalSplit:
+    return EvalSplit.of((("", text) for text in texts), group=False)
 
 
-def _pieces(ids: Sequence[int], max_length: int) -> Iterator[Sequence[int]]:
-    """A text in pieces; one without tokens is a piece without tokens."""
+def _chunks(ids: Sequence[int], max_length: int) -> Iterator[Sequence[int]]:
+    """The token ids in chunks; an empty text is one empty chunk."""
     for first in range(0, max(1, len(ids)), max_length):
         yield ids[first : first + max_length]

@@ -1,11 +1,11 @@
-"""Language modelling: a text goes on, token by token, or has a span taken out that is to be written.
+"""Language modelling: next-token prediction, or span corruption (denoising, as in T5).
 
-    next tokens    (nothing)                  →  a b c d e f       span_share = 0
-    hidden spans   a b <unknown> f            →  c d e             span_share = 1  (data/span_corruption.py)
+    next tokens       (nothing)          →  a b c d e f       span_fraction = 0
+    span corruption   a b <unknown> f    →  c d e             span_fraction = 1  (data/noising.py)
 
-Pairs of a question and an answer may be mixed in (`pair_share`), so that what is read is learned in a
-form in which it can be asked for ("mixed training" of Allen-Zhu and Li 2024). Texts longer than
-`max_length` are cut into pieces; with `stream`, the lines of a file are one text that runs on.
+Question-answer pairs may be mixed in (`qa_fraction`), so that facts are memorised in a form that can be
+queried ("mixed training" of Allen-Zhu and Li 2024). Texts longer than `max_length` are split into
+chunks; with `stream`, the lines of a file are one continuous text.
 """
 
 from __future__ import annotations
@@ -21,48 +21,47 @@ from regard.core.batches import UNKNOWN, PairBatch
 from regard.core.errors import RegardError
 from regard.core.protocols import Decode, Loss
 from regard.data.batching import Batches, evaluation_batches, token_batches
-from regard.data.noising import corrupt_spans, corrupted_store
-from regard.data.readers.text_file import BadRows
-from regard.data.splits import HeldOut
+from regard.data.noising import corrupt_spans, corrupt_store
+from regard.data.readers.text_file import RowErrors
+from regard.data.splits import EvalSplit
 from regard.data.token_store import TokenStore
 from regard.tasks.language_model.corpus import (
-    LmCorpus,
-    LmOptions,
-    held_out_texts,
-    mixing_options,
-    text_pieces,
+    LMCorpus,
+    LMOptions,
+    chunk_texts,
+    qa_options,
+    read_eval_texts,
 )
 from regard.tasks.metrics.accuracy import perplexity
-from regard.tasks.metrics.metric import SummedMetric, fraction
-from regard.tasks.seq2seq.corpus import PairOptions, PairVocabularies
-from regard.tasks.seq2seq.task import beside, next_token_loss, pair_sizes, places_at_a_time
-from regard.tasks.task import Assessed, RunTask
+from regard.tasks.metrics.metric import CorpusMetric, fraction
+from regard.tasks.seq2seq.corpus import PairVocabularies, Seq2SeqOptions
+from regard.tasks.seq2seq.task import eval_batch_tokens, next_token_loss, pair_sizes
+from regard.tasks.task import EvalResult, Task, to_device_of
 
-# The spans that a held-out part is asked for are the same at every evaluation.
-EVALUATION_SEED = 0
+EVAL_SEED = 0  # the same spans at every evaluation
 
 
-class LanguageModelling(RunTask):
-    """The score that decides is bits per character; of hidden spans, the loss."""
+class LanguageModelling(Task):
+    """The default metric is bits per character, or the loss with span corruption."""
 
-    options_class: ClassVar[type[Any]] = LmOptions
+    options_class: ClassVar[type[Any]] = LMOptions
     vocabularies_class: ClassVar[type[Any]] = PairVocabularies
     metrics: ClassVar[dict[str, bool]] = {
         "bits_per_character": True,
         "perplexity": True,
         "loss": True,
     }
-    summed: ClassVar[dict[str, SummedMetric]] = {}
-    goes_on: ClassVar[bool] = True
+    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {}
+    is_generative: ClassVar[bool] = True
 
     def __init__(self, *, corpus: Any, options: Any, seed: int, decode: Decode) -> None:
         super().__init__(corpus=corpus, options=options, seed=seed, decode=decode)
-        if options.metric == "" and "bits_per_character" not in self._told():
+        if options.metric == "" and "bits_per_character" not in self._available_metrics():
             self.metric = "loss"
-        elif self.metric == "bits_per_character" and self.metric not in self._told():
+        elif self.metric == "bits_per_character" and self.metric not in self._available_metrics():
             raise RegardError(
-                "task.metric='bits_per_character' is of whole texts in characters or subwords: a word that "
-                "is not known would count as free letters. Set task.metric=perplexity."
+                "task.metric='bits_per_character' needs whole texts of characters or subwords: "
+                "out-of-vocabulary words would cost nothing. Set task.metric=perplexity."
             )
 
     @classmethod
@@ -74,23 +73,25 @@ class LanguageModelling(RunTask):
         decode: Decode,
         vocabularies: PairVocabularies | None = None,
     ) -> Self:
-        """Read the files the options name."""
-        corpus = LmCorpus.read(options, vocabularies=vocabularies)
+        """Read the data files that the options name."""
+        corpus = LMCorpus.read(options, vocabularies=vocabularies)
         return cls(corpus=corpus, options=options, seed=seed, decode=decode)
 
     @classmethod
-    def scores(cls, predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-        """Bits per character, from the nats that stand in the place of what was predicted."""
-        sums = np.array(_bits_and_characters(predicted, answers)).sum(axis=0)
+    def scores(
+        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
+        """Bits per character; the "predictions" are the negative log-likelihoods of the texts, in nats."""
+        sums = np.array(_bits_and_characters(predictions, references)).sum(axis=0)
         return {"bits_per_character": float(fraction(sums))}
 
     @classmethod
-    def held_out(
-        cls, text: str, options: Any, *, vocabularies: Any = None, bad: BadRows
-    ) -> HeldOut:
-        """A file of texts to score a model on."""
+    def read_split(
+        cls, file: str, options: Any, *, vocabularies: Any = None, errors: RowErrors
+    ) -> EvalSplit:
+        """Read a file of texts to evaluate on."""
         del options, vocabularies
-        return held_out_texts(text, bad=bad)
+        return read_eval_texts(file, errors=errors)
 
     @classmethod
     def predict(
@@ -102,134 +103,142 @@ class LanguageModelling(RunTask):
         *,
         options: Any,
     ) -> list[str]:
-        """It has no best answer; what may come next is drawn, by `TrainedRun.continued`."""
+        """Raises: a language model samples continuations with `TrainedRun.generate`."""
         del model, texts, vocabularies, decode, options
         raise RegardError(
-            "A language model goes on with a text, and has no best answer to it. Use continued."
+            "A language model has no single prediction for a text. Sample a continuation with generate."
         )
 
     def epoch(self, number: int) -> Batches:
-        """Every text once, whole or with a gap, and pairs among them."""
+        """Every text once, whole or corrupted, with question-answer pairs mixed in."""
         store = self._examples(number)
         return token_batches(
             store, max_tokens=self.options.batch_tokens, seed=self.seed, epoch=number
         )
 
     def loss(self, model: Any, batch: PairBatch) -> Loss:
-        """Cross-entropy summed over the predicted tokens."""
+        """Cross-entropy summed over the target tokens."""
         return next_token_loss(model, batch, label_smoothing=self.options.label_smoothing)
 
     @classmethod
-    def cost_words(cls, batch: PairBatch) -> dict[str, int]:
-        """The sizes of a batch, by the words of its model's `cost`."""
+    def cost_kwargs(cls, batch: PairBatch) -> dict[str, int]:
+        """The sizes of a batch, as keyword arguments of the model's `cost`."""
         return pair_sizes(batch)
 
     @classmethod
-    def taken_over(cls, own: Mapping[str, Any], task_options: Any) -> dict[str, Any]:
-        """The pairs of the task that it is for, unless others are named; see `mixing_options`.
+    def inherited_options(cls, own: Mapping[str, Any], task_options: Any) -> dict[str, Any]:
+        """The question-answer pairs of the fine-tuning task, unless others are named (`qa_options`).
 
-        Of the same pairs, what is scored later is left out, whatever was asked for.
+        For the same pairs, its validation and test questions are always excluded.
         """
-        if isinstance(task_options, PairOptions) and own.get("pairs") in (None, task_options.pairs):
-            return mixing_options(task_options)
+        if isinstance(task_options, Seq2SeqOptions) and own.get("qa_file") in (
+            None,
+            task_options.train_file,
+        ):
+            return qa_options(task_options)
         return {}
 
-    def assess_on(self, model: Any, part: HeldOut) -> Assessed:
-        """Scores on any part; what is "predicted" for a text is how many nats it took."""
+    def evaluate_on(self, model: Any, split: EvalSplit) -> EvalResult:
+        """Scores on a split; the "prediction" for a text is its negative log-likelihood in nats."""
         vocabulary = self.corpus.vocabularies.target
-        texts = [answers[0] for answers in part.answers]
-        store, owners = text_pieces(texts, vocabulary, max_length=self.options.max_length)
-        if self.options.span_share == 1:
-            store = self._gapped(store, seed=EVALUATION_SEED, number=0)
-        nats, count = np.zeros(len(part)), 0
-        batches = evaluation_batches(store, max_tokens=places_at_a_time(store))
+        texts = [choices[0] for choices in split.references]
+        store, owners = chunk_texts(texts, vocabulary, max_length=self.options.max_length)
+        if self.options.span_fraction == 1:
+            store = self._corrupted(store, seed=EVAL_SEED, epoch=0)
+        nats, count = np.zeros(len(split)), 0
+        batches = evaluation_batches(store, max_tokens=eval_batch_tokens(store))
         for index in range(len(batches)):
-            batch = beside(model, batches[index])
-            np.add.at(nats, owners[batches.indices(index)], _row_nats(model, batch))
+            batch = to_device_of(model, batches[index])
+            np.add.at(nats, owners[batches.indices(index)], _nats_per_row(model, batch))
             count += batch.num_predictions
         mean = float(nats.sum()) / count
-        predicted = [f"{value:.6f}" for value in nats]
+        predictions = [f"{value:.6f}" for value in nats]
         scores = {"loss": mean, "perplexity": perplexity(mean)}
-        if "bits_per_character" in self._told():
-            scores |= self.scores(predicted, part.answers)
-        return Assessed(scores, predicted)
+        if "bits_per_character" in self._available_metrics():
+            scores |= self.scores(predictions, split.references)
+        return EvalResult(scores, predictions)
 
-    def _told(self) -> set[str]:
-        """The scores that can be told with these options."""
-        whole = self.options.span_share < 1 and self.options.tokens != "words"
+    def _available_metrics(self) -> set[str]:
+        """The metrics that are defined with these options."""
+        whole = self.options.span_fraction < 1 and self.options.tokens != "words"
         return {"loss", "perplexity"} | ({"bits_per_character"} if whole else set())
 
-    def _gapped(self, texts: TokenStore, *, seed: int, number: int) -> TokenStore:
+    def _corrupted(self, texts: TokenStore, *, seed: int, epoch: int) -> TokenStore:
         options = self.options
-        if options.gaps == "one":
-            return corrupted_store(
+        if options.spans == "one":
+            return corrupt_store(
                 texts,
                 seed=seed,
-                epoch=number,
-                longest_share=options.longest_gap,
-                keep_whole=options.keep_whole,
-                shortest_kept_share=options.shortest_kept,
+                epoch=epoch,
+                max_span_fraction=options.max_span_fraction,
+                full_length_probability=options.full_length_probability,
+                min_kept_fraction=options.min_kept_fraction,
             )
-        chance = np.random.default_rng([seed, number])
+        rng = np.random.default_rng([seed, epoch])
         rows = (texts.target(row).tolist() for row in range(len(texts)))
         return TokenStore.build(
-            # What is not known would be taken for a gap: such a text is written from the start.
+            # UNKNOWN marks a span, so a text with unknown tokens is not corrupted.
             ([], tokens)
             if UNKNOWN in tokens
             else corrupt_spans(
-                tokens, share=options.masked_share, mean_length=options.mean_gap, rng=chance
+                tokens,
+                noise_density=options.noise_density,
+                mean_span_length=options.mean_span_length,
+                rng=rng,
             )
             for tokens in rows
         )
 
-    def _examples(self, number: int) -> TokenStore:
-        """The rows of one epoch, a function of seed and number alone."""
+    def _examples(self, epoch: int) -> TokenStore:
+        """The examples of one epoch, a function of seed and epoch number."""
         options, texts = self.options, self.corpus.train
-        chance = np.random.default_rng([self.seed, number, 1])
-        gapped = chance.random(len(texts)) < options.span_share
-        stores = [texts.select(np.flatnonzero(~gapped))]
-        if gapped.any():
-            chosen = texts.select(np.flatnonzero(gapped))
-            stores.append(self._gapped(chosen, seed=self.seed, number=number))
-        if self.corpus.pairs is not None and options.pair_share:
-            wanted = round(len(texts) * options.pair_share / (1 - options.pair_share))
-            stores.append(self.corpus.pairs.select(self._pair_rows(number, wanted)))
-        return TokenStore.joined(stores)
+        rng = np.random.default_rng([self.seed, epoch, 1])
+        corrupted = rng.random(len(texts)) < options.span_fraction
+        stores = [texts.select(np.flatnonzero(~corrupted))]
+        if corrupted.any():
+            chosen = texts.select(np.flatnonzero(corrupted))
+            stores.append(self._corrupted(chosen, seed=self.seed, epoch=epoch))
+        if self.corpus.pairs is not None and options.qa_fraction:
+            count = round(len(texts) * options.qa_fraction / (1 - options.qa_fraction))
+            stores.append(self.corpus.pairs.select(self._pair_rows(epoch, count)))
+        return TokenStore.concatenate(stores)
 
-    def _pair_rows(self, number: int, wanted: int) -> Any:
-        """The next `wanted` pairs in an endless stream of permutations, `number` epochs on."""
-        count = len(self.corpus.pairs)
-        first = number * wanted
-        rows = np.arange(first, first + wanted)
-        found = np.empty(wanted, dtype=np.int64)
-        for turn in range(first // count, (first + wanted - 1) // count + 1):
-            order = np.random.default_rng([self.seed, turn, 2]).permutation(count)
-            here = rows // count == turn
-            found[here] = order[rows[here] % count]
+    def _pair_rows(self, epoch: int, count: int) -> Any:
+        """The pairs of this epoch: `count` per epoch, from an endless stream of permutations."""
+        total = len(self.corpus.pairs)
+        first = epoch * count
+        rows = np.arange(first, first + count)
+        found = np.empty(count, dtype=np.int64)
+        for turn in range(first // total, (first + count - 1) // total + 1):
+            order = np.random.default_rng([self.seed, turn, 2]).permutation(total)
+            here = rows // total == turn
+            found[here] = order[rows[here] % total]
         return found
 
 
-def _row_nats(model: Any, batch: PairBatch) -> Any:
-    """How many nats each row's predictions take."""
-    hidden = model.hidden(batch.source, batch.source_lengths, batch.given)
-    predicted = batch.predicted
+def _nats_per_row(model: Any, batch: PairBatch) -> Any:
+    """Negative log-likelihood of each row in nats."""
+    hidden = model.hidden(batch.source, batch.source_lengths, batch.decoder_input)
+    mask = batch.target_mask
     losses = F.cross_entropy(
-        model.logits(hidden[predicted]), batch.wanted[predicted], reduction="none"
+        model.logits(hidden[mask]), batch.decoder_target[mask], reduction="none"
     )
-    rows = predicted.nonzero()[:, 0].cpu().numpy()
-    totals = np.zeros(len(predicted))
+    rows = mask.nonzero()[:, 0].cpu().numpy()
+    totals = np.zeros(len(mask))
     np.add.at(totals, rows, losses.double().cpu().numpy())
     return totals
 
 
 def _bits_and_characters(
-    predicted: Sequence[str], answers: Sequence[Sequence[str]]
+    predictions: Sequence[str], references: Sequence[Sequence[str]]
 ) -> list[tuple[float, float]]:
-    """Bits of a text, and its characters; the end of a text counts as one."""
+    """Per item: bits of the text, and its characters; the end of the text counts as one."""
     return [
         (float(nats) / math.log(2), float(len(choices[0]) + 1))
-        for nats, choices in zip(predicted, answers, strict=True)
+        for nats, choices in zip(predictions, references, strict=True)
     ]
 
 
-LanguageModelling.summed = {"bits_per_character": SummedMetric(_bits_and_characters, fraction)}
+LanguageModelling.corpus_metrics = {
+    "bits_per_character": CorpusMetric(_bits_and_characters, fraction)
+}

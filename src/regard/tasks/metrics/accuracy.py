@@ -1,6 +1,7 @@
-"""Scores that count what is right: labels of texts, and tokens at places. All are in percent.
+"""Accuracy, exact match, macro-F1 and perplexity.
 
-What one item adds is given for each, so that a score can be taken of any choice of items.
+Accuracies and F1 are in percent. Each is computed from per-item statistics, so that it can be taken of
+any resample of the items.
 """
 
 from __future__ import annotations
@@ -13,88 +14,96 @@ from jaxtyping import Float
 
 from regard.core.errors import RegardError
 
+MAX_NATS = 700.0  # the exponential of more overflows
 
-def right_labels(
-    predicted: Sequence[str], answers: Sequence[Sequence[str]]
+
+def exact_matches(
+    predictions: Sequence[str], references: Sequence[Sequence[str]]
 ) -> list[tuple[float, float]]:
-    """For each item 1 if its label is an answer, out of 1.
+    """Per item: 1 if the prediction is one of the references, and the count 1.
 
-    >>> right_labels(["a", "b"], [["a"], ["c"]])
+    >>> exact_matches(["a", "b"], [["a"], ["c"]])
     [(1.0, 1.0), (0.0, 1.0)]
     """
-    pairs = zip(predicted, answers, strict=True)
-    return [(float(guess in choices), 1.0) for guess, choices in pairs]
+    pairs = zip(predictions, references, strict=True)
+    return [(float(prediction in choices), 1.0) for prediction, choices in pairs]
 
 
-def right_places(
-    predicted: Sequence[str], answers: Sequence[Sequence[str]]
+def exact_match(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """The percentage of predictions that are one of their references.
+
+    >>> exact_match(["a", "b"], [["a"], ["c"]])
+    50.0
+    """
+    hits = [hit for hit, _ in exact_matches(predictions, references)]
+    return 100.0 * sum(hits) / max(1, len(hits))
+
+
+def token_matches(
+    predictions: Sequence[str], references: Sequence[Sequence[str]]
 ) -> list[tuple[float, float]]:
-    """For each item the words that stand where its first answer has them, out of the answer's words.
+    """Per item: tokens that equal the first reference at their position, and its number of tokens.
 
-    >>> right_places(["the cat"], [["a cat sat"]])
+    >>> token_matches(["the cat"], [["a cat sat"]])
     [(1.0, 3.0)]
     """
     found = []
-    for guess, choices in zip(predicted, answers, strict=True):
-        wanted = choices[0].split()
-        same = sum(word == right for word, right in zip(guess.split(), wanted, strict=False))
-        found.append((float(same), float(len(wanted))))
+    for prediction, choices in zip(predictions, references, strict=True):
+        target = choices[0].split()
+        same = sum(one == other for one, other in zip(prediction.split(), target, strict=False))
+        found.append((float(same), float(len(target))))
     return found
 
 
-def label_counts(predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> list[list[float]]:
-    """For each item and each label that is predicted or a first answer, sorted: right, predicted, wanted.
+def label_counts(
+    predictions: Sequence[str], references: Sequence[Sequence[str]]
+) -> list[list[float]]:
+    """Per item, for each label in sorted order: true positives, predicted, true.
 
-    Which labels that are depends on the predictions: those of several models are counted together.
+    The labels are those that occur in the predictions or first references: count several models together.
 
     >>> label_counts(["a", "a"], [["a"], ["b"]])
     [[1.0, 1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0, 1.0]]
     """
-    wanted = [choices[0] for choices in answers]
-    labels = sorted({*predicted, *wanted})
+    targets = [choices[0] for choices in references]
+    labels = sorted({*predictions, *targets})
     return [
         [
             float(count)
             for label in labels
-            for count in (guess == right == label, guess == label, right == label)
+            for count in (prediction == target == label, prediction == label, target == label)
         ]
-        for guess, right in zip(predicted, wanted, strict=True)
+        for prediction, target in zip(predictions, targets, strict=True)
     ]
 
 
 def macro_f1(sums: Float[np.ndarray, "*samples k"]) -> Float[np.ndarray, "*samples"]:
-    """The mean over labels of 2 · right / (predicted + wanted), in percent; sums as `label_counts`.
+    """Mean F1 over labels, in percent, from sums of `label_counts`.
 
-    A label counts if some item wants it or is said to be of it, as in scikit-learn: one that is only said
-    has an F1 of 0. Of nothing it is not a number.
+    As in scikit-learn, a label that is predicted but never true has an F1 of 0. NaN without labels.
 
     >>> macro_f1(np.array([1.0, 2.0, 1.0, 0.0, 0.0, 1.0])).round(1).item()
     33.3
     """
-    right, predicted, wanted = np.moveaxis(sums.reshape(*sums.shape[:-1], -1, 3), -1, 0)
-    counted = predicted + wanted > 0
-    of_label = np.divide(2 * right, predicted + wanted, out=np.zeros_like(right), where=counted)
+    hits, predicted, true = np.moveaxis(sums.reshape(*sums.shape[:-1], -1, 3), -1, 0)
+    counted = predicted + true > 0
+    of_label = np.divide(2 * hits, predicted + true, out=np.zeros_like(hits), where=counted)
     labels = counted.sum(axis=-1)
-    nothing = np.full(labels.shape, np.nan)
-    return np.asarray(100 * np.divide(of_label.sum(axis=-1), labels, out=nothing, where=labels > 0))
+    undefined = np.full(labels.shape, np.nan)
+    mean = np.divide(of_label.sum(axis=-1), labels, out=undefined, where=labels > 0)
+    return np.asarray(100 * mean)
 
 
-def require_answers(answers: Sequence[Sequence[str]]) -> None:
-    """Refuse to score nothing."""
-    if not any(choices and choices[0] for choices in answers):
-        raise RegardError("There is nothing to score: no item has an answer. Give one or more.")
-
-
-# Perplexity: among how many equally likely tokens a model is left to guess, on average.
-
-
-MOST_NATS = 700.0  # e to more than this is no number any more
+def validate_references(references: Sequence[Sequence[str]]) -> None:
+    """Raise if no item has a reference."""
+    if not any(choices and choices[0] for choices in references):
+        raise RegardError("There is nothing to score: no item has a reference. Give one or more.")
 
 
 def perplexity(nats: float) -> float:
-    """Of a mean loss in nats a token.
+    """The exponential of a mean loss per token.
 
     >>> round(perplexity(math.log(8)), 6)
     8.0
     """
-    return math.exp(min(nats, MOST_NATS))
+    return math.exp(min(nats, MAX_NATS))

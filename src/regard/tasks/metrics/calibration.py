@@ -1,17 +1,17 @@
-"""Whether a model is as sure as it has reason to be.
+"""Calibration: reliability diagram, expected calibration error (ECE), Brier score and log loss.
 
-    of the predictions made with about 80 % probability, are 80 % right?
+    of the predictions with about 80 % confidence, are 80 % correct?
 
-From the probability p of each predicted label and whether it was right (r = 1) or not (r = 0):
+From the confidence p of each prediction and whether it is correct (c = 1) or not (c = 0):
 
-    expected calibration error   Σ over bins of n_bin / n · |share right − mean p|     (Guo et al. 2017)
-    Brier score                  mean of (p − r)²                                      (Brier 1950)
-    log loss                     mean of −r·ln p − (1 − r)·ln(1 − p), in nats
+    expected calibration error   Σ over bins of n_bin / n · |accuracy − mean p|        (Guo et al. 2017)
+    Brier score                  mean of (p − c)²                                      (Brier 1950)
+    log loss                     mean of −c·ln p − (1 − c)·ln(1 − p), in nats
 
-Bins have equal widths: bin m of M holds (m−1)/M < p ≤ m/M, the first p = 0 too. The error depends on how
-many there are, so that their number is always told with it. Brier score and log loss are those of one
-event, "the prediction is right", not of the whole distribution over labels. The log loss of a model that is
-wrong and entirely sure would be infinite: for it alone, probabilities are kept 2⁻⁵² away from 0 and 1.
+Bins have equal widths: bin m of M holds (m−1)/M < p ≤ m/M, the first also p = 0. ECE depends on the
+number of bins, which is reported with it. Brier score and log loss are those of the binary event "the
+prediction is correct", not of the whole distribution over labels. For the log loss alone, probabilities
+are clipped to 2⁻⁵² from 0 and 1, since it is infinite for a confident mistake.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from jaxtyping import Bool, Float
 from regard.core.errors import RegardError
 
 BINS = 10
-LEAST = float(np.finfo(np.float64).eps)
+EPSILON = float(np.finfo(np.float64).eps)
 
 
 class ReliabilityBin(NamedTuple):
-    """The predictions with low < p ≤ high; of none there is no mean."""
+    """The predictions with low < p ≤ high; the means are None in an empty bin."""
 
     low: float
     high: float
@@ -40,7 +40,7 @@ class ReliabilityBin(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """What was found; `confidence` is the mean p, `accuracy` the share that is right."""
+    """Calibration of a classifier; `confidence` is the mean p, `accuracy` a fraction."""
 
     items: int
     confidence: float
@@ -54,65 +54,65 @@ class Calibration:
     def of(
         cls,
         confidence: Float[np.ndarray, " items"],
-        right: Bool[np.ndarray, " items"],
+        correct: Bool[np.ndarray, " items"],
         *,
         bins: int = BINS,
     ) -> Self:
-        """From the probability of each predicted label, and whether it was the right one."""
-        _require(confidence, bins=bins)
-        sure, hit = confidence.astype(np.float64), right.astype(np.float64)
-        # The edges are compared with, so that a probability of exactly 0.3 is not moved by rounding.
+        """From the confidence of each prediction, and whether it is correct."""
+        _validate(confidence, bins=bins)
+        p, hit = confidence.astype(np.float64), correct.astype(np.float64)
+        # Compare with the edges, so that rounding does not move a probability of exactly 0.3.
         edges = np.arange(bins + 1) / bins
-        number = np.clip(np.searchsorted(edges, sure, side="left") - 1, 0, bins - 1)
+        number = np.clip(np.searchsorted(edges, p, side="left") - 1, 0, bins - 1)
         counts = np.bincount(number, minlength=bins)
-        sure_sums = np.bincount(number, weights=sure, minlength=bins)
+        p_sums = np.bincount(number, weights=p, minlength=bins)
         hit_sums = np.bincount(number, weights=hit, minlength=bins)
-        kept = np.clip(sure, LEAST, 1 - LEAST)
+        clipped = np.clip(p, EPSILON, 1 - EPSILON)
         return cls(
-            items=len(sure),
-            confidence=float(sure.mean()),
+            items=len(p),
+            confidence=float(p.mean()),
             accuracy=float(hit.mean()),
-            # n_bin · |share − mean| is the difference of the sums.
-            expected_calibration_error=float(np.abs(hit_sums - sure_sums).sum() / len(sure)),
-            brier_score=float(np.square(sure - hit).mean()),
-            log_loss=float(-np.log(np.where(right, kept, 1 - kept)).mean()),
+            # n_bin · |accuracy − mean p| is the difference of the sums.
+            expected_calibration_error=float(np.abs(hit_sums - p_sums).sum() / len(p)),
+            brier_score=float(np.square(p - hit).mean()),
+            log_loss=float(-np.log(np.where(correct, clipped, 1 - clipped)).mean()),
             bins=tuple(
                 ReliabilityBin(
-                    low=float(edges[place]),
-                    high=float(edges[place + 1]),
+                    low=float(edges[index]),
+                    high=float(edges[index + 1]),
                     items=int(count),
-                    confidence=float(sure_sums[place] / count) if count else None,
-                    accuracy=float(hit_sums[place] / count) if count else None,
+                    confidence=float(p_sums[index] / count) if count else None,
+                    accuracy=float(hit_sums[index] / count) if count else None,
                 )
-                for place, count in enumerate(counts)
+                for index, count in enumerate(counts)
             ),
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as a record keeps it."""
+        """All fields as JSON values."""
         return {**asdict(self), "bins": [each._asdict() for each in self.bins]}
 
     def describe(self) -> str:
-        """What was found, in one line."""
-        more = "more" if self.confidence > self.accuracy else "less"
+        """The results in one line."""
+        kind = "overconfident" if self.confidence > self.accuracy else "underconfident"
         gap = 100 * abs(self.confidence - self.accuracy)
         return (
-            f"{100 * self.confidence:.1f} % sure on average and {100 * self.accuracy:.1f} % right: "
-            f"{gap:.1f} points {more} sure than right; expected calibration error "
+            f"mean confidence {100 * self.confidence:.1f} %, accuracy {100 * self.accuracy:.1f} %: "
+            f"{gap:.1f} points {kind}; expected calibration error "
             f"{100 * self.expected_calibration_error:.1f} points ({len(self.bins)} equal bins), "
             f"Brier score {self.brier_score:.3f}, log loss {self.log_loss:.3f}"
         )
 
 
-def _require(confidence: Float[np.ndarray, " items"], *, bins: int) -> None:
+def _validate(confidence: Float[np.ndarray, " items"], *, bins: int) -> None:
     if bins < 1:
-        raise RegardError(f"bins={bins}: probabilities are put into 1 bin or more.")
+        raise RegardError(f"bins={bins}: the number of bins must be 1 or more.")
     if not len(confidence):
-        raise RegardError("There is nothing to calibrate: no item was predicted. Give one or more.")
+        raise RegardError("There is nothing to calibrate: no predictions. Give one or more.")
     outside = ~((confidence >= 0) & (confidence <= 1))
     if outside.any():
-        place = int(outside.argmax())
+        item = int(outside.argmax())
         raise RegardError(
-            f"Item {place} has {confidence[place]} as its probability, which must be from 0 to 1. "
+            f"Item {item} has the probability {confidence[item]}, which must be from 0 to 1. "
             "Give probabilities, not logits."
         )

@@ -1,12 +1,11 @@
-"""Which label was taken for which: a row a right label, a column a predicted one.
+"""Confusion matrix, and precision, recall and F1 of each label, in percent.
 
-              said a   said b
-    right a      8        2        recall of a: 8 of the 10 that are a
-    right b      1        4        precision of a: 8 of the 9 that are said to be a
+             predicted a   predicted b
+    true a        8             2          recall of a: 8 of the 10 that are a
+    true b        1             4          precision of a: 8 of the 9 predicted as a
 
-F1 is the harmonic mean of precision and recall, 2 · right / (said + wanted). Shares are in percent. Where
-nothing was said or wanted there is no share, rather than one of 0; `right_scores.macro_f1` is the mean of
-F1 over the labels that have one.
+F1 is the harmonic mean of precision and recall, 2 · correct / (predicted + true). A score with a zero
+denominator is undefined (NaN) rather than 0; `accuracy.macro_f1` is the mean F1 over the other labels.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from jaxtyping import Int64
 
 from regard.core.errors import RegardError
 
-# More labels than this make a matrix that no terminal shows; then mistakes are listed instead.
-WIDEST = 12
-LONGEST_HEADING = 10
-MISTAKES = 10
+# With more labels, the matrix does not fit a terminal: the most frequent confusions are listed.
+MAX_COLUMNS = 12
+MAX_HEADING = 10
+MAX_CONFUSIONS = 10
 
 
 class LabelScore(NamedTuple):
-    """Percentages of one label, not a number where undefined, and how many items are of it."""
+    """Scores of one label in percent, NaN where undefined, and its number of items."""
 
     label: str
     precision: float
@@ -37,73 +36,77 @@ class LabelScore(NamedTuple):
     support: int
 
 
-class Mistake(NamedTuple):
-    """How often one label was said where another was right."""
+class ConfusedPair(NamedTuple):
+    """How often items of one label were predicted as another."""
 
-    right: str
-    said: str
+    true: str
+    predicted: str
     times: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Confusion:
-    """`counts[i, j]`: how often label j was said of what is of label i."""
+class ConfusionMatrix:
+    """`counts[i, j]` is the number of items of label i that were predicted as label j."""
 
     labels: tuple[str, ...]
     counts: Int64[np.ndarray, "labels labels"]
 
     @classmethod
     def of(
-        cls, predicted: Sequence[str], right: Sequence[str], *, labels: Sequence[str] | None = None
+        cls,
+        predictions: Sequence[str],
+        targets: Sequence[str],
+        *,
+        labels: Sequence[str] | None = None,
     ) -> Self:
-        """From what was said and what is right, item by item; without `labels`, those met, sorted."""
-        if len(predicted) != len(right):
+        """From predicted and true labels; `labels` defaults to all that occur, sorted."""
+        if len(predictions) != len(targets):
             raise RegardError(
-                f"There are {len(predicted):,} predicted labels and {len(right):,} right ones. "
-                "Give one of each for every item."
+                f"There are {len(predictions):,} predicted labels and {len(targets):,} true labels. "
+                "Give one of each per item."
             )
-        if not right:
+        if not targets:
             raise RegardError("There is nothing to score: no item has a label. Give one or more.")
-        met = {*predicted, *right}
-        known = tuple(sorted(met) if labels is None else labels)
-        if unknown := sorted(met - set(known)):
+        occurring = {*predictions, *targets}
+        known = tuple(sorted(occurring) if labels is None else labels)
+        if unknown := sorted(occurring - set(known)):
             raise RegardError(
-                f"Label '{unknown[0]}' is not among the labels to be counted: {', '.join(known)}. "
-                "Name it there, or leave the labels out."
+                f"Label '{unknown[0]}' is not one of labels={', '.join(known)}. "
+                "Add it, or omit labels."
             )
         number_of = {label: number for number, label in enumerate(known)}
         counts = np.zeros((len(known), len(known)), dtype=np.int64)
-        places = [[number_of[label] for label in side] for side in (right, predicted)]
-        np.add.at(counts, (places[0], places[1]), 1)
+        rows, columns = ([number_of[label] for label in side] for side in (targets, predictions))
+        np.add.at(counts, (rows, columns), 1)
         return cls(labels=known, counts=counts)
 
     @property
     def accuracy(self) -> float:
-        """The share of right labels, in percent."""
+        """Accuracy in percent."""
         return 100 * float(np.trace(self.counts) / self.counts.sum())
 
     def label_scores(self) -> list[LabelScore]:
-        """Precision, recall and F1 of every label, in the order of the labels."""
+        """Precision, recall and F1 of every label, in order."""
         hits = np.diagonal(self.counts)
-        said, wanted = self.counts.sum(axis=0), self.counts.sum(axis=1)
+        predicted, true = self.counts.sum(axis=0), self.counts.sum(axis=1)
         return [
-            LabelScore(label, _share(h, s), _share(h, w), _share(2 * h, s + w), w)
-            for label, h, s, w in zip(
-                self.labels, hits.tolist(), said.tolist(), wanted.tolist(), strict=True
+            LabelScore(label, _percent(h, p), _percent(h, t), _percent(2 * h, p + t), t)
+            for label, h, p, t in zip(
+                self.labels, hits.tolist(), predicted.tolist(), true.tolist(), strict=True
             )
         ]
 
-    def mistakes(self, *, most: int = MISTAKES) -> list[Mistake]:
-        """The commonest confusions, the commonest first."""
+    def confusions(self, *, most: int = MAX_CONFUSIONS) -> list[ConfusedPair]:
+        """The most frequent confusions, in descending order."""
         wrong = self.counts - np.diag(np.diagonal(self.counts))
         found = [
-            Mistake(self.labels[row], self.labels[column], int(wrong[row, column]))
+            ConfusedPair(self.labels[row], self.labels[column], int(wrong[row, column]))
             for row, column in np.argwhere(wrong)
         ]
-        return sorted(found, key=lambda mistake: (-mistake.times, *mistake[:2]))[:most]
+        return sorted(found, key=lambda pair: (-pair.times, *pair[:2]))[:most]
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as a record keeps it; what is undefined is null."""
+        """All results as JSON values; undefined scores are null."""
         scores = [
             {name: _or_none(value) for name, value in score._asdict().items()}
             for score in self.label_scores()
@@ -116,7 +119,7 @@ class Confusion:
         }
 
     def table(self) -> str:
-        """The scores of every label, and the matrix or, of many labels, the commonest mistakes."""
+        """The scores of every label, and the matrix or, with many labels, the most frequent confusions."""
         scores = [
             [
                 s.label,
@@ -126,17 +129,17 @@ class Confusion:
             for s in self.label_scores()
         ]
         parts = [_aligned([["label", "precision", "recall", "F1", "items"], *scores])]
-        if len(self.labels) <= WIDEST:
+        if len(self.labels) <= MAX_COLUMNS:
             heads = [_shortened(label) for label in self.labels]
             rows = [[label, *map(str, row)] for label, row in zip(heads, self.counts, strict=True)]
-            parts.append(_aligned([["right \\ said", *heads], *rows]))
-        elif found := self.mistakes():
-            rows = [[m.right, m.said, f"{m.times:,}"] for m in found]
-            parts.append(_aligned([["right", "taken for", "times"], *rows]))
+            parts.append(_aligned([["true \\ predicted", *heads], *rows]))
+        elif found := self.confusions():
+            rows = [[pair.true, pair.predicted, f"{pair.times:,}"] for pair in found]
+            parts.append(_aligned([["true", "predicted", "times"], *rows]))
         return "\n\n".join(parts)
 
 
-def _share(part: int, whole: int) -> float:
+def _percent(part: int, whole: int) -> float:
     return 100 * part / whole if whole else math.nan
 
 
@@ -145,11 +148,11 @@ def _or_none(value: Any) -> Any:
 
 
 def _shortened(label: str) -> str:
-    return label if len(label) <= LONGEST_HEADING else f"{label[: LONGEST_HEADING - 1]}…"
+    return label if len(label) <= MAX_HEADING else f"{label[: MAX_HEADING - 1]}…"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    """The first column to the left, numbers to the right."""
+    """Rows as text: the first column left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [[cell.rjust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
     for row, line in zip(rows, lines, strict=True):

@@ -1,4 +1,9 @@
-"""What every task says about its scores: which there are, and how they come from single items."""
+"""Corpus metrics: scores computed from statistics summed over items, for many bootstrap samples at once.
+
+A corpus score is not the mean of item scores: an error rate is all edits over all lengths
+(`edit_distance.py`), and BLEU and chrF sum their n-gram counts over the corpus (`translation.py`). The
+statistics of an item are in the last axis.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +14,17 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.core.errors import RegardError
-from regard.core.registry import look_up
-
-# Scores of a test set from statistics that were added up over its items, for many samples at once.
-#
-# Statistics stand in the last axis. A score of sums is not a mean of the items' own scores: an
-# error rate is all edits over all lengths (`edit_rates.py`), and BLEU and chrF count their n-grams
-# over the whole corpus (`text_scores.py`). Those files give the statistics of single items.
-
+from regard.core.registry import lookup
 
 CHARACTER_ORDERS = 6
-RECALL_WEIGHT = 4  # β² of chrF2: what is found counts twice as much as what is put in
+RECALL_WEIGHT = 4  # β² of chrF2
 
 
-class SummedMetric(NamedTuple):
-    """A metric that is a function of sums over items.
+class CorpusMetric(NamedTuple):
+    """A metric as a function of sums over items.
 
-    `statistics` takes predictions and the answers to each, and gives what every item adds; `score`
-    takes sums of that.
+    `statistics(predictions, references)` are the sufficient statistics of each item; `score` maps their
+    sums to the metric.
     """
 
     statistics: Callable[[Sequence[str], Sequence[Sequence[str]]], Sequence[Sequence[float]]]
@@ -34,9 +32,7 @@ class SummedMetric(NamedTuple):
 
 
 def fraction(sums: Float[np.ndarray, "*samples 2"]) -> Float[np.ndarray, "*samples"]:
-    """The first sum over the second: edits and lengths, or rates and ones.
-
-    Of nothing it is not a number.
+    """The first sum over the second, such as edits over lengths; NaN if the second is 0.
 
     >>> fraction(np.array([3.0, 12.0])).item()
     0.25
@@ -46,7 +42,7 @@ def fraction(sums: Float[np.ndarray, "*samples 2"]) -> Float[np.ndarray, "*sampl
 
 
 def percentage(sums: Float[np.ndarray, "*samples 2"]) -> Float[np.ndarray, "*samples"]:
-    """The first sum in percent of the second: edits and lengths, or wrong items and ones.
+    """The first sum in percent of the second.
 
     >>> percentage(np.array([3.0, 12.0])).item()
     25.0
@@ -57,8 +53,8 @@ def percentage(sums: Float[np.ndarray, "*samples 2"]) -> Float[np.ndarray, "*sam
 def bleu_from_sums(sums: Float[np.ndarray, "*samples 10"]) -> Float[np.ndarray, "*samples"]:
     """BLEU-4 in percent with exponential smoothing, as sacrebleu computes it.
 
-    The sums are, in sacrebleu's order: length predicted, length of the reference, matching n-grams of
-    length 1 to 4, all predicted n-grams of length 1 to 4.
+    The sums are, in sacrebleu's order: prediction length, reference length, matching n-grams of order
+    1 to 4, predicted n-grams of order 1 to 4.
     """
     predicted, reference = sums[..., 0], sums[..., 1]
     matches, totals = np.split(sums[..., 2:], 2, axis=-1)
@@ -77,8 +73,8 @@ def bleu_from_sums(sums: Float[np.ndarray, "*samples 10"]) -> Float[np.ndarray, 
 def chrf_from_sums(sums: Float[np.ndarray, "*samples 18"]) -> Float[np.ndarray, "*samples"]:
     """chrF2 in percent, as sacrebleu computes it.
 
-    The sums are, for each length of n-grams from 1 to 6: those predicted, those of the reference, those
-    they share. A length that either side is too short for does not count.
+    The sums are, for each order 1 to 6: n-grams of the prediction, of the reference, and matches. An
+    order without n-grams on either side is ignored.
     """
     counts = sums.reshape(*sums.shape[:-1], CHARACTER_ORDERS, 3)
     predicted, reference, shared = counts[..., 0], counts[..., 1], counts[..., 2]
@@ -95,34 +91,34 @@ def chrf_from_sums(sums: Float[np.ndarray, "*samples 18"]) -> Float[np.ndarray, 
     )
 
 
-class ItemScores:
-    """The part of a task that is about scores; a task says `metrics` and `summed`."""
+class MetricTable:
+    """The metrics of a task, by name."""
 
-    # name of a score → whether a smaller one is better
+    # metric → whether lower is better
     metrics: ClassVar[dict[str, bool]]
-    # those of them that are a function of sums over items
-    summed: ClassVar[dict[str, SummedMetric]] = {}
+    # those that are a function of sums over items
+    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {}
 
     @classmethod
     def item_statistics(
-        cls, metric: str, predicted: Sequence[str], answers: Sequence[Sequence[str]]
+        cls, metric: str, predictions: Sequence[str], references: Sequence[Sequence[str]]
     ) -> Float[np.ndarray, "items k"]:
-        """What every item adds to the sums that `summed_metric(metric).score` turns into the metric."""
-        statistics = cls.summed_metric(metric).statistics(predicted, answers)
+        """The statistics of each item, whose sums `corpus_metric(metric).score` maps to the metric."""
+        statistics = cls.corpus_metric(metric).statistics(predictions, references)
         return np.array(statistics, dtype=np.float64)
 
     @classmethod
-    def summed_metric(cls, metric: str) -> SummedMetric:
-        """The metric as a function of sums over items; one that is none is an error."""
-        look_up("metric", metric, cls.metrics)
-        if metric not in cls.summed:
+    def corpus_metric(cls, metric: str) -> CorpusMetric:
+        """The metric as a function of sums over items; raises if it is not one."""
+        lookup("metric", metric, cls.metrics)
+        if metric not in cls.corpus_metrics:
             raise RegardError(
-                f"The metric '{metric}' is not a function of what was predicted, so it cannot be taken "
-                f"item by item. Choose one of: {', '.join(cls.summed)}."
+                f"The metric '{metric}' has no per-item statistics, since it is not a function of the "
+                f"predictions. Choose one of: {', '.join(cls.corpus_metrics)}."
             )
-        return cls.summed[metric]
+        return cls.corpus_metrics[metric]
 
     @classmethod
     def signatures(cls) -> dict[str, str]:
-        """How those metrics are computed that have several definitions."""
+        """Signatures of the metrics that have several definitions."""
         return {}

@@ -1,8 +1,7 @@
-"""BLEU and chrF of a corpus, computed by sacrebleu, each with the signature that makes it comparable.
+"""Corpus BLEU and chrF, computed by sacrebleu, each with its signature.
 
-Both compare whole texts as people write them: predictions and references must not be cut into tokens
-before, since the score does its own cutting (13a for BLEU; chrF counts characters, spaces left out).
-Both are functions of counts that add up over items (`summed_scores.py`).
+Predictions and references are detokenised texts: the metric tokenises them itself (13a for BLEU; chrF
+counts characters without spaces). Both are functions of counts summed over items (`metric.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from regard.tasks.metrics.edit_distance import require_pairs
+from regard.tasks.metrics.edit_distance import validate_pairs
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
@@ -18,58 +17,58 @@ if TYPE_CHECKING:
 
 
 class TextScore(NamedTuple):
-    """A score from 0 to 100, higher is better, and the settings it was computed with."""
+    """A score from 0 to 100, higher is better, and its sacrebleu signature."""
 
     score: float
     signature: str
 
 
 def bleu(
-    predicted: Sequence[str], references: Sequence[str], *, lowercase: bool = True
+    predictions: Sequence[str], references: Sequence[str], *, lowercase: bool = True
 ) -> TextScore:
     """BLEU-4 over the corpus (Papineni et al. 2002), with exponential smoothing of empty counts.
 
     >>> bleu(["a small cat sat down"], ["A small cat sat down"]).score
     100.0
     """
-    require_pairs(predicted, references)
+    validate_pairs(predictions, references)
     metric = _bleu(lowercase=lowercase)
-    score = metric.corpus_score(list(predicted), [list(references)]).score
-    return TextScore(_without_noise(score), str(metric.get_signature()))
+    score = metric.corpus_score(list(predictions), [list(references)]).score
+    return TextScore(_rounded(score), str(metric.get_signature()))
 
 
 def chrf(
-    predicted: Sequence[str], references: Sequence[str], *, lowercase: bool = True
+    predictions: Sequence[str], references: Sequence[str], *, lowercase: bool = True
 ) -> TextScore:
     """The chrF2 score over the corpus (Popović 2015): F-score of character n-grams, n from 1 to 6.
 
     >>> chrf(["a small cat"], ["A small cat"]).score
     100.0
     """
-    require_pairs(predicted, references)
+    validate_pairs(predictions, references)
     metric = _chrf(lowercase=lowercase)
-    score = metric.corpus_score(list(predicted), [list(references)]).score
-    return TextScore(_without_noise(score), str(metric.get_signature()))
+    score = metric.corpus_score(list(predictions), [list(references)]).score
+    return TextScore(_rounded(score), str(metric.get_signature()))
 
 
 def bleu_counts(
-    predicted: Sequence[str], references: Sequence[str], *, lowercase: bool = True
+    predictions: Sequence[str], references: Sequence[str], *, lowercase: bool = True
 ) -> list[list[float]]:
-    """The ten counts of each item that BLEU adds up."""
-    return _counts(_bleu(lowercase=lowercase), predicted, references)
+    """Per item: the ten counts that BLEU sums."""
+    return _counts(_bleu(lowercase=lowercase), predictions, references)
 
 
 def chrf_counts(
-    predicted: Sequence[str], references: Sequence[str], *, lowercase: bool = True
+    predictions: Sequence[str], references: Sequence[str], *, lowercase: bool = True
 ) -> list[list[float]]:
-    """The eighteen counts of each item that chrF adds up."""
-    return _counts(_chrf(lowercase=lowercase), predicted, references)
+    """Per item: the eighteen counts that chrF sums."""
+    return _counts(_chrf(lowercase=lowercase), predictions, references)
 
 
 def _bleu(*, lowercase: bool) -> BLEU:
     from sacrebleu.metrics.bleu import BLEU
 
-    # `force` only keeps the library from writing a warning into a progress display.
+    # `force` silences a warning about tokenised input.
     return BLEU(lowercase=lowercase, tokenize="13a", force=True)
 
 
@@ -80,14 +79,14 @@ def _chrf(*, lowercase: bool) -> CHRF:
 
 
 def _counts(
-    metric: BLEU | CHRF, predicted: Sequence[str], references: Sequence[str]
+    metric: BLEU | CHRF, predictions: Sequence[str], references: Sequence[str]
 ) -> list[list[float]]:
-    require_pairs(predicted, references)
-    # The library's own path from texts to counts; it has no public name for it.
-    rows = metric._extract_corpus_statistics(list(predicted), [list(references)])
+    validate_pairs(predictions, references)
+    # sacrebleu has no public function for the counts.
+    rows = metric._extract_corpus_statistics(list(predictions), [list(references)])
     return [[float(count) for count in row] for row in rows]
 
 
-def _without_noise(score: float) -> float:
-    """The score with its last bits rounded off: a perfect one would else read 100.00000000000004."""
+def _rounded(score: float) -> float:
+    """The score rounded to ten digits: a perfect one would else be 100.00000000000004."""
     return round(score, 10)

@@ -1,10 +1,9 @@
-"""Recall: a question to its answer, out of what a model has read before.
+"""Closed-book question answering: answer from text memorised in pre-training (Roberts et al. 2020).
 
     Where was Khatchig Mouradian born?  →  Lebanon
 
-The questions that are held out are about things of which only the texts of the pre-training tell, so
-that a model without pre-training can do little better than the commonest answer, which is the baseline.
-An answer counts if it is right to the letter: exact match, in percent.
+The facts of the evaluation questions occur only in the pre-training text, so a model without pre-training
+can hardly beat the majority baseline. The metric is exact match, in percent.
 """
 
 from __future__ import annotations
@@ -15,15 +14,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from regard.data.datasets.films import FilmQuestions
-from regard.data.splits import HeldOut
-from regard.tasks.metrics.metric import SummedMetric, percentage
-from regard.tasks.seq2seq.corpus import PairOptions, PairRows, source_of
-from regard.tasks.seq2seq.task import PairTask
+from regard.data.splits import EvalSplit
+from regard.tasks.metrics.accuracy import exact_match, exact_matches
+from regard.tasks.metrics.metric import CorpusMetric, percentage
+from regard.tasks.seq2seq.corpus import PairRows, Seq2SeqOptions, pair_source
+from regard.tasks.seq2seq.task import Seq2SeqTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecallOptions(PairOptions):
-    """As `PairOptions`; without `pairs`, questions about `films` of the embedded films are learned from."""
+class ClosedBookQAOptions(Seq2SeqOptions):
+    """As `Seq2SeqOptions`; without `train_file`, questions about `films` of the embedded films."""
 
     shared_vocabulary: bool = True
     label_smoothing: float = 0.0
@@ -31,41 +31,32 @@ class RecallOptions(PairOptions):
     films: int = 2000
 
 
-class Recall(PairTask):
-    """The score that decides is the share of exact matches."""
+class ClosedBookQA(Seq2SeqTask):
+    """Closed-book question answering; the default metric is exact match."""
 
-    options_class = RecallOptions
+    options_class = ClosedBookQAOptions
     metrics: ClassVar[dict[str, bool]] = {"exact_match": False, "loss": True}
-    groups_answers = True
+    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {
+        "exact_match": CorpusMetric(exact_matches, percentage)
+    }
+    groups_references = True
 
     @classmethod
-    def training_pairs(cls, options: PairOptions) -> PairRows:
-        if options.pairs is None and isinstance(options, RecallOptions):
+    def train_source(cls, options: Seq2SeqOptions) -> PairRows:
+        if options.train_file is None and isinstance(options, ClosedBookQAOptions):
             return FilmQuestions(count=options.films)
-        return source_of(options, str(options.pairs))
+        return pair_source(options, str(options.train_file))
 
     @classmethod
-    def scores(cls, predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-        matched = _matched(predicted, answers)
-        return {"exact_match": 100.0 * sum(hit for hit, _ in matched) / max(1, len(matched))}
+    def scores(
+        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
+        return {"exact_match": exact_match(predictions, references)}
 
-    def baselines(self, part: HeldOut) -> dict[str, float]:
-        """Always the answer that is commonest among those learned from."""
+    def baselines(self, split: EvalSplit) -> dict[str, float]:
+        """The majority baseline: always the most frequent training answer."""
         store, vocabulary = self.corpus.train, self.corpus.vocabularies.target
         counts = Counter(tuple(store.target(row).tolist()) for row in range(len(store)))
-        commonest = vocabulary.decode(counts.most_common(1)[0][0])
-        return {
-            f"always {commonest!r}": self.scores([commonest] * len(part), part.answers)[
-                "exact_match"
-            ]
-        }
-
-
-def _matched(
-    predicted: Sequence[str], answers: Sequence[Sequence[str]]
-) -> list[tuple[float, float]]:
-    """For every item, whether it is right, and one."""
-    return [(float(text in choices), 1.0) for text, choices in zip(predicted, answers, strict=True)]
-
-
-Recall.summed = {"exact_match": SummedMetric(_matched, percentage)}
+        answer = vocabulary.decode(counts.most_common(1)[0][0])
+        score = self.scores([answer] * len(split), split.references)["exact_match"]
+        return {f"majority baseline {answer!r}": score}

@@ -1,7 +1,7 @@
-"""The files of a task on pairs, read and cut into what is learned from and what is held out.
+"""Data of sequence-to-sequence tasks: options, source and target vocabularies, and splits.
 
-What is learned from is streamed from its file: once for each vocabulary, once for the tokens. Only the
-tokens are kept, in a compact store. Held-out texts are kept as texts, since they are scored.
+The training file is streamed, once per vocabulary and once for the tokens, and stored as token ids.
+Evaluation splits are kept as texts, since predictions are scored as texts.
 """
 
 from __future__ import annotations
@@ -13,57 +13,57 @@ from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 from regard.core.errors import RegardError
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 from regard.data.readers.formats import EXTENSIONS, PairRow
 from regard.data.readers.pairs import PairSource
-from regard.data.readers.text_file import BadRows
+from regard.data.readers.text_file import RowErrors
 from regard.data.splits import (
-    HeldOut,
-    LearnedToo,
-    as_read,
-    held_out_facts,
-    held_out_shares,
-    learned_too_words,
-    part_of,
+    EvalSplit,
+    Leakage,
+    dedup_key,
+    holdout_fractions,
+    leakage_summary,
+    split_facts,
+    split_of,
 )
 from regard.data.token_store import TokenStore
 from regard.data.tokenizers.vocabulary import Vocabulary, build_vocabulary, load_vocabulary
 
-# What a task on pairs of texts can be told.
-
-
 LOWERCASE = ("no", "source", "both")
+ENCODE_ROWS = 4096  # enough for the tokenizer to work in parallel
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairOptions:
-    """Every file is FILE, or SOURCE,TARGET for two files with a text a line.
+class Seq2SeqOptions:
+    """Options of every sequence-to-sequence task. A file is FILE, or SOURCE,TARGET for parallel files.
 
-    pairs               what is learned from; each task has a default, or asks for one
-    validation, test           held-out files; without them, parts of `pairs`, chosen by a hash of the source
-    validation_share           the part of `pairs` held out where `validation` is not given
-    test_share          the part of `pairs` held out for testing where neither `validation` nor `test` is given
-    format              of the files, where their names do not say it: tsv, csv, jsonl, dictionary, lines
-    header              whether the first row names the columns; a column given by name implies it
-    source_column       where the source stands: a number from 0, or a name; `target_column` likewise
-    skip_bad_rows       leave bad rows out, and list them, instead of stopping at the first
-    source_tokens       characters, words or subwords; `target_tokens` likewise
-    shared_vocabulary   one vocabulary for both sides
-    vocabulary_size     of a vocabulary of subwords
-    lowercase           which side is put into lower case: no, source or both
-    max_length          a text of more tokens is a bad row
-    batch_tokens        places in a batch, source and target, padding included
-    label_smoothing     the share of the probability that is spread over all tokens (Szegedy et al. 2016)
-    beam_size           hypotheses kept while decoding; 1 takes the best token each time
-    length_penalty      finished hypotheses are ranked by log-probability / length**length_penalty
-    metric              the score that decides which weights are kept
+    Args:
+        train_file: Training pairs; each task has a default, or requires one.
+        validation_file, test_file: Evaluation pairs; without them, splits of the training data by a
+            hash of the source.
+        validation_fraction: Fraction held out without `validation_file`.
+        test_fraction: Fraction held out with neither `validation_file` nor `test_file`.
+        format: File format, if the extension does not tell: tsv, csv, jsonl, dictionary, lines.
+        header: Whether the first row is a header; a column given by name implies it.
+        source_column, target_column: Index from 0, or name.
+        skip_bad_rows: Skip and list malformed rows instead of raising.
+        source_tokens, target_tokens: Tokenizer: characters, words or subwords.
+        shared_vocabulary: Use one vocabulary for source and target.
+        vocabulary_size: Size of a subword vocabulary.
+        lowercase: Which side to lower-case: no, source or both.
+        max_length: Maximum number of tokens of a text; longer rows are malformed.
+        batch_tokens: Maximum number of tokens in a batch, source and target, padding included.
+        label_smoothing: Probability mass spread over all tokens (Szegedy et al. 2016).
+        beam_size: Beam width in decoding; 1 is greedy.
+        length_penalty: Hypotheses are ranked by log-probability / length**length_penalty.
+        metric: The metric that selects the best checkpoint.
     """
 
-    pairs: str | None = None
-    validation: str | None = None
-    test: str | None = None
-    validation_share: float = 0.05
-    test_share: float = 0.05
+    train_file: str | None = None
+    validation_file: str | None = None
+    test_file: str | None = None
+    validation_fraction: float = 0.05
+    test_fraction: float = 0.05
     format: str | None = None
     header: bool = False
     source_column: int | str = 0
@@ -91,33 +91,32 @@ class PairOptions:
             )
         if not 0 <= self.length_penalty < float("inf"):
             raise RegardError(f"task.length_penalty={self.length_penalty}: it must be 0 or more.")
-        look_up("choice for task.lowercase", self.lowercase, dict.fromkeys(LOWERCASE))
+        lookup("choice for task.lowercase", self.lowercase, dict.fromkeys(LOWERCASE))
         if self.shared_vocabulary and self.lowercase == "source":
             raise RegardError(
-                "task.lowercase='source' does not go with task.shared_vocabulary, which is one for "
+                "task.lowercase='source' is incompatible with task.shared_vocabulary, which is one for "
                 "both sides. Set lowercase to 'both' or 'no'."
             )
         if self.shared_vocabulary and self.source_tokens != self.target_tokens:
             raise RegardError(
-                f"task.shared_vocabulary needs one kind of tokens, but source_tokens is "
+                f"task.shared_vocabulary needs one tokenizer, but source_tokens is "
                 f"'{self.source_tokens}' and target_tokens is '{self.target_tokens}'. "
-                "Set both alike, or shared_vocabulary to false."
+                "Set both to the same, or shared_vocabulary to false."
             )
-
-
-# The two vocabularies of a task on pairs, which may be one and the same.
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairVocabularies:
-    """How texts become token numbers on either side."""
+    """Source and target vocabulary, which may be the same object."""
 
     source: Vocabulary
     target: Vocabulary
 
     @classmethod
-    def build(cls, options: PairOptions, *, sources: Iterable[str], targets: Iterable[str]) -> Self:
-        """The vocabularies of these texts; each side is read once."""
+    def build(
+        cls, options: Seq2SeqOptions, *, sources: Iterable[str], targets: Iterable[str]
+    ) -> Self:
+        """Build the vocabularies in one pass over each side."""
         if options.shared_vocabulary:
             both = (text for side in (sources, targets) for text in side)
             shared = _vocabulary(options, options.source_tokens, both, options.lowercase == "both")
@@ -129,23 +128,23 @@ class PairVocabularies:
             ),
         )
 
-    def to_start_with(self) -> Self:
-        """What another task takes over of them: both."""
+    def for_warm_start(self) -> Self:
+        """Both vocabularies."""
         return self
 
     def sizes(self) -> dict[str, int]:
-        """The sizes a model is built with."""
+        """Vocabulary sizes, as keyword arguments of a model."""
         return {"source_vocabulary": self.source.size, "target_vocabulary": self.target.size}
 
     def as_json(self) -> dict[str, Any]:
-        """Both as JSON values; a shared one is written once."""
+        """Both vocabularies as JSON values; a shared one is written once."""
         if self.source is self.target:
             return {"shared": self.source.as_json()}
         return {"source": self.source.as_json(), "target": self.target.as_json()}
 
     @classmethod
     def from_json(cls, record: object) -> Self:
-        """The vocabularies that `as_json` wrote."""
+        """Load the output of `as_json`."""
         match record:
             case {"shared": shared}:
                 vocabulary = load_vocabulary(shared)
@@ -153,121 +152,124 @@ class PairVocabularies:
             case {"source": source, "target": target}:
                 return cls(source=load_vocabulary(source), target=load_vocabulary(target))
         raise RegardError(
-            "The vocabulary file has neither 'shared' nor 'source' and 'target' in it. Restore it as "
-            "it was written, or train anew."
+            "The vocabulary file has neither 'shared' nor 'source' and 'target'. Restore the original "
+            "file, or train again."
         )
 
 
 def _vocabulary(
-    options: PairOptions, kind: str, texts: Iterable[str], lowercase: bool
+    options: Seq2SeqOptions, kind: str, texts: Iterable[str], lowercase: bool
 ) -> Vocabulary:
     size = {"size": options.vocabulary_size} if kind == "subwords" else {}
     return build_vocabulary(kind, texts, lowercase=lowercase, **size)
 
 
-ROWS_AT_A_TIME = 4096  # enough for the tokenizer to work in parallel
-
-
 @runtime_checkable
 class PairRows(Protocol):
-    """Where pairs come from: a `PairSource`, or what is embedded."""
+    """A source of pairs: a file (`PairSource`) or an embedded dataset."""
 
     @property
     def path(self) -> Path:
-        """The file they are in, for messages."""
+        """The file, for messages."""
         ...
 
-    def rows(self, *, bad: BadRows) -> Iterator[PairRow]:
-        """Every pair, in order, as often as asked for."""
+    def rows(self, *, errors: RowErrors) -> Iterator[PairRow]:
+        """All pairs, in order; may be called repeatedly."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairCorpus:
-    """Everything read from the files of a task."""
+class Seq2SeqCorpus:
+    """Data splits and vocabularies."""
 
     vocabularies: PairVocabularies
     train: TokenStore
-    validation: HeldOut
-    test: HeldOut
-    # How many sources of each held-out part stand in the training part too.
-    learned_too: dict[str, int]
-    bad: BadRows
+    validation: EvalSplit
+    test: EvalSplit
+    # Sources of each evaluation split that also occur in training.
+    leakage: dict[str, int]
+    errors: RowErrors
 
     @classmethod
     def read(
         cls,
-        options: PairOptions,
+        options: Seq2SeqOptions,
         *,
         pairs: PairRows,
         group: bool,
         default_format: str | None = None,
         vocabularies: PairVocabularies | None = None,
     ) -> Self:
-        """Read the files; known `vocabularies` are used again, as when a run is resumed.
+        """Read the files; given `vocabularies` are reused, as when a run is resumed.
 
-        `group` as for `HeldOut.of`; `default_format` as for `source_of`.
+        `group` is passed to `EvalSplit.of`, `default_format` to `pair_source`.
         """
-        bad = BadRows(skip=options.skip_bad_rows)
-        unheard = BadRows(skip=True)  # every later pass meets the same bad rows again
+        errors = RowErrors(skip=options.skip_bad_rows)
+        reported = RowErrors(skip=True)  # for later passes over the same rows
         if vocabularies is None:
             vocabularies = PairVocabularies.build(
                 options,
-                sources=(row.source for row in rows_of_part(options, pairs, "train", bad)),
-                targets=(row.target for row in rows_of_part(options, pairs, "train", unheard)),
+                sources=(row.source for row in split_rows(options, pairs, "train", errors)),
+                targets=(row.target for row in split_rows(options, pairs, "train", reported)),
             )
-            rows = rows_of_part(options, pairs, "train", unheard)
+            rows = split_rows(options, pairs, "train", reported)
         else:
-            rows = rows_of_part(options, pairs, "train", bad)
-        held_out = {
-            part: _held_out(
-                options, pairs, part, vocabularies, bad, group=group, default_format=default_format
+            rows = split_rows(options, pairs, "train", errors)
+        splits = {
+            split: _eval_split(
+                options,
+                pairs,
+                split,
+                vocabularies,
+                errors,
+                group=group,
+                default_format=default_format,
             )
-            for part in ("validation", "test")
+            for split in ("validation", "test")
         }
-        seen = LearnedToo[PairRow](
-            held_out, lowercase=options.lowercase != "no", text_of=lambda row: row.source
+        leakage = Leakage[PairRow](
+            splits, lowercase=options.lowercase != "no", text_of=lambda row: row.source
         )
-        fitting = within_limit(seen.watch(rows), vocabularies, options, pairs.path, bad)
-        train = TokenStore.build((source, target) for _, source, target in fitting)
+        encoded = encode_rows(leakage.watch(rows), vocabularies, options, pairs.path, errors)
+        train = TokenStore.build((source, target) for _, source, target in encoded)
         if not len(train):
             raise RegardError(
-                f"'{pairs.path}' leaves no pairs to learn from. Give more rows, or lower "
-                f"task.validation_share={options.validation_share} and task.test_share={options.test_share}."
+                f"The training split of '{pairs.path}' is empty. Give more rows, or lower "
+                f"task.validation_fraction={options.validation_fraction} and "
+                f"task.test_fraction={options.test_fraction}."
             )
         return cls(
             vocabularies=vocabularies,
             train=train,
-            validation=held_out["validation"],
-            test=held_out["test"],
-            learned_too=seen.counts(),
-            bad=bad,
+            validation=splits["validation"],
+            test=splits["test"],
+            leakage=leakage.counts(),
+            errors=errors,
         )
 
     def describe(self) -> str:
-        """How much there is, in one line for a reader."""
+        """Sizes and leakage in one line."""
         return (
-            f"{len(self.train):,} pairs to learn from, {len(self.validation):,} to develop on, "
-            f"{len(self.test):,} to test on; vocabularies of {self.vocabularies.source.size:,} and "
-            f"{self.vocabularies.target.size:,}" + learned_too_words(self.learned_too, "sources")
+            f"{len(self.train):,} training pairs, {len(self.validation):,} validation pairs, "
+            f"{len(self.test):,} test pairs; vocabulary sizes {self.vocabularies.source.size:,} and "
+            f"{self.vocabularies.target.size:,}" + leakage_summary(self.leakage, "sources")
         )
 
     def facts(self) -> dict[str, Any]:
-        """How much there is of each part, and a fingerprint that shows any later change."""
+        """Sizes and fingerprints of the splits, for a run's record."""
         return {
             "train_pairs": len(self.train),
             "train_fingerprint": self.train.fingerprint(),
-            **held_out_facts(self.validation, self.test),
-            "held_out_sources_in_train": self.learned_too,
-            "bad_rows": self.bad.count,
+            **split_facts(self.validation, self.test),
+            "leakage": self.leakage,
+            "row_errors": self.errors.count,
         }
 
 
-def source_of(options: PairOptions, text: str, *, default_format: str | None = None) -> PairSource:
-    """The file or files that an option names, with the columns of the task.
-
-    `default_format` is that of one file whose name does not say its format.
-    """
+def pair_source(
+    options: Seq2SeqOptions, text: str, *, default_format: str | None = None
+) -> PairSource:
+    """The file or parallel files that an option names; `default_format` is for unknown extensions."""
     source = PairSource.from_text(
         text,
         format=options.format,
@@ -281,60 +283,60 @@ def source_of(options: PairOptions, text: str, *, default_format: str | None = N
     return source
 
 
-def rows_of_part(
-    options: PairOptions, pairs: PairRows, part: str, bad: BadRows
+def split_rows(
+    options: Seq2SeqOptions, pairs: PairRows, split: str, errors: RowErrors
 ) -> Iterator[PairRow]:
-    """The rows of the main file that belong to one part."""
-    validation, test = held_out_shares(options)
+    """The rows of the training file that the hash of their source assigns to `split`."""
+    validation, test = holdout_fractions(options)
     if not (validation or test):
-        if part == "train":
-            yield from pairs.rows(bad=bad)
+        if split == "train":
+            yield from pairs.rows(errors=errors)
         return
-    for row in pairs.rows(bad=bad):
-        source = as_read(row.source, lowercase=options.lowercase != "no")
-        if part_of(source, validation=validation, test=test) == part:
+    for row in pairs.rows(errors=errors):
+        source = dedup_key(row.source, lowercase=options.lowercase != "no")
+        if split_of(source, validation=validation, test=test) == split:
             yield row
 
 
-def _held_out(
-    options: PairOptions,
+def _eval_split(
+    options: Seq2SeqOptions,
     pairs: PairRows,
-    part: str,
+    split: str,
     vocabularies: PairVocabularies,
-    bad: BadRows,
+    errors: RowErrors,
     *,
     group: bool,
     default_format: str | None,
-) -> HeldOut:
-    own: str | None = getattr(options, part)
-    if own:
-        pairs = source_of(options, own, default_format=default_format)
-        rows = pairs.rows(bad=bad)
+) -> EvalSplit:
+    file: str | None = getattr(options, f"{split}_file")
+    if file:
+        pairs = pair_source(options, file, default_format=default_format)
+        rows = pairs.rows(errors=errors)
     else:
-        rows = rows_of_part(options, pairs, part, BadRows(skip=True))
-    fitting = within_limit(rows, vocabularies, options, pairs.path, bad)
-    return HeldOut.of(
-        ((row.source, row.target) for row, _, _ in fitting),
+        rows = split_rows(options, pairs, split, RowErrors(skip=True))
+    encoded = encode_rows(rows, vocabularies, options, pairs.path, errors)
+    return EvalSplit.of(
+        ((row.source, row.target) for row, _, _ in encoded),
         group=group,
         lowercase=options.lowercase,
     )
 
 
-def within_limit(
+def encode_rows(
     rows: Iterator[PairRow],
     vocabularies: PairVocabularies,
-    options: PairOptions,
+    options: Seq2SeqOptions,
     path: Path,
-    bad: BadRows,
+    errors: RowErrors,
 ) -> Iterator[tuple[PairRow, Sequence[int], Sequence[int]]]:
-    """Rows with their token numbers; a text that is too long is a bad row."""
-    while block := list(islice(rows, ROWS_AT_A_TIME)):
+    """Rows with their source and target token ids; a row with a too long text is malformed."""
+    while block := list(islice(rows, ENCODE_ROWS)):
         sources = vocabularies.source.encode_all(row.source for row in block)
         targets = vocabularies.target.encode_all(row.target for row in block)
         for row, source, target in zip(block, sources, targets, strict=True):
             longest = max(len(source), len(target))
             if longest > options.max_length:
                 reason = f"too long: {longest} tokens, but task.max_length is {options.max_length}"
-                bad.report(path=path, line=row.line, reason=reason)
+                errors.report(path=path, line=row.line, reason=reason)
             else:
                 yield row, source, target

@@ -1,10 +1,9 @@
-"""Pronunciation: the letters of a word to its phones (grapheme to phoneme).
+"""Pronunciation: grapheme-to-phoneme conversion (G2P).
 
     cat  →  K AE T
 
-The embedded data is the CMU Pronouncing Dictionary. A word may have several right pronunciations, and
-any of them counts: WER is the share of words that match none, PER the edits to the nearest, both in
-percent.
+The embedded data is the CMU Pronouncing Dictionary. A word may have several reference pronunciations: WER
+is the percentage of words that match none of them, PER the edits to the nearest, in percent.
 """
 
 from __future__ import annotations
@@ -13,22 +12,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from regard.data.datasets.cmudict import embedded_dictionary
+from regard.data.datasets.cmudict import cmudict_pairs
 from regard.data.readers.pairs import PairSource
 from regard.tasks.metrics.edit_distance import (
     nearest_edits,
     phone_error_rate,
+    sequence_errors,
     word_error_rate,
-    wrong_items,
 )
-from regard.tasks.metrics.metric import SummedMetric, percentage
-from regard.tasks.seq2seq.corpus import PairOptions, source_of
-from regard.tasks.seq2seq.task import PairTask
+from regard.tasks.metrics.metric import CorpusMetric, percentage
+from regard.tasks.seq2seq.corpus import Seq2SeqOptions, pair_source
+from regard.tasks.seq2seq.task import Seq2SeqTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class PronounceOptions(PairOptions):
-    """As `PairOptions`; without `pairs` the embedded dictionary is learned from."""
+class PronounceOptions(Seq2SeqOptions):
+    """As `Seq2SeqOptions`; without `train_file`, the embedded dictionary."""
 
     source_tokens: str = "characters"
     target_tokens: str = "words"
@@ -36,34 +35,36 @@ class PronounceOptions(PairOptions):
     max_length: int = 64
 
 
-class Pronounce(PairTask):
-    """The score that decides is the word error rate."""
+class Pronounce(Seq2SeqTask):
+    """Pronunciation; the default metric is the word error rate."""
 
     options_class = PronounceOptions
     metrics: ClassVar[dict[str, bool]] = {"wer": True, "per": True, "loss": True}
-    summed: ClassVar[dict[str, SummedMetric]] = {
-        "wer": SummedMetric(lambda *texts: wrong_items(*_phones(*texts)), percentage),
-        "per": SummedMetric(lambda *texts: nearest_edits(*_phones(*texts)), percentage),
+    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {
+        "wer": CorpusMetric(lambda *texts: sequence_errors(*_phones(*texts)), percentage),
+        "per": CorpusMetric(lambda *texts: nearest_edits(*_phones(*texts)), percentage),
     }
-    groups_answers = True
+    groups_references = True
     default_format = "dictionary"
 
     @classmethod
-    def training_pairs(cls, options: PairOptions) -> PairSource:
-        if options.pairs is None:
-            return embedded_dictionary()
-        return source_of(options, options.pairs, default_format=cls.default_format)
+    def train_source(cls, options: Seq2SeqOptions) -> PairSource:
+        if options.train_file is None:
+            return cmudict_pairs()
+        return pair_source(options, options.train_file, default_format=cls.default_format)
 
     @classmethod
-    def scores(cls, predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-        phones = _phones(predicted, answers)
+    def scores(
+        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
+        phones = _phones(predictions, references)
         return {"wer": word_error_rate(*phones), "per": phone_error_rate(*phones)}
 
 
 def _phones(
-    predicted: Sequence[str], answers: Sequence[Sequence[str]]
+    predictions: Sequence[str], references: Sequence[Sequence[str]]
 ) -> tuple[list[list[str]], list[list[list[str]]]]:
     return (
-        [text.split() for text in predicted],
-        [[answer.split() for answer in choices] for choices in answers],
+        [text.split() for text in predictions],
+        [[reference.split() for reference in choices] for choices in references],
     )

@@ -1,7 +1,7 @@
-"""A task on pairs of texts: read one, write the other. What differs between such tasks is the score.
+"""Sequence-to-sequence tasks: teacher forcing, label smoothing, and decoding for evaluation.
 
-The loss is the cross-entropy of every next token, with label smoothing. Decoding is handed in, since a
-task knows no model.
+The loss is the cross-entropy of the next target token. `decode` is an argument, since a task knows no
+model. Subclasses add data and metrics.
 """
 
 from __future__ import annotations
@@ -16,34 +16,31 @@ from torch.nn import functional as F
 from regard.core.batches import PairBatch
 from regard.core.protocols import Decode, Loss
 from regard.data.batching import Batches, evaluation_batches, token_batches
-from regard.data.readers.text_file import BadRows
-from regard.data.splits import HeldOut
+from regard.data.readers.text_file import RowErrors
+from regard.data.splits import EvalSplit
 from regard.data.token_store import TokenStore
 from regard.tasks.seq2seq.corpus import (
-    PairCorpus,
-    PairOptions,
     PairRows,
     PairVocabularies,
-    source_of,
+    Seq2SeqCorpus,
+    Seq2SeqOptions,
+    pair_source,
 )
-from regard.tasks.task import Assessed, RunTask
+from regard.tasks.task import EvalResult, Task, to_device_of
 
-# What tasks whose batches are pairs share: the loss of next tokens, and the sizes of batches.
-
-
-PLACES_AT_A_TIME = 8192  # decoding keeps no gradients, so its batches may be larger
+EVAL_BATCH_TOKENS = 8192  # larger than in training: evaluation stores no gradients
 
 
 def next_token_loss(model: Any, batch: PairBatch, *, label_smoothing: float) -> Loss:
-    """Cross-entropy summed over the predicted tokens; padded places are not even projected.
+    """Cross-entropy summed over the target tokens; padding is not projected to the vocabulary.
 
-    Labels are smoothed while training only.
+    Label smoothing applies in training mode only.
     """
-    hidden = model.hidden(batch.source, batch.source_lengths, batch.given)
-    predicted = batch.predicted
+    hidden = model.hidden(batch.source, batch.source_lengths, batch.decoder_input)
+    mask = batch.target_mask
     total = F.cross_entropy(
-        model.logits(hidden[predicted]),
-        batch.wanted[predicted],
+        model.logits(hidden[mask]),
+        batch.decoder_target[mask],
         label_smoothing=label_smoothing if model.training else 0.0,
         reduction="sum",
     )
@@ -51,50 +48,44 @@ def next_token_loss(model: Any, batch: PairBatch, *, label_smoothing: float) -> 
 
 
 def pair_sizes(batch: PairBatch) -> dict[str, int]:
-    """The sizes of a batch, by the words of the `cost` of a model that reads pairs."""
+    """The sizes of a batch, as keyword arguments of the `cost` of a model that reads pairs."""
     return {
         "batch_size": batch.source.shape[0],
         "source_length": batch.source.shape[1],
-        "target_length": batch.given.shape[1],
+        "target_length": batch.decoder_input.shape[1],
     }
 
 
-def beside(model: Any, batch: PairBatch) -> PairBatch:
-    """The batch where the model is."""
-    device = next(iter(model.parameters())).device
-    return PairBatch(*(tensor.to(device) for tensor in batch))
-
-
-def places_at_a_time(store: TokenStore) -> int:
-    """A batch size that takes the longest item too."""
+def eval_batch_tokens(store: TokenStore) -> int:
+    """The batch size in tokens for evaluation, at least that of the longest item."""
     if not len(store):
-        return PLACES_AT_A_TIME
-    return max(PLACES_AT_A_TIME, int((store.source_lengths + store.target_lengths).max()) + 3)
+        return EVAL_BATCH_TOKENS
+    return max(EVAL_BATCH_TOKENS, int((store.source_lengths + store.target_lengths).max()) + 3)
 
 
-class PairTask(RunTask):
-    """Given its corpus; made from options by `from_options`."""
+class Seq2SeqTask(Task):
+    """A task with source and target sequences."""
 
-    options_class: ClassVar[type[PairOptions]]
+    options_class: ClassVar[type[Seq2SeqOptions]]
     vocabularies_class: ClassVar[type[PairVocabularies]] = PairVocabularies
-    # whether rows with one source are several right answers to it
-    groups_answers: ClassVar[bool]
+    # Whether rows with the same source are several references for it.
+    groups_references: ClassVar[bool]
     default_format: ClassVar[str | None] = None
 
     @classmethod
     def from_options(
         cls,
-        options: PairOptions,
+        options: Seq2SeqOptions,
         *,
         seed: int,
         decode: Decode,
         vocabularies: PairVocabularies | None = None,
     ) -> Self:
-        """Read the files the options name."""
-        corpus = PairCorpus.read(
+        """Read the data files that the options name."""
+        corpus = Seq2SeqCorpus.read(
             options,
-            pairs=cls.training_pairs(options),
-            group=cls.groups_answers,
+            pairs=cls.train_source(options),
+            group=cls.groups_references,
             default_format=cls.default_format,
             vocabularies=vocabularies,
         )
@@ -102,25 +93,25 @@ class PairTask(RunTask):
 
     @classmethod
     @abstractmethod
-    def training_pairs(cls, options: PairOptions) -> PairRows:
-        """What is learned from."""
+    def train_source(cls, options: Seq2SeqOptions) -> PairRows:
+        """The training pairs."""
 
     @classmethod
-    def held_out(
-        cls, text: str, options: PairOptions, *, vocabularies: Any = None, bad: BadRows
-    ) -> HeldOut:
-        """A file of pairs to score a model on, other than those of the options."""
+    def read_split(
+        cls, file: str, options: Seq2SeqOptions, *, vocabularies: Any = None, errors: RowErrors
+    ) -> EvalSplit:
+        """Read a file of pairs to evaluate on."""
         del vocabularies
-        rows = source_of(options, text, default_format=cls.default_format).rows(bad=bad)
-        return HeldOut.of(
+        rows = pair_source(options, file, default_format=cls.default_format).rows(errors=errors)
+        return EvalSplit.of(
             ((row.source, row.target) for row in rows),
-            group=cls.groups_answers,
+            group=cls.groups_references,
             lowercase=options.lowercase,
         )
 
     @classmethod
-    def decoding(cls, options: PairOptions) -> dict[str, Any]:
-        """The words of `decode` that final outputs are made with."""
+    def decode_kwargs(cls, options: Seq2SeqOptions) -> dict[str, Any]:
+        """Keyword arguments of `decode` for the final predictions."""
         return {"beam_size": options.beam_size, "length_penalty": options.length_penalty}
 
     @classmethod
@@ -133,17 +124,17 @@ class PairTask(RunTask):
         *,
         options: Any,
     ) -> list[str]:
-        """What the model writes for each text, in their order."""
+        """The decoded output for each text, in order."""
         del options
         return predict(model, texts, vocabularies, decode)
 
     @classmethod
-    def cost_words(cls, batch: PairBatch) -> dict[str, int]:
-        """The sizes of a batch, by the words of its model's `cost`."""
+    def cost_kwargs(cls, batch: PairBatch) -> dict[str, int]:
+        """The sizes of a batch, as keyword arguments of the model's `cost`."""
         return pair_sizes(batch)
 
     def epoch(self, number: int) -> Batches:
-        """The batches of one pass, filled by tokens, pairs of like length together."""
+        """The batches of one epoch, filled by tokens with pairs of similar length."""
         return token_batches(
             self.corpus.train,
             max_tokens=self.options.batch_tokens,
@@ -152,37 +143,38 @@ class PairTask(RunTask):
         )
 
     def loss(self, model: Any, batch: PairBatch) -> Loss:
-        """Cross-entropy summed over the predicted tokens."""
+        """Cross-entropy summed over the target tokens."""
         return next_token_loss(model, batch, label_smoothing=self.options.label_smoothing)
 
-    def assess_on(self, model: Any, part: HeldOut) -> Assessed:
-        """Scores on any part, the loss among them, and the predictions they are of."""
-        store = self.held_out_store(part)
+    def evaluate_on(self, model: Any, split: EvalSplit) -> EvalResult:
+        """Loss, metrics and decoded predictions on a split."""
+        store = self.encode_split(split)
         total, count = 0.0, 0
-        for batch in evaluation_batches(store, max_tokens=places_at_a_time(store)):
-            loss = self.loss(model, beside(model, batch))
+        for batch in evaluation_batches(store, max_tokens=eval_batch_tokens(store)):
+            loss = self.loss(model, to_device_of(model, batch))
             total, count = total + loss.total.item(), count + loss.num_predictions
-        predicted = predict(model, part.sources, self.corpus.vocabularies, self.decode)
-        return Assessed({"loss": total / count, **self.scores(predicted, part.answers)}, predicted)
+        predictions = predict(model, split.inputs, self.corpus.vocabularies, self.decode)
+        scores = self.scores(predictions, split.references)
+        return EvalResult({"loss": total / count, **scores}, predictions)
 
-    def held_out_store(self, part: HeldOut) -> TokenStore:
-        """The tokens of a part, each source with its first answer."""
+    def encode_split(self, split: EvalSplit) -> TokenStore:
+        """The token ids of a split, each input with its first reference."""
         vocabularies = self.corpus.vocabularies
-        sources = vocabularies.source.encode_all(part.sources)
-        first = vocabularies.target.encode_all(answers[0] for answers in part.answers)
+        sources = vocabularies.source.encode_all(split.inputs)
+        first = vocabularies.target.encode_all(choices[0] for choices in split.references)
         return TokenStore.build(zip(sources, first, strict=True))
 
 
 def predict(
     model: Any, sources: Sequence[str], vocabularies: PairVocabularies, decode: Decode
 ) -> list[str]:
-    """What the model writes for each text, in their order."""
+    """The decoded output for each source, in order."""
     store = TokenStore.build((ids, ()) for ids in vocabularies.source.encode_all(sources))
     outputs = [""] * len(sources)
-    batches = evaluation_batches(store, max_tokens=places_at_a_time(store))
+    batches = evaluation_batches(store, max_tokens=eval_batch_tokens(store))
     with torch.inference_mode():
         for index in range(len(batches)):
-            batch = beside(model, batches[index])
+            batch = to_device_of(model, batches[index])
             hypotheses = decode(model, batch.source, batch.source_lengths)
             for row, hypothesis in zip(batches.indices(index), hypotheses, strict=True):
                 outputs[row] = vocabularies.target.decode(hypothesis.tokens)

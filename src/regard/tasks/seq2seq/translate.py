@@ -1,7 +1,7 @@
-"""Translation: a text to a text, learned from any file of pairs.
+"""Translation, or any other text-to-text task, trained on a file of pairs.
 
-BLEU and chrF are computed by sacrebleu without regard to case, from 0 to 100; CER is the edits of
-characters over all characters of the references, WER those of words, both fractions.
+BLEU and chrF are case-insensitive, by sacrebleu, from 0 to 100; CER and WER are edits over all characters
+or words of the references, as fractions.
 """
 
 from __future__ import annotations
@@ -20,26 +20,28 @@ from regard.tasks.metrics.edit_distance import (
     text_word_error_rate,
     word_edits,
 )
-from regard.tasks.metrics.metric import SummedMetric, bleu_from_sums, chrf_from_sums, fraction
+from regard.tasks.metrics.metric import CorpusMetric, bleu_from_sums, chrf_from_sums, fraction
 from regard.tasks.metrics.translation import bleu, bleu_counts, chrf, chrf_counts
-from regard.tasks.seq2seq.corpus import PairOptions, source_of
-from regard.tasks.seq2seq.task import PairTask
+from regard.tasks.seq2seq.corpus import Seq2SeqOptions, pair_source
+from regard.tasks.seq2seq.task import Seq2SeqTask
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslateOptions(PairOptions):
-    """As `PairOptions`; there is no embedded corpus, so `pairs` must be given."""
+class TranslateOptions(Seq2SeqOptions):
+    """As `Seq2SeqOptions`; `train_file` is required, since there is no embedded corpus."""
 
 
-def _to_first(
+def _first_reference(
     statistics: Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]],
 ) -> Callable[[Sequence[str], Sequence[Sequence[str]]], Sequence[Sequence[float]]]:
-    """The statistics against the first answer, which is the only one here."""
-    return lambda predicted, answers: statistics(predicted, [choices[0] for choices in answers])
+    """The statistics against the first, and here only, reference."""
+    return lambda predictions, references: statistics(
+        predictions, [choices[0] for choices in references]
+    )
 
 
-class Translate(PairTask):
-    """The score that decides is BLEU, unless another is asked for."""
+class Translate(Seq2SeqTask):
+    """Translation; the default metric is BLEU."""
 
     options_class = TranslateOptions
     metrics: ClassVar[dict[str, bool]] = {
@@ -50,33 +52,35 @@ class Translate(PairTask):
         "wer": True,
         "loss": True,
     }
-    summed: ClassVar[dict[str, SummedMetric]] = {
-        "bleu": SummedMetric(_to_first(bleu_counts), bleu_from_sums),
-        "chrf": SummedMetric(_to_first(chrf_counts), chrf_from_sums),
-        "cer": SummedMetric(_to_first(character_edits), fraction),
-        "mean_cer": SummedMetric(_to_first(character_rates), fraction),
-        "wer": SummedMetric(_to_first(word_edits), fraction),
+    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {
+        "bleu": CorpusMetric(_first_reference(bleu_counts), bleu_from_sums),
+        "chrf": CorpusMetric(_first_reference(chrf_counts), chrf_from_sums),
+        "cer": CorpusMetric(_first_reference(character_edits), fraction),
+        "mean_cer": CorpusMetric(_first_reference(character_rates), fraction),
+        "wer": CorpusMetric(_first_reference(word_edits), fraction),
     }
-    groups_answers = False
+    groups_references = False
 
     @classmethod
-    def training_pairs(cls, options: PairOptions) -> PairSource:
-        if options.pairs is None:
+    def train_source(cls, options: Seq2SeqOptions) -> PairSource:
+        if options.train_file is None:
             raise RegardError(
-                "The task 'translate' has no data of its own. Name a file of pairs: --pairs my.tsv, "
-                "or two files with a text a line: --pairs train.de,train.en."
+                "The task 'translate' has no embedded data. Name a file of pairs: --train-file my.tsv, "
+                "or two parallel files: --train-file train.de,train.en."
             )
-        return source_of(options, options.pairs)
+        return pair_source(options, options.train_file)
 
     @classmethod
-    def scores(cls, predicted: Sequence[str], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-        references = [choices[0] for choices in answers]
+    def scores(
+        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
+        first = [choices[0] for choices in references]
         return {
-            "bleu": bleu(predicted, references).score,
-            "chrf": chrf(predicted, references).score,
-            "cer": character_error_rate(predicted, references),
-            "mean_cer": mean_character_error_rate(predicted, references),
-            "wer": text_word_error_rate(predicted, references),
+            "bleu": bleu(predictions, first).score,
+            "chrf": chrf(predictions, first).score,
+            "cer": character_error_rate(predictions, first),
+            "mean_cer": mean_character_error_rate(predictions, first),
+            "wer": text_word_error_rate(predictions, first),
         }
 
     @classmethod

@@ -1,20 +1,20 @@
-// Another choice of weights: every word has the shades and the notes of all of them.
+// Select the weights shown: every word has the shades and notes of all of them.
 const words = [...document.querySelectorAll(".sentences .word")];
-const told = document.querySelector(".told");
+const note = document.querySelector(".word-note");
 
-function weigh(place) {
+function showWeights(index) {
   for (const word of words) {
-    word.style.setProperty("--times", word.dataset.times.split(" ")[place]);
-    word.title = `${word.textContent}: ${word.dataset.notes.split("|")[place]}${word.dataset.after ?? ""}`;
+    word.style.setProperty("--relative", word.dataset.relative.split(" ")[index]);
+    word.title = `${word.textContent}: ${word.dataset.notes.split("|")[index]}${word.dataset.drop ?? ""}`;
   }
 }
-for (const choice of document.querySelectorAll("input[name=way]")) {
-  const show = () => choice.checked && weigh(Number(choice.value));
+for (const choice of document.querySelectorAll("input[name=view]")) {
+  const show = () => choice.checked && showWeights(Number(choice.value));
   choice.addEventListener("change", show);
-  show(); // a browser may come back to the choice of the last visit
+  show(); // a browser may restore the choice of the last visit
 }
 
-// The note on the word that is pointed at or tapped: a title alone is out of reach on a phone.
+// The note of the hovered or tapped word: touch screens do not show titles.
 document.querySelector(".sentences").addEventListener("pointerover", (event) => {
-  if (event.target.matches(".word")) told.textContent = event.target.title;
+  if (event.target.matches(".word")) note.textContent = event.target.title;
 });

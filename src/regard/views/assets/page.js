@@ -1,8 +1,8 @@
 "use strict";
 document.documentElement.classList.add("scripted");
 
-// One pair of words at a time, marked in every picture.
-const pictures = [...document.querySelectorAll(".heatmap")].map((svg) => ({
+// Highlight one query–key pair in every heatmap.
+const heatmaps = [...document.querySelectorAll(".heatmap")].map((svg) => ({
   svg,
   cells: [...svg.querySelectorAll(".cells rect")],
   rows: [...svg.querySelectorAll(".rows text")],
@@ -11,8 +11,8 @@ const pictures = [...document.querySelectorAll(".heatmap")].map((svg) => ({
   text: svg.closest(".card").querySelector(".pair-text"),
 }));
 
-function mark(index, size) {
-  for (const { cells, rows, columns, frame, text } of pictures) {
+function highlight(index, size) {
+  for (const { cells, rows, columns, frame, text } of heatmaps) {
     const cell = cells[index];
     frame.setAttribute("x", cell.getAttribute("x") - 0.5);
     frame.setAttribute("y", cell.getAttribute("y") - 0.5);
@@ -23,33 +23,33 @@ function mark(index, size) {
 }
 
 const ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-let marked = 0;
-if (pictures.length) {
-  // To begin with, the last word that was there before, reading where it was first.
-  const words = pictures[0].rows.map((label) => label.textContent);
+let current = 0;
+if (heatmaps.length) {
+  // Initially the last repeated word, attending to its first occurrence.
+  const words = heatmaps[0].rows.map((label) => label.textContent);
   const again = words.findLastIndex((word, row) => words.indexOf(word) < row);
-  if (again >= 0) mark((marked = again * words.length + words.indexOf(words[again])), words.length);
+  if (again >= 0) highlight((current = again * words.length + words.indexOf(words[again])), words.length);
 }
-for (const { svg, cells, text } of pictures) {
-  // Read aloud in the picture that is being walked through, and only there.
+for (const { svg, cells, text } of heatmaps) {
+  // Announced by screen readers in the focused heatmap only.
   svg.addEventListener("focus", () => text.setAttribute("aria-live", "polite"));
   svg.addEventListener("blur", () => text.removeAttribute("aria-live"));
   const size = Number(svg.dataset.columns);
   svg.addEventListener("pointerover", (event) => {
     const index = cells.indexOf(event.target);
-    if (index >= 0) mark((marked = index), size);
+    if (index >= 0) highlight((current = index), size);
   });
   svg.addEventListener("keydown", (event) => {
     const move = ARROWS[event.key];
     if (!move) return;
     event.preventDefault();
-    const row = Math.min(Math.max(Math.floor(marked / size) + move[0], 0), size - 1);
-    const column = Math.min(Math.max((marked % size) + move[1], 0), size - 1);
-    mark((marked = row * size + column), size);
+    const row = Math.min(Math.max(Math.floor(current / size) + move[0], 0), size - 1);
+    const column = Math.min(Math.max((current % size) + move[1], 0), size - 1);
+    highlight((current = row * size + column), size);
   });
 }
 
-// The table has a body for every length and width of heads; those of one length are shown.
+// The table has a body for every length and head width; those of one length are shown.
 const costs = document.getElementById("costs-table");
 for (const choice of document.querySelectorAll(".lengths input")) {
   const show = () => {
@@ -58,10 +58,10 @@ for (const choice of document.querySelectorAll(".lengths input")) {
     document.getElementById("shown-length").textContent = choice.nextElementSibling.textContent;
   };
   choice.addEventListener("change", show);
-  show(); // a browser may come back to the choice of the last visit
+  show(); // a browser may restore the choice of the last visit
 }
 
-// Sorting orders the rows within every body: it outlasts a change of length, and keeps widths apart.
+// Rows are sorted within each body, so that head widths stay separate and the order holds for all lengths.
 const headings = costs ? [...costs.tHead.rows[0].cells] : [];
 headings.forEach((heading, column) => {
   heading.querySelector("button")?.addEventListener("click", () => {

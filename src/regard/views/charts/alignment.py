@@ -1,7 +1,7 @@
-"""The picture of who read what: a panel a map, output tokens down the side, source tokens along the top.
+"""Attention alignment figures: one heatmap panel per map, rows are output and columns source tokens.
 
-All panels share one colour scale, from 0 to the largest weight, so that they can be compared; where
-weights are negative it goes as far to either side of 0. Cells are squares, of one size in all panels.
+All panels share one colour scale, from 0 to the largest weight, or symmetric around 0 where weights are
+negative. The layout is computed in inches before drawing; only the left and top panels have labels.
 """
 
 from __future__ import annotations
@@ -13,48 +13,43 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.core.records.attention import AlignmentRecord
-from regard.core.registry import look_up
+from regard.core.registry import lookup
 from regard.views.charts.figure_file import (
     QUIET_INK,
     Sheet,
     figure_settings,
-    require_figure_suffix,
-    shown,
+    printable,
     text_width,
+    validate_figure_suffix,
     write_figure,
 )
 
-# Where everything goes in an alignment picture, in inches, worked out before anything is drawn.
-#
-# Only the panels at the left and at the top are labelled, since all panels show the same tokens.
-
-
-LARGEST_CELL, SMALLEST_CELL, USUAL_SIDE = 0.36, 0.16, 5.0
-MOST_LABELS = 60
-LONGEST_LABEL = 18
-LARGEST_FONT, FONT_OF_CELL = 10.0, 0.62
-NAME_SIZE, TITLE_SIZE, TITLE_LINE, MOST_TITLE_LINES = 9.0, 12.0, 0.23, 3
+MAX_CELL, MIN_CELL, PANEL_SIDE = 0.36, 0.16, 5.0
+MAX_LABELS = 60
+MAX_LABEL_LENGTH = 18
+MAX_FONT_SIZE, FONT_TO_CELL = 10.0, 0.62
+NAME_SIZE, TITLE_SIZE, TITLE_LINE, MAX_TITLE_LINES = 9.0, 12.0, 0.23, 3
 MARGIN, PAD, GAP = 0.2, 0.07, 0.25
-NAME_ROOM, AXIS_NAME_ROOM = 0.3, 0.22
-BAR_WIDTH, BAR_ROOM, SHORTEST_BAR, LONGEST_BAR = 0.13, 0.75, 1.2, 3.0
-LEAST_WIDTH = 4.0
-# The shape of the whole that is aimed at, width over height: that of a page lying on its side.
-USUAL_ASPECT = 1.4
+NAME_HEIGHT, AXIS_NAME_HEIGHT = 0.3, 0.22
+BAR_WIDTH, BAR_SPACE, MIN_BAR, MAX_BAR = 0.13, 0.75, 1.2, 3.0
+MIN_WIDTH = 4.0
+# Target aspect ratio of the grid of panels, width over height.
+ASPECT_RATIO = 1.4
 
 
 class Labels(NamedTuple):
-    """The labels of one axis: the positions that have one, and its text."""
+    """Tick labels of one axis and their token positions."""
 
     positions: list[int]
     texts: list[str]
 
 
 class Layout(NamedTuple):
-    """Lengths in inches, measured from the left and from the top; `title` is cut into lines."""
+    """Sizes in inches, measured from the left and from the top; `title` is wrapped."""
 
     source: Labels
     output: Labels
-    source_turns: list[int]
+    source_rotations: list[int]
     source_height: float
     title: str
     columns: int
@@ -72,7 +67,7 @@ class Layout(NamedTuple):
     height: float
 
     def corner(self, number: int) -> tuple[float, float]:
-        """The left and top of a panel; panels go along the rows."""
+        """Left and top of a panel; panels are in row-major order."""
         row, column = divmod(number, self.columns)
         return self.left + column * self.column_pitch, self.top + row * self.row_pitch
 
@@ -85,36 +80,36 @@ def layout_of(
     title: str,
     columns: int | None,
 ) -> Layout:
-    """Room for a panel a name; `columns` of them in a row, or as many as make a good shape."""
+    """Layout of one panel per name in `columns` columns, or as many as fit the aspect ratio best."""
     longest = max(len(source_tokens), len(output_tokens))
-    # Beyond as many tokens as there are labels, cells shrink and the panel grows no more.
-    least = SMALLEST_CELL * min(1.0, MOST_LABELS / longest)
-    cell = min(max(USUAL_SIDE / longest, least), LARGEST_CELL)
-    font_size = min(max(cell, SMALLEST_CELL) * 72 * FONT_OF_CELL, LARGEST_FONT)
+    # With more tokens than labels, cells shrink and the panel grows no further.
+    smallest = MIN_CELL * min(1.0, MAX_LABELS / longest)
+    cell = min(max(PANEL_SIDE / longest, smallest), MAX_CELL)
+    font_size = min(max(cell, MIN_CELL) * 72 * FONT_TO_CELL, MAX_FONT_SIZE)
 
     source, output = labels(source_tokens), labels(output_tokens)
-    turns = turns_of(source.texts, font_size=font_size, room=cell)
-    turned = [text for text, turn in zip(source.texts, turns, strict=True) if turn]
-    source_height = max(_widest(turned, font_size=font_size), font_size / 72)
+    rotations = label_rotations(source.texts, font_size=font_size, width=cell)
+    rotated = [text for text, angle in zip(source.texts, rotations, strict=True) if angle]
+    source_height = max(_max_width(rotated, font_size=font_size), font_size / 72)
     panel_width, panel_height = cell * len(source_tokens), cell * len(output_tokens)
-    beside = _widest(output.texts, font_size=font_size)
+    beside = _max_width(output.texts, font_size=font_size)
     left = MARGIN + max(beside, text_width("output", font_size=NAME_SIZE)) + 2 * PAD
-    column_pitch = max(panel_width, _widest(names, font_size=NAME_SIZE)) + GAP
-    row_pitch = panel_height + NAME_ROOM + GAP / 2
+    column_pitch = max(panel_width, _max_width(names, font_size=NAME_SIZE)) + GAP
+    row_pitch = panel_height + NAME_HEIGHT + GAP / 2
 
     if columns is None:
         columns = best_columns(len(names), width=column_pitch, height=row_pitch)
     rows = math.ceil(len(names) / columns)
     bar_left = left + columns * column_pitch
-    width = max(bar_left + BAR_ROOM + MARGIN, LEAST_WIDTH)
-    title = wrapped(title, width=width - 2 * MARGIN)
+    width = max(bar_left + BAR_SPACE + MARGIN, MIN_WIDTH)
+    title = wrap_title(title, width=width - 2 * MARGIN)
     lines = title.count("\n") + 1 if title else 0
-    top = MARGIN + lines * TITLE_LINE + PAD + AXIS_NAME_ROOM + source_height + PAD
-    bar_height = min(max(rows * row_pitch - NAME_ROOM - GAP / 2, SHORTEST_BAR), LONGEST_BAR)
+    top = MARGIN + lines * TITLE_LINE + PAD + AXIS_NAME_HEIGHT + source_height + PAD
+    bar_height = min(max(rows * row_pitch - NAME_HEIGHT - GAP / 2, MIN_BAR), MAX_BAR)
     return Layout(
         source=source,
         output=output,
-        source_turns=turns,
+        source_rotations=rotations,
         source_height=source_height,
         title=title,
         columns=columns,
@@ -134,82 +129,82 @@ def layout_of(
 
 
 def labels(tokens: Sequence[str]) -> Labels:
-    """A label for every token, or for every so manieth where there are too many to read."""
-    step = math.ceil(len(tokens) / MOST_LABELS)
+    """A label for every token, or for every n-th with more than `MAX_LABELS` tokens."""
+    step = math.ceil(len(tokens) / MAX_LABELS)
     positions = list(range(0, len(tokens), step))
     return Labels(positions, [label(tokens[position]) for position in positions])
 
 
-def turns_of(texts: Sequence[str], *, font_size: float, room: float) -> list[int]:
-    """By how many degrees each label along the top is turned: 0 or 90.
+def label_rotations(texts: Sequence[str], *, font_size: float, width: float) -> list[int]:
+    """Rotation of each column label, 0 or 90 degrees.
 
-    Where most fit their cell, as letters do, the others alone are turned; else all are.
+    If most labels fit their column, only the others are rotated; else all are.
     """
-    turns = [0 if text_width(text, font_size=font_size) <= 0.9 * room else 90 for text in texts]
-    return turns if turns.count(0) > len(texts) / 2 else [90] * len(texts)
+    angles = [0 if text_width(text, font_size=font_size) <= 0.9 * width else 90 for text in texts]
+    return angles if angles.count(0) > len(texts) / 2 else [90] * len(texts)
 
 
 def label(token: str) -> str:
-    """A token as an axis shows it: blanks are made visible, and a long one is cut.
+    """A token as a tick label: spaces are made visible, a long token is truncated.
 
     >>> label("a b")
     'a␣b'
     """
-    text = shown(token).replace(" ", "␣")
-    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
+    text = printable(token).replace(" ", "␣")
+    return text if len(text) <= MAX_LABEL_LENGTH else f"{text[: MAX_LABEL_LENGTH - 1]}…"
 
 
 def best_columns(count: int, *, width: float, height: float) -> int:
-    """The number of columns whose grid comes nearest to the usual shape and to being full.
+    """The number of columns whose grid is nearest to the aspect ratio and to being full.
 
     >>> best_columns(6, width=1.0, height=1.0)
     3
     """
 
-    def strangeness(columns: int) -> float:
+    def penalty(columns: int) -> float:
         rows = math.ceil(count / columns)
-        shape = abs(math.log(columns * width / (rows * height) / USUAL_ASPECT))
+        shape = abs(math.log(columns * width / (rows * height) / ASPECT_RATIO))
         return shape + 2 * math.log(rows * columns / count)
 
-    return min(range(1, count + 1), key=strangeness)
+    return min(range(1, count + 1), key=penalty)
 
 
-def wrapped(title: str, *, width: float) -> str:
-    """The title in lines of at most `width` inches, cut short where there would be too many."""
-    text = shown(" ".join(title.split()))
+def wrap_title(title: str, *, width: float) -> str:
+    """The title in lines of at most `width` inches, truncated after `MAX_TITLE_LINES`."""
+    text = printable(" ".join(title.split()))
     if not text:
         return ""
-    # Measured in the weight it is drawn in, with a little room for lines of wider letters.
-    letter = 1.1 * text_width(text, font_size=TITLE_SIZE, weight="bold") / len(text)
-    room = max(int(width / letter), 12)
-    return "\n".join(textwrap.wrap(text, room, max_lines=MOST_TITLE_LINES, placeholder=" …"))
+    # Mean character width in bold, with a margin for wider lines.
+    char_width = 1.1 * text_width(text, font_size=TITLE_SIZE, weight="bold") / len(text)
+    columns = max(int(width / char_width), 12)
+    return "\n".join(textwrap.wrap(text, columns, max_lines=MAX_TITLE_LINES, placeholder=" …"))
 
 
-def _widest(texts: Sequence[str], *, font_size: float) -> float:
+def _max_width(texts: Sequence[str], *, font_size: float) -> float:
     return max((text_width(text, font_size=font_size) for text in texts), default=0.0)
 
 
-# More cells than this would make an SVG of many megabytes; they become one image a panel.
-MOST_DRAWN_CELLS = 20_000
+# With more cells, panels are rasterised; an SVG would have many megabytes.
+MAX_VECTOR_CELLS = 20_000
 # Rounding may leave a weight just below zero.
 NEGATIVE = -1e-6
 FRAME = "#d0d7de"
 
 
 class Panel(NamedTuple):
-    """One matrix of the picture, output × source, and the name below it."""
+    """One attention matrix of shape (output, source), and the name below it."""
 
     name: str
     weights: Sequence[Sequence[float]]
 
 
 def draw_alignment(record: AlignmentRecord, *, path: Path, heads: str = "mean") -> None:
-    """Write the picture to `path`, an .svg or a .png.
+    """Draw the alignment to `path`, an .svg or .png file.
 
-    `heads` says whether a map of several heads is one panel, their "mean", or a panel for "each".
+    `heads` is "mean" for one panel per map, averaged over heads, or "each" for one panel per head.
     """
-    require_figure_suffix(path)
-    panels = look_up("choice of heads", heads, PANELS)(record)
+    validate_figure_suffix(path)
+    panels = lookup("choice of heads", heads, PANELS)(record)
     with figure_settings():
         layout = layout_of(
             source_tokens=record.source_tokens,
@@ -228,14 +223,14 @@ def _mean_panels(record: AlignmentRecord) -> list[Panel]:
             [sum(weights) / len(heads) for weights in zip(*rows, strict=True)]
             for rows in zip(*heads, strict=True)
         ]
-        many = f" (mean of {len(heads)} heads)" if len(heads) > 1 else ""
-        panels.append(Panel(shown(f"{name}{many}"), mean))
+        suffix = f" (mean of {len(heads)} heads)" if len(heads) > 1 else ""
+        panels.append(Panel(printable(f"{name}{suffix}"), mean))
     return panels
 
 
 def _head_panels(record: AlignmentRecord) -> list[Panel]:
     return [
-        Panel(shown(f"{name}, head {number}" if len(heads) > 1 else name), head)
+        Panel(printable(f"{name}, head {number}" if len(heads) > 1 else name), head)
         for name, heads in record.maps.items()
         for number, head in enumerate(heads, start=1)
     ]
@@ -245,7 +240,7 @@ PANELS = {"mean": _mean_panels, "each": _head_panels}
 
 
 def _heads_in_each_map(record: AlignmentRecord) -> int | None:
-    """The number of heads where several maps have the same: a row a map, a column a head."""
+    """The number of heads if all maps have the same: one row per map, one column per head."""
     numbers = {len(heads) for heads in record.maps.values()}
     return numbers.pop() if len(record.maps) > 1 and len(numbers) == 1 else None
 
@@ -262,8 +257,8 @@ def _figure(panels: Sequence[Panel], layout: Layout) -> Any:
             norm=colours.norm,
             cmap=colours.cmap,
             edgecolors="white",
-            linewidth=0.5 if layout.cell >= SMALLEST_CELL else 0.0,
-            rasterized=len(weights) > MOST_DRAWN_CELLS,
+            linewidth=0.5 if layout.cell >= MIN_CELL else 0.0,
+            rasterized=len(weights) > MAX_VECTOR_CELLS,
         )
         axes.invert_yaxis()
         _label(
@@ -302,8 +297,8 @@ def _label(axes: Any, layout: Layout, *, top_row: bool, left_column: bool) -> No
     axes.set_xticks(_middles(source) if top_row else [], source.texts if top_row else [])
     axes.set_yticks(_middles(output) if left_column else [], output.texts if left_column else [])
     if top_row:
-        for text, turn in zip(axes.get_xticklabels(), layout.source_turns, strict=True):
-            text.set_rotation(turn)
+        for text, angle in zip(axes.get_xticklabels(), layout.source_rotations, strict=True):
+            text.set_rotation(angle)
 
 
 def _middles(labels: Labels) -> list[float]:

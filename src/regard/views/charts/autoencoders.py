@@ -1,7 +1,10 @@
-"""The picture of a tree over a text: words along the bottom, joins above, coloured by what each node says.
+"""Figures of autoencoders: the tree of a recursive one, the singular values of a regularised linear one.
 
-The stronger the colour the surer the class, from even odds to certainty. Beside a join stands its
-reconstruction error. Letters of the words are as large in a long text as in a short one; the picture grows.
+Tree: words along the bottom, merges above, coloured by the predicted class with an opacity that follows
+its probability; each merge is labelled with its reconstruction error. The width grows with the text.
+
+Singular values: fitted values of the encoder by penalty as points, over the theoretical √max(0, 1 − λ/s)
+for each eigenvalue s of the data covariance (Kunin et al. 2019).
 """
 
 from __future__ import annotations
@@ -13,122 +16,120 @@ from typing import Any, NamedTuple
 
 from regard.core.errors import RegardError
 from regard.core.records.attention import TreeRecord
+from regard.views.charts.axes import truncate
 from regard.views.charts.figure_file import (
+    GRID,
     QUIET_INK,
     Sheet,
     figure_settings,
-    require_figure_suffix,
-    shown,
+    printable,
     text_width,
+    validate_figure_suffix,
     write_figure,
 )
-from regard.views.pages.html import Markup, element
 
 # Inches.
-MARGIN, WORD_GAP, LEAST_WORD, LEVEL, LOWEST_JOIN, TITLE_HEIGHT, LEGEND = (
-    *(0.3, 0.16, 0.34, 0.34, 0.3),
-    *(0.4, 0.3),
-)
-LEAST_WIDTH, LONGEST_TITLE = 3.2, 90
+MARGIN, WORD_GAP, MIN_WORD_WIDTH, LEVEL_HEIGHT = 0.3, 0.16, 0.34, 0.34
+FIRST_LEVEL, TITLE_HEIGHT, LEGEND_HEIGHT = 0.3, 0.4, 0.3
+MIN_WIDTH, MAX_TITLE_LENGTH = 3.2, 90
 WORD_SIZE, ERROR_SIZE, TITLE_SIZE = 10.0, 6.5, 11.0
 # Square points.
-WORD_DOT, JOIN_DOT = 26.0, 46.0
+WORD_DOT, MERGE_DOT = 26.0, 46.0
 LINE = "#d0d7de"
-# One a class, as far as they go; then from the first again.
+# One per class, repeated if there are more classes.
 COLOURS = ("#0969da", "#bc4c00", "#1a7f37", "#8250df", "#bf3989", "#9a6700", "#57606a", "#0a7b83")
 
 
-class Place(NamedTuple):
-    """Where a node stands, in inches from the left and from the bottom of the tree."""
+class NodePosition(NamedTuple):
+    """Position of a node in inches, from the left and from the bottom of the tree."""
 
-    across: float
-    up: float
+    x: float
+    y: float
 
 
 def draw_tree(record: TreeRecord, *, path: Path) -> None:
-    """Write the picture to `path`, an .svg or a .png."""
-    require_figure_suffix(path)
+    """Draw the tree to `path`, an .svg or .png file."""
+    validate_figure_suffix(path)
     with figure_settings():
-        write_figure(_figure(record), path=path)
+        write_figure(_tree_figure(record), path=path)
 
 
 def colours(record: TreeRecord) -> dict[str, str]:
-    """The colour of each class that is said somewhere, by name in the order of the alphabet."""
-    names = sorted(set(record.said))
+    """The colour of each predicted class, in alphabetical order."""
+    names = sorted(set(record.predictions))
     return {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
 
 
-def strength(sure: float, *, classes: int) -> float:
-    """How strongly a node is coloured: 1 where the class is certain, little where it is a guess."""
-    guess = 1 / max(2, classes)
-    return 0.15 + 0.85 * max(0.0, sure - guess) / (1 - guess)
+def node_opacity(confidence: float, *, classes: int) -> float:
+    """Opacity of a node: 1 at certainty, 0.15 at chance level."""
+    chance = 1 / max(2, classes)
+    return 0.15 + 0.85 * max(0.0, confidence - chance) / (1 - chance)
 
 
-def places(record: TreeRecord) -> list[Place]:
-    """A word is as far from the next as its letters need; a join stands midway between its children."""
-    found: list[Place] = []
+def node_positions(record: TreeRecord) -> list[NodePosition]:
+    """Words are spaced by their width; a merge is midway between its children."""
+    found: list[NodePosition] = []
     left = 0.0
     for word in record.leaves:
-        room = max(LEAST_WORD, text_width(shown(word), font_size=WORD_SIZE)) + WORD_GAP
-        found.append(Place(left + room / 2, 0.0))
-        left += room
-    for (one, other), level in zip(record.joins, record.levels[len(found) :], strict=True):
-        across = (found[one].across + found[other].across) / 2
-        found.append(Place(across, LOWEST_JOIN + LEVEL * (level - 1)))
+        width = max(MIN_WORD_WIDTH, text_width(printable(word), font_size=WORD_SIZE)) + WORD_GAP
+        found.append(NodePosition(left + width / 2, 0.0))
+        left += width
+    for (one, other), level in zip(record.merges, record.levels[len(found) :], strict=True):
+        x = (found[one].x + found[other].x) / 2
+        found.append(NodePosition(x, FIRST_LEVEL + LEVEL_HEIGHT * (level - 1)))
     return found
 
 
-def _figure(record: TreeRecord) -> Any:
-    at, words = places(record), len(record.leaves)
-    last = max(LEAST_WORD, text_width(shown(record.leaves[-1]), font_size=WORD_SIZE)) / 2
-    tree_width = at[words - 1].across + last + WORD_GAP
-    tree_height = max(place.up for place in at) + LEVEL
-    width = max(tree_width, LEAST_WIDTH) + 2 * MARGIN
-    height = tree_height + 2 * MARGIN + TITLE_HEIGHT + LEGEND + LEVEL
+def _tree_figure(record: TreeRecord) -> Any:
+    positions, words = node_positions(record), len(record.leaves)
+    last = max(MIN_WORD_WIDTH, text_width(printable(record.leaves[-1]), font_size=WORD_SIZE)) / 2
+    tree_width = positions[words - 1].x + last + WORD_GAP
+    tree_height = max(position.y for position in positions) + LEVEL_HEIGHT
+    width = max(tree_width, MIN_WIDTH) + 2 * MARGIN
+    height = tree_height + 2 * MARGIN + TITLE_HEIGHT + LEGEND_HEIGHT + LEVEL_HEIGHT
     sheet = Sheet(width=width, height=height)
-    axes = sheet.axes(MARGIN, MARGIN + TITLE_HEIGHT, tree_width, tree_height + LEVEL)
-    axes.set(xlim=(0, tree_width), ylim=(-LEVEL, tree_height))
+    axes = sheet.axes(MARGIN, MARGIN + TITLE_HEIGHT, tree_width, tree_height + LEVEL_HEIGHT)
+    axes.set(xlim=(0, tree_width), ylim=(-LEVEL_HEIGHT, tree_height))
     axes.axis("off")
-    _draw_lines(axes, record, at)
-    _draw_nodes(axes, record, at)
-    title = shown(record.title)
-    title = title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
+    _draw_edges(axes, record, positions)
+    _draw_nodes(axes, record, positions)
+    title = truncate(printable(record.title), MAX_TITLE_LENGTH)
     sheet.text(MARGIN, MARGIN, title, size=TITLE_SIZE, weight="bold", va="top")
     _draw_legend(sheet, record, top=height - MARGIN)
     return sheet.figure
 
 
-def _draw_lines(axes: Any, record: TreeRecord, at: list[Place]) -> None:
+def _draw_edges(axes: Any, record: TreeRecord, at: list[NodePosition]) -> None:
     from matplotlib.collections import LineCollection
 
-    # Up from the child, then across: levels stay readable however deep the tree.
+    # Vertical from the child, then horizontal, so that levels stay readable in deep trees.
     lines = [
-        [at[child], Place(at[child].across, at[number].up), at[number]]
-        for number, children in enumerate(record.joins, start=len(record.leaves))
+        [at[child], NodePosition(at[child].x, at[number].y), at[number]]
+        for number, children in enumerate(record.merges, start=len(record.leaves))
         for child in children
     ]
     axes.add_collection(LineCollection(lines, colors=LINE, linewidths=1.2, zorder=1))
 
 
-def _draw_nodes(axes: Any, record: TreeRecord, at: list[Place]) -> None:
+def _draw_nodes(axes: Any, record: TreeRecord, at: list[NodePosition]) -> None:
     of_class, words = colours(record), len(record.leaves)
-    across, up = zip(*at, strict=True)
-    sizes = [WORD_DOT] * words + [JOIN_DOT] * len(record.joins)
-    painted = [of_class[name] for name in record.said]
-    faded = [strength(share, classes=len(of_class)) for share in record.sure]
-    axes.scatter(across, up, s=sizes, color="white", zorder=2)
-    axes.scatter(across, up, s=sizes, color=painted, alpha=faded, linewidth=0, zorder=3)
-    for place, word in zip(at, record.leaves, strict=False):
-        axes.text(place.across, -0.1, shown(word), size=WORD_SIZE, ha="center", va="top")
-    for place, error in zip(at[words:], record.errors, strict=True):
-        looks = {"size": ERROR_SIZE, "color": QUIET_INK, "ha": "left", "va": "bottom"}
-        axes.text(place.across + 0.06, place.up + 0.03, f"{error:.2f}", **looks)
+    x, y = zip(*at, strict=True)
+    sizes = [WORD_DOT] * words + [MERGE_DOT] * len(record.merges)
+    node_colours = [of_class[name] for name in record.predictions]
+    opacities = [node_opacity(value, classes=len(of_class)) for value in record.confidences]
+    axes.scatter(x, y, s=sizes, color="white", zorder=2)
+    axes.scatter(x, y, s=sizes, color=node_colours, alpha=opacities, linewidth=0, zorder=3)
+    for position, word in zip(at, record.leaves, strict=False):
+        axes.text(position.x, -0.1, printable(word), size=WORD_SIZE, ha="center", va="top")
+    for position, error in zip(at[words:], record.errors, strict=True):
+        text_kwargs = {"size": ERROR_SIZE, "color": QUIET_INK, "ha": "left", "va": "bottom"}
+        axes.text(position.x + 0.06, position.y + 0.03, f"{error:.2f}", **text_kwargs)
 
 
 def _draw_legend(sheet: Sheet, record: TreeRecord, *, top: float) -> None:
     left = MARGIN
     for name, colour in colours(record).items():
-        text = f"● {shown(name)}"
+        text = f"● {printable(name)}"
         sheet.text(left, top, text, size=ERROR_SIZE + 2, color=colour, va="bottom")
         left += text_width(text, font_size=ERROR_SIZE + 2) + 2 * WORD_GAP
     sheet.text(
@@ -141,76 +142,8 @@ def _draw_legend(sheet: Sheet, record: TreeRecord, *, top: float) -> None:
     )
 
 
-# A tree over a text as text: in brackets, and as an HTML list inside lists, which opens and closes.
-#
-# ((very good) film)
-#
-# The list needs no script and no drawing, so it can be read aloud and searched; every node says its
-# class, how sure it is, and how badly its children are told from it.
-
-
-# Lists are open down to this depth at first.
-OPEN_LEVELS = 3
-
-
-def tree_brackets(record: TreeRecord) -> str:
-    """The tree on one line: a bracket around every join.
-
-    A bracket that is a word is told from one of the tree by a backslash before it.
-    """
-    texts = [_escaped(leaf) for leaf in record.leaves]
-    for left, right in record.joins:
-        texts.append(f"({texts[left]} {texts[right]})")
-    return texts[-1]
-
-
-def tree_html(record: TreeRecord) -> Markup:
-    """The tree from its root down. A join is a summary that opens on its two children."""
-    words, depths = len(record.leaves), _depths(record)
-    # From the leaves up, so that a deep tree needs no deep recursion.
-    items: list[Markup] = [
-        element("li", leaf, _note(record, node), class_="leaf")
-        for node, leaf in enumerate(record.leaves)
-    ]
-    for node, (left, right) in enumerate(record.joins, start=words):
-        inside = element("ul", items[left], items[right])
-        summary = element("summary", record.phrase(node), _note(record, node))
-        opened = element("details", summary, inside, open=depths[node] < OPEN_LEVELS)
-        items.append(element("li", opened, class_="join"))
-    return element("ul", items[-1], class_="tree", aria_label=f"Tree of: {record.title}")
-
-
-def _depths(record: TreeRecord) -> list[int]:
-    """How far below the root each node is."""
-    depths = [0] * record.num_nodes
-    for node in range(record.num_nodes - 1, len(record.leaves) - 1, -1):
-        for child in record.joins[node - len(record.leaves)]:
-            depths[child] = depths[node] + 1
-    return depths
-
-
-def _note(record: TreeRecord, node: int) -> Markup:
-    note = f" {record.said[node]} {record.sure[node]:.0%}"
-    if node >= len(record.leaves):
-        note += f", error {record.errors[node - len(record.leaves)]:.2f}"
-    return element("small", note)
-
-
-def _escaped(leaf: str) -> str:
-    return leaf.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
-
-
-# The picture of what a penalty does to a linear autoencoder: singular values of the encoder, by
-# penalty.
-#
-# Points are what was fitted; the line behind them is √max(0, 1 − λ/s), which follows from an
-# eigenvalue s of the data alone (Kunin et al. 2019). A line meets the ground where the penalty
-# reaches its eigenvalue.
-
-
 # Inches.
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 7.2, 3.8, 0.75, 1.05, 0.5, 0.6
-GRID = "#eaeef2"
 LINE_POINTS = 400
 
 
@@ -221,23 +154,22 @@ def draw_singular_values(
     eigenvalues: Sequence[float],
     path: Path,
 ) -> None:
-    """Write the picture to `path`, an .svg or a .png.
+    """Draw singular values against penalties to `path`, an .svg or .png file.
 
-    `singular_values` has a row for each penalty and in it a value for each eigenvalue. Penalties are
-    drawn on a logarithmic scale, so they must be above 0.
+    `singular_values` has one row per penalty with one value per eigenvalue. Penalties are on a
+    logarithmic scale and must be positive.
     """
-    require_figure_suffix(path)
+    validate_figure_suffix(path)
     if not penalties or any(not 0 < penalty < math.inf for penalty in penalties):
         raise RegardError(
-            f"The penalties {list(penalties)} cannot be drawn on a logarithmic scale. "
-            "Give one or more, all finite and above 0."
+            f"penalties={list(penalties)} cannot be drawn on a logarithmic scale. "
+            "Pass one or more, all finite and above 0."
         )
     lengths = [len(row) for row in singular_values]
     if lengths != [len(eigenvalues)] * len(penalties):
         raise RegardError(
             f"There are {len(penalties)} penalties and {len(eigenvalues)} eigenvalues, but rows of "
-            f"{lengths} singular values. Give a row for each penalty, and in it a value for each "
-            "eigenvalue."
+            f"{lengths} singular values. Pass one row per penalty with one value per eigenvalue."
         )
     with figure_settings():
         write_figure(_singular_values_figure(penalties, singular_values, eigenvalues), path=path)
@@ -258,7 +190,7 @@ def _singular_values_figure(
     between = [math.exp(low + (high - low) * at / LINE_POINTS) for at in range(LINE_POINTS + 1)]
     for number, eigenvalue in enumerate(eigenvalues):
         colour = colormaps["viridis"](0.85 * number / max(1, len(eigenvalues) - 1))
-        # The point where it meets the ground is on the line, however steep the last part is.
+        # Includes the exact zero of the curve.
         grid = sorted([*between, *([eigenvalue] if between[0] < eigenvalue < between[-1] else [])])
         line = [_expected(penalty, eigenvalue) for penalty in grid]
         axes.plot(grid, line, color=colour, lw=1.6)
@@ -270,7 +202,7 @@ def _singular_values_figure(
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_ylim(-0.03, 1.05)
-    # The usual labels of such a scale are formulas, which figures of ours do not read.
+    # The default labels of a logarithmic axis are math text, which is disabled.
     axes.xaxis.set_major_formatter(FuncFormatter(lambda penalty, _: f"{penalty:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("penalty λ")

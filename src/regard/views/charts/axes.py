@@ -1,6 +1,6 @@
-"""From numbers to places in a chart, straight or logarithmic, with ticks at round numbers.
+"""Axes of a chart: linear and logarithmic scales, ticks, and label placement without overlap.
 
-Any finite numbers have places, also the largest there are; on a logarithmic scale those above `SMALLEST`.
+A linear scale takes any finite number, a logarithmic one those above `SMALLEST`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import NamedTuple
 from regard.views.pages.html import Markup, element, joined
 
 ROUND_STEPS = (1.0, 2.0, 5.0, 10.0)
-# A little air, so that nothing is drawn on the edge.
-AIR = 0.06
-# Numbers nearer to one another than this share of their size differ by rounding only.
+# Padding at both ends of a scale, as a fraction of its range.
+PADDING = 0.06
+# Relative differences below this are rounding.
 ROUNDING = 1e-12
-# Below it floats lose digits, and a step between ticks may become 0; no logarithmic scale goes there.
+# Below it floats are subnormal, and a step between ticks may become 0.
 SMALLEST = sys.float_info.min / sys.float_info.epsilon
 LARGEST = sys.float_info.max
 
 
 class Scale(NamedTuple):
-    """`low` is drawn at `start` and `high` at `end`; either may be the larger place."""
+    """Maps the domain [low, high] to positions from `start` to `end`, in either direction."""
 
     low: float
     high: float
@@ -31,21 +31,21 @@ class Scale(NamedTuple):
     end: float
     logarithmic: bool = False
 
-    def place(self, value: float) -> float:
-        """Where a number is drawn."""
-        low, high, shown = self.low, self.high, value
+    def position(self, value: float) -> float:
+        """Position of a value."""
+        low, high = self.low, self.high
         if self.logarithmic:
-            low, high, shown = math.log(low), math.log(high), math.log(value)
-        # Halved, since the distance of two numbers may be beyond the largest.
-        share = (shown / 2 - low / 2) / (high / 2 - low / 2)
-        return self.start + (self.end - self.start) * share
+            low, high, value = math.log(low), math.log(high), math.log(value)
+        # Halved, since a difference of two floats may overflow.
+        fraction = (value / 2 - low / 2) / (high / 2 - low / 2)
+        return self.start + (self.end - self.start) * fraction
 
-    def held(self, value: float) -> float:
-        """The number, or the end of the scale that it lies beyond."""
+    def clamp(self, value: float) -> float:
+        """The value, limited to the domain."""
         return min(max(value, self.low), self.high)
 
-    def ticks(self, *, about: int = 5) -> list[float]:
-        """Round numbers on the scale, about as many as asked for.
+    def ticks(self, *, count: int = 5) -> list[float]:
+        """About `count` round numbers within the domain.
 
         >>> Scale(7.9, 10.3, 0.0, 1.0).ticks()
         [8.0, 8.5, 9.0, 9.5, 10.0]
@@ -58,11 +58,11 @@ class Scale(NamedTuple):
                 float(f"{digit}e{power}") for power in range(first, last + 1) for digit in (1, 2, 5)
             )
             found = [number for number in round_numbers if self.low <= number <= self.high]
-            if len(found) > 2 * about:
+            if len(found) > 2 * count:
                 found = [tick for tick in found if math.log10(tick).is_integer()]
             if len(found) > 1:
                 return found
-        nearest = self.high / about - self.low / about
+        nearest = self.high / count - self.low / count
         power = 10.0 ** math.floor(math.log10(nearest))
         step = power * min(ROUND_STEPS, key=lambda each: abs(nearest / (power * each) - 1))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
@@ -70,37 +70,37 @@ class Scale(NamedTuple):
         return [round(number * step, decimals) for number in range(first, last + 1)]
 
 
-def scale_around(
+def fit_scale(
     values: Iterable[float],
     *,
     start: float,
     end: float,
     logarithmic: bool = False,
-    air: float = AIR,
+    padding: float = PADDING,
 ) -> Scale:
-    """A scale that holds the values, with air on both sides; not below 0 if none of them is.
+    """A scale that fits the values, padded on both sides; it starts at 0 or above if they all do.
 
-    >>> scale_around([3.0], start=0.0, end=1.0)[:2]
+    >>> fit_scale([3.0], start=0.0, end=1.0)[:2]
     (2.7, 3.3)
     """
     found = list(values)
     low, high = min(found), max(found)
     if logarithmic and low > 0:
-        apart = math.log(high) - math.log(low)
-        reach = math.exp(apart * air) if apart > ROUNDING else 1.1
+        span = math.log(high) - math.log(low)
+        reach = math.exp(span * padding) if span > ROUNDING else 1.1
         least = max(low / reach, min(low, SMALLEST))
         return Scale(least, min(high * reach, LARGEST), start, end, True)
     size = max(abs(low), abs(high))
     if high / 2 - low / 2 > max(size * ROUNDING, SMALLEST):
-        reach = high * air - low * air
+        reach = high * padding - low * padding
     else:
         reach = size * 0.1 if size > SMALLEST else 1.0
-    floor = 0.0 if low >= 0 else -LARGEST
-    return Scale(max(low - reach, floor), min(high + reach, LARGEST), start, end)
+    lowest = 0.0 if low >= 0 else -LARGEST
+    return Scale(max(low - reach, lowest), min(high + reach, LARGEST), start, end)
 
 
 def tick_text(tick: float) -> str:
-    """A round number without idle decimals.
+    """A tick label without trailing zeros.
 
     >>> [tick_text(tick) for tick in (0.5, 10.0, -2.0, 20000.0)]
     ['0.5', '10', '−2', '20\\u202f000']
@@ -109,45 +109,46 @@ def tick_text(tick: float) -> str:
     return text.replace(",", "\u202f").replace("-", "−")
 
 
-# Ticks of a chart: a faint line across the field, and its number beside the axis.
-
-
-def tick_across(place: float, text: str, *, top: float, bottom: float) -> Markup:
-    """At a place of the horizontal axis."""
+def x_tick(x: float, text: str, *, top: float, bottom: float) -> Markup:
+    """A vertical grid line with its tick label below."""
     return joined(
-        element("line", class_="grid", x1=place, x2=place, y1=top, y2=bottom),
-        element("text", text, class_="tick", x=place, y=bottom + 18, text_anchor="middle"),
+        element("line", class_="grid", x1=x, x2=x, y1=top, y2=bottom),
+        element("text", text, class_="tick", x=x, y=bottom + 18, text_anchor="middle"),
     )
 
 
-def tick_down(place: float, text: str, *, left: float, right: float) -> Markup:
-    """At a place of the vertical axis."""
+def y_tick(y: float, text: str, *, left: float, right: float) -> Markup:
+    """A horizontal grid line with its tick label to the left."""
     return joined(
-        element("line", class_="grid", x1=left, x2=right, y1=place, y2=place),
-        element("text", text, class_="tick", x=left - 8, y=place + 4, text_anchor="end"),
+        element("line", class_="grid", x1=left, x2=right, y1=y, y2=y),
+        element("text", text, class_="tick", x=left - 8, y=y + 4, text_anchor="end"),
     )
 
 
-# Names beside the points of a chart, so that none covers another or a point.
-#
-# Each name is tried on the sides of its point in turn. One that fits nowhere is left out, so those
-# that matter most come first.
+def truncate(text: str, max_length: int) -> str:
+    """The text, truncated with an ellipsis.
+
+    >>> truncate("additive", 5)
+    'addi…'
+    """
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
-LETTER, LINE = 6.9, 14.0
-CLEAR = 9.0
+CHAR_WIDTH, LINE_HEIGHT = 6.9, 14.0
+# Gap between a point and its label.
+LABEL_GAP = 9.0
 
 
 class Box(NamedTuple):
-    """A rectangle, from its left and top to its right and bottom."""
+    """A bounding box."""
 
     left: float
     top: float
     right: float
     bottom: float
 
-    def meets(self, other: Box) -> bool:
-        """Whether the two have any place in common."""
+    def overlaps(self, other: Box) -> bool:
+        """Whether the two boxes intersect."""
         return (
             self.left < other.right
             and other.left < self.right
@@ -157,64 +158,69 @@ class Box(NamedTuple):
 
 
 class Label(NamedTuple):
-    """Where a text begins ("start"), ends ("end") or has its middle, and on which line."""
+    """Position and `text-anchor` of a label: "start", "middle" or "end"."""
 
     x: float
     y: float
     anchor: str
 
 
-def label_places(
+def place_labels(
     points: Sequence[tuple[float, float]],
     texts: Sequence[str],
     *,
     within: Box,
-    taken: Sequence[Box] = (),
-    keen: int = 0,
+    obstacles: Sequence[Box] = (),
+    num_priority: int = 0,
 ) -> list[Label | None]:
-    """A place for each text, or None; earlier ones choose first. `taken` is kept clear as well.
+    """A position for the label of each point that overlaps no point, label or obstacle; else None.
 
-    The first `keen` texts may stand a little further off, where one cannot always tell whose they are.
+    Earlier labels are placed first. The first `num_priority` labels may be further from their point.
 
-    >>> room = Box(0.0, 0.0, 100.0, 100.0)
-    >>> label_places([(50.0, 50.0), (52.0, 50.0)], ["one", "two"], within=room)[0]
+    >>> area = Box(0.0, 0.0, 100.0, 100.0)
+    >>> place_labels([(50.0, 50.0), (52.0, 50.0)], ["one", "two"], within=area)[0]
     Label(x=59.0, y=54.0, anchor='start')
     """
-    filled = [Box(x - 5, y - 5, x + 5, y + 5) for x, y in points] + list(taken)
+    occupied = [Box(x - 5, y - 5, x + 5, y + 5) for x, y in points] + list(obstacles)
     found: list[Label | None] = []
-    for place, ((x, y), text) in enumerate(zip(points, texts, strict=True)):
-        width = LETTER * len(text)
+    for index, ((x, y), text) in enumerate(zip(points, texts, strict=True)):
+        width = CHAR_WIDTH * len(text)
         chosen = None
-        for label, box in _tries(x, y, width, far=place < keen):
+        for label, box in _candidates(x, y, width, far=index < num_priority):
             inside = (
                 box.left >= within.left
                 and box.right <= within.right
                 and box.top >= within.top
                 and box.bottom <= within.bottom
             )
-            if inside and not any(box.meets(other) for other in filled):
+            if inside and not any(box.overlaps(other) for other in occupied):
                 chosen = label
-                filled.append(box)
+                occupied.append(box)
                 break
         found.append(chosen)
     return found
 
 
-def _tries(x: float, y: float, width: float, *, far: bool) -> list[tuple[Label, Box]]:
-    tries = []
-    levels = (0.0, -LINE, LINE, -1.7 * LINE, 1.7 * LINE)
+def _candidates(x: float, y: float, width: float, *, far: bool) -> list[tuple[Label, Box]]:
+    candidates = []
+    levels = (0.0, -LINE_HEIGHT, LINE_HEIGHT, -1.7 * LINE_HEIGHT, 1.7 * LINE_HEIGHT)
     for down in levels if far else levels[:3]:
         middle = y + down
-        top, bottom = middle - LINE / 2, middle + LINE / 2
-        aside = CLEAR if not down else 0.0
-        tries += [
+        top, bottom = middle - LINE_HEIGHT / 2, middle + LINE_HEIGHT / 2
+        gap = LABEL_GAP if not down else 0.0
+        candidates += [
             (
-                Label(x + CLEAR, middle + 4, "start"),
-                Box(x + aside, top, x + CLEAR + width, bottom),
+                Label(x + LABEL_GAP, middle + 4, "start"),
+                Box(x + gap, top, x + LABEL_GAP + width, bottom),
             ),
-            (Label(x - CLEAR, middle + 4, "end"), Box(x - CLEAR - width, top, x - aside, bottom)),
+            (
+                Label(x - LABEL_GAP, middle + 4, "end"),
+                Box(x - LABEL_GAP - width, top, x - gap, bottom),
+            ),
         ]
         if down:
             half = width / 2
-            tries.append((Label(x, middle + 4, "middle"), Box(x - half, top, x + half, bottom)))
-    return tries
+            candidates.append(
+                (Label(x, middle + 4, "middle"), Box(x - half, top, x + half, bottom))
+            )
+    return candidates

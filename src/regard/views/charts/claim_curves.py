@@ -1,7 +1,8 @@
-"""The lines of a claim's picture, for a page: bands, broken lines, points, upright marks with their names.
+"""Claim figures as SVG for a page: line charts with error bands, and matrices.
 
-It takes its colours from the page. Numbers that a scale cannot show, such as 0 on a logarithmic one, leave
-a gap, and the caption of the figure says so.
+Colours come from the page. Values outside the domain of a scale, such as 0 on a logarithmic one, leave a
+gap, which the caption mentions. Matrix cells are shaded by opacity, negative numbers in a second colour,
+with the numbers in the cells where they fit.
 """
 
 from __future__ import annotations
@@ -10,231 +11,226 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from regard.core.records.claim import Curve, CurvePicture, MatrixPicture, Picture
-from regard.views.charts.axes import SMALLEST, Scale, scale_around, tick_across, tick_down
+from regard.core.records.claim import Curve, CurveFigure, Figure, MatrixFigure
+from regard.views.charts.axes import SMALLEST, Scale, fit_scale, truncate, x_tick, y_tick
 from regard.views.pages.html import Markup, element, joined
 from regard.views.text.claims import number_text, tick_text
 
 WIDTH, HEIGHT = 520.0, 352.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 508.0, 30.0, 296.0
 COLOURS = 8
-MOST_TICKS = 7
-LETTER, LINE = 6.4, 14.0
+MAX_TICKS = 7
+CHAR_WIDTH, LINE_HEIGHT = 6.4, 14.0
 
 Point = tuple[float, float]
 
 
-def curves_chart(picture: CurvePicture) -> Markup:
-    """The chart; nothing where there is no point that can be shown."""
-    marks = mark_places(picture)
-    # The names of marks stand above the curves, which would run through them.
-    below_names = TOP + LINE * name_rows(marks)
-    field = field_of(picture, left=LEFT, right=RIGHT, top=below_names, bottom=BOTTOM)
+def curves_chart(figure: CurveFigure) -> Markup:
+    """Line chart; empty if no point is visible."""
+    marks = place_marks(figure)
+    # The names of marks are above the curves.
+    below_names = TOP + LINE_HEIGHT * num_name_rows(marks)
+    field = field_of(figure, left=LEFT, right=RIGHT, top=below_names, bottom=BOTTOM)
     if field is None:
         return Markup("")
     across, up = field
     return element(
         "svg",
         *(
-            tick_across(across.place(tick), tick_text(tick), top=TOP, bottom=BOTTOM)
-            for tick in thinned(across.ticks())
+            x_tick(across.position(tick), tick_text(tick), top=TOP, bottom=BOTTOM)
+            for tick in thin_ticks(across.ticks())
         ),
         *(
-            tick_down(up.place(tick), tick_text(tick), left=LEFT, right=RIGHT)
-            for tick in thinned(up.ticks())
+            y_tick(up.position(tick), tick_text(tick), left=LEFT, right=RIGHT)
+            for tick in thin_ticks(up.ticks())
         ),
-        element("text", picture.y_label, class_="unit", x=2, y=TOP - 14),
-        element("text", picture.x_label, class_="unit", x=RIGHT, y=BOTTOM + 42, text_anchor="end"),
+        element("text", figure.y_label, class_="unit", x=2, y=TOP - 14),
+        element("text", figure.x_label, class_="unit", x=RIGHT, y=BOTTOM + 42, text_anchor="end"),
         *map(_mark, marks),
         *(
-            _drawn(picture, curve, number=number, across=across, up=up)
-            for number, curve in enumerate(picture.curves)
+            _drawn(figure, curve, number=number, across=across, up=up)
+            for number, curve in enumerate(figure.curves)
         ),
         viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}",
         class_="claim-chart",
         role="img",
-        aria_label=f"{picture.title}: {picture.y_label} against {picture.x_label}.",
+        aria_label=f"{figure.title}: {figure.y_label} against {figure.x_label}.",
     )
 
 
 def field_of(
-    picture: CurvePicture, *, left: float, right: float, top: float, bottom: float
+    figure: CurveFigure, *, left: float, right: float, top: float, bottom: float
 ) -> tuple[Scale, Scale] | None:
-    """The two scales that hold everything that can be shown; None where that is nothing."""
-    x_log, y_log = picture.x_scale == "log", picture.y_scale == "log"
-    places, heights = [], []
-    for curve in picture.curves:
-        for run in shown_runs(picture, curve):
-            places += [x for x, _ in run]
-            heights += [y for _, y in run]
-        heights += [y for y in (*curve.low, *curve.high) if can_show(y, logarithmic=y_log)]
-    places += [x for x, _ in picture.marks if can_show(x, logarithmic=x_log)]
-    if not heights:
+    """Scales of both axes that fit all visible points; None if there are none."""
+    x_log, y_log = figure.x_scale == "log", figure.y_scale == "log"
+    xs, ys = [], []
+    for curve in figure.curves:
+        for segment in visible_segments(figure, curve):
+            xs += [x for x, _ in segment]
+            ys += [y for _, y in segment]
+        ys += [y for y in (*curve.low, *curve.high) if is_visible(y, logarithmic=y_log)]
+    xs += [x for x, _ in figure.marks if is_visible(x, logarithmic=x_log)]
+    if not ys:
         return None
     return (
-        scale_around(places, start=left, end=right, logarithmic=x_log, air=0.03),
-        scale_around(heights, start=bottom, end=top, logarithmic=y_log, air=0.05),
+        fit_scale(xs, start=left, end=right, logarithmic=x_log, padding=0.03),
+        fit_scale(ys, start=bottom, end=top, logarithmic=y_log, padding=0.05),
     )
 
 
-def can_show(number: float, *, logarithmic: bool) -> bool:
-    """Whether a scale has a place for it."""
+def is_visible(number: float, *, logarithmic: bool) -> bool:
+    """Whether a number is in the domain of the scale."""
     return math.isfinite(number) and (number > SMALLEST or not logarithmic)
 
 
-def shown_runs(picture: CurvePicture, curve: Curve) -> list[list[Point]]:
-    """The points of a curve that can be shown, cut where one between them cannot."""
-    x_log, y_log = picture.x_scale == "log", picture.y_scale == "log"
-    runs: list[list[Point]] = [[]]
+def visible_segments(figure: CurveFigure, curve: Curve) -> list[list[Point]]:
+    """The visible points of a curve, split at points that are not visible."""
+    x_log, y_log = figure.x_scale == "log", figure.y_scale == "log"
+    segments: list[list[Point]] = [[]]
     for x, y in zip(curve.x, curve.y, strict=True):
-        if can_show(x, logarithmic=x_log) and can_show(y, logarithmic=y_log):
-            runs[-1].append((x, y))
+        if is_visible(x, logarithmic=x_log) and is_visible(y, logarithmic=y_log):
+            segments[-1].append((x, y))
         else:
-            runs.append([])
-    return [run for run in runs if run]
+            segments.append([])
+    return [segment for segment in segments if segment]
 
 
-def has_gaps(picture: CurvePicture) -> bool:
-    """Whether some point cannot be shown."""
-    there = sum(len(curve.x) for curve in picture.curves)
-    shown = sum(len(run) for curve in picture.curves for run in shown_runs(picture, curve))
-    return shown < there
+def has_gaps(figure: CurveFigure) -> bool:
+    """Whether some point is not visible."""
+    total = sum(len(curve.x) for curve in figure.curves)
+    segments = [s for curve in figure.curves for s in visible_segments(figure, curve)]
+    return sum(map(len, segments)) < total
 
 
-def thinned(ticks: Sequence[float]) -> list[float]:
-    """Every second, or third, or further tick, so that their numbers do not touch.
+def thin_ticks(ticks: Sequence[float]) -> list[float]:
+    """At most `MAX_TICKS` evenly chosen ticks, so that their labels do not overlap.
 
-    >>> thinned([1.0, 2.0, 3.0])
+    >>> thin_ticks([1.0, 2.0, 3.0])
     [1.0, 2.0, 3.0]
-    >>> thinned([float(tick) for tick in range(10)])
+    >>> thin_ticks([float(tick) for tick in range(10)])
     [0.0, 2.0, 4.0, 6.0, 8.0]
     """
-    return list(ticks[:: math.ceil(len(ticks) / MOST_TICKS)]) if ticks else []
+    return list(ticks[:: math.ceil(len(ticks) / MAX_TICKS)]) if ticks else []
 
 
-class MarkPlace(NamedTuple):
-    """An upright line, and where its name goes: on which row, on which side."""
+class PlacedMark(NamedTuple):
+    """A vertical line with its label, in a row above the chart and on one side of the line."""
 
     x: float
     name: str
-    place: float
+    position: float
     row: int
     to_left: bool
 
 
-def mark_places(picture: CurvePicture) -> list[MarkPlace]:
-    """The marks that can be shown; their names stand in rows, so that none covers another."""
-    field = field_of(picture, left=LEFT, right=RIGHT, top=TOP, bottom=BOTTOM)
+def place_marks(figure: CurveFigure) -> list[PlacedMark]:
+    """Visible marks, with labels in as many rows as needed to avoid overlap."""
+    field = field_of(figure, left=LEFT, right=RIGHT, top=TOP, bottom=BOTTOM)
     if field is None:
         return []
     ends: list[float] = []
     found = []
-    for x, name in sorted(picture.marks):
-        if not can_show(x, logarithmic=field[0].logarithmic):
+    for x, name in sorted(figure.marks):
+        if not is_visible(x, logarithmic=field[0].logarithmic):
             continue
-        place, width = field[0].place(x), LETTER * len(name)
-        # A name goes to the right of its line, or to the left where the field ends.
-        to_left = place + width + 8 > RIGHT
-        start = place - width - 6 if to_left else place + 6
+        position, width = field[0].position(x), CHAR_WIDTH * len(name)
+        # To the right of the line, or to the left at the end of the chart.
+        to_left = position + width + 8 > RIGHT
+        start = position - width - 6 if to_left else position + 6
         row = next((row for row, end in enumerate(ends) if end < start), len(ends))
         ends[row : row + 1] = [start + width + 8]
-        found.append(MarkPlace(x, name, place, row, to_left))
+        found.append(PlacedMark(x, name, position, row, to_left))
     return found
 
 
-def name_rows(marks: Sequence[MarkPlace]) -> int:
-    """How many rows the names of these marks take."""
+def num_name_rows(marks: Sequence[PlacedMark]) -> int:
+    """Number of rows of mark labels."""
     return 1 + max((mark.row for mark in marks), default=-1)
 
 
 def tone(number: int) -> str:
-    """The class that colours a curve; colours come again after eight."""
+    """CSS class of a curve's colour; colours repeat after eight."""
     return f"tone-{number % COLOURS}"
 
 
-def _drawn(picture: CurvePicture, curve: Curve, *, number: int, across: Scale, up: Scale) -> Markup:
+def _drawn(figure: CurveFigure, curve: Curve, *, number: int, across: Scale, up: Scale) -> Markup:
     def path(points: Sequence[Point]) -> str:
-        return " ".join(f"{across.place(x):.1f},{up.place(y):.1f}" for x, y in points)
+        return " ".join(f"{across.position(x):.1f},{up.position(y):.1f}" for x, y in points)
 
     parts: list[Markup] = [element("title", curve.label)]
     if curve.low and curve.high:
         edge = [*zip(curve.x, curve.high, strict=True)]
         edge += reversed([*zip(curve.x, curve.low, strict=True)])
         around = [
-            (x, up.held(y))
+            (x, up.clamp(y))
             for x, y in edge
-            if can_show(x, logarithmic=across.logarithmic) and not math.isnan(y)
+            if is_visible(x, logarithmic=across.logarithmic) and not math.isnan(y)
         ]
         parts.append(element("polygon", points=path(around), class_="band"))
-    for run in shown_runs(picture, curve):
-        if curve.points_only or len(run) == 1:
-            parts += [element("circle", cx=across.place(x), cy=up.place(y), r=2.8) for x, y in run]
+    for segment in visible_segments(figure, curve):
+        if curve.points_only or len(segment) == 1:
+            parts += [
+                element("circle", cx=across.position(x), cy=up.position(y), r=2.8)
+                for x, y in segment
+            ]
         else:
-            parts.append(element("polyline", points=path(run), class_="stroke"))
+            parts.append(element("polyline", points=path(segment), class_="stroke"))
     dashed = " dashed" if curve.dashed else ""
     return element("g", *parts, class_=f"line {tone(number)}{dashed}")
 
 
-def _mark(mark: MarkPlace) -> Markup:
+def _mark(mark: PlacedMark) -> Markup:
     return joined(
-        element("line", class_="mark", x1=mark.place, x2=mark.place, y1=TOP, y2=BOTTOM),
+        element("line", class_="mark", x1=mark.position, x2=mark.position, y1=TOP, y2=BOTTOM),
         element(
             "text",
             mark.name,
             class_="mark-name",
-            x=mark.place - 6 if mark.to_left else mark.place + 6,
-            y=TOP + 9 + LINE * mark.row,
+            x=mark.position - 6 if mark.to_left else mark.position + 6,
+            y=TOP + 9 + LINE_HEIGHT * mark.row,
             text_anchor="end" if mark.to_left else None,
         ),
     )
 
 
-# The matrix of a claim's picture, for a page: cells shaded by size, with their numbers where these
-# fit.
-#
-# Shade is opacity over the page's own ground, so one drawing serves a light and a dark page;
-# numbers below 0 have a colour of their own. The largest number has the full shade.
-
-
-WIDTH_CLAIM_MATRIX = 520.0
-LETTER_CLAIM_MATRIX, FONT_SIZE = 6.7, 11.0
-LONGEST_LABEL = 22
-WIDEST_CELL, HIGHEST_CELL, LEAST_CELL = 62.0, 26.0, 3.0
-# Cells at least this large hold their number.
+MATRIX_WIDTH, MAX_MATRIX_HEIGHT = 520.0, 520.0
+MATRIX_CHAR_WIDTH, FONT_SIZE = 6.7, 11.0
+MAX_LABEL_LENGTH = 22
+MAX_CELL_WIDTH, MAX_CELL_HEIGHT, MIN_CELL = 62.0, 26.0, 3.0
+# Cells at least this large contain their number.
 NUMBER_WIDTH, NUMBER_HEIGHT = 44.0, 18.0
-# As in the maps of weights: small numbers should be seen too.
+# Opacity is the square root of the value, so that small numbers are visible.
 GAMMA = 0.5
-# Under a number the shade is weaker, so that it can be read.
-FULL, FULL_UNDER_NUMBER = 1.0, 0.5
-MOST_LABELS = 40
-TALLEST = 520.0
+# Cells with numbers have a lower opacity, for contrast.
+MAX_OPACITY, MAX_OPACITY_WITH_NUMBER = 1.0, 0.5
+MAX_LABELS = 40
 
 
 class Layout(NamedTuple):
-    """Where the cells begin and how large they are."""
+    """Position and size of the cells."""
 
     left: float
     top: float
     width: float
     height: float
-    upright: bool
+    rotated: bool
 
     @property
     def has_numbers(self) -> bool:
         return self.width >= NUMBER_WIDTH and self.height >= NUMBER_HEIGHT
 
 
-def matrix_chart(picture: MatrixPicture) -> Markup:
-    """The drawing; nothing where there is no cell."""
-    rows, columns = len(picture.values), max(map(len, picture.values), default=0)
+def matrix_chart(figure: MatrixFigure) -> Markup:
+    """Matrix chart; empty without cells."""
+    rows, columns = len(figure.values), max(map(len, figure.values), default=0)
     if not columns:
         return Markup("")
-    layout = layout_of(picture)
-    limit = largest(picture)
+    layout = layout_of(figure)
+    limit = largest(figure)
     right, bottom = layout.left + columns * layout.width, layout.top + rows * layout.height
     cells = [
-        _cell(picture, value, row=row, column=column, layout=layout, limit=limit)
-        for row, values in enumerate(picture.values)
+        _cell(figure, value, row=row, column=column, layout=layout, limit=limit)
+        for row, values in enumerate(figure.values)
         for column, value in enumerate(values)
     ]
     return element(
@@ -247,45 +243,50 @@ def matrix_chart(picture: MatrixPicture) -> Markup:
             width=right - layout.left,
             height=bottom - layout.top,
         ),
-        *_row_labels(picture, layout),
-        *_column_labels(picture, layout),
+        *_row_labels(figure, layout),
+        *_column_labels(figure, layout),
         element("g", *cells, class_="cells"),
         viewBox=f"0 0 {right + 2:.0f} {bottom + 2:.0f}",
         class_="claim-matrix",
         style=f"max-width:{right + 2:.0f}px",
         role="img",
-        aria_label=f"{picture.title}: {rows} rows, {columns} columns; largest {number_text(limit)}.",
+        aria_label=f"{figure.title}: {rows} rows, {columns} columns; largest {number_text(limit)}.",
     )
 
 
-def largest(picture: MatrixPicture) -> float:
-    """The size of the number that has the full shade."""
-    sizes = [abs(value) for row in picture.values for value in row if math.isfinite(value)]
+def largest(figure: MatrixFigure) -> float:
+    """The largest finite absolute value."""
+    sizes = [abs(value) for row in figure.values for value in row if math.isfinite(value)]
     return max(sizes, default=0.0)
 
 
-def layout_of(picture: MatrixPicture) -> Layout:
-    """Room for the labels first, then for cells as large as there is place for."""
-    rows, columns = len(picture.values), max(map(len, picture.values))
-    left = _room(picture.row_labels)
-    width = min(max((WIDTH_CLAIM_MATRIX - left) / columns, LEAST_CELL), WIDEST_CELL)
-    height = min(max(min(width, TALLEST / rows), LEAST_CELL), HIGHEST_CELL)
-    upright = _room(picture.column_labels) > width
-    top = _room(picture.column_labels) if upright else FONT_SIZE + 8 if picture.column_labels else 2
-    return Layout(left, top, width, height, upright)
+def layout_of(figure: MatrixFigure) -> Layout:
+    """Labels take the width they need, cells the rest."""
+    rows, columns = len(figure.values), max(map(len, figure.values))
+    left = _labels_width(figure.row_labels)
+    width = min(max((MATRIX_WIDTH - left) / columns, MIN_CELL), MAX_CELL_WIDTH)
+    height = min(max(min(width, MAX_MATRIX_HEIGHT / rows), MIN_CELL), MAX_CELL_HEIGHT)
+    rotated = _labels_width(figure.column_labels) > width
+    top = (
+        _labels_width(figure.column_labels)
+        if rotated
+        else FONT_SIZE + 8
+        if figure.column_labels
+        else 2
+    )
+    return Layout(left, top, width, height, rotated)
 
 
-def shortened(label: str) -> str:
-    """A label as it stands beside a row or column."""
-    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
-
-
-def _room(labels: Sequence[str]) -> float:
-    return LETTER_CLAIM_MATRIX * max((len(shortened(label)) for label in labels), default=0) + 8.0
+def _labels_width(labels: Sequence[str]) -> float:
+    return (
+        MATRIX_CHAR_WIDTH
+        * max((len(truncate(label, MAX_LABEL_LENGTH)) for label in labels), default=0)
+        + 8.0
+    )
 
 
 def _cell(
-    picture: MatrixPicture,
+    figure: MatrixFigure,
     value: float,
     *,
     row: int,
@@ -295,13 +296,13 @@ def _cell(
 ) -> Markup:
     x, y = layout.left + column * layout.width, layout.top + row * layout.height
     named = [
-        labels[place]
-        for labels, place in ((picture.row_labels, row), (picture.column_labels, column))
-        if place < len(labels)
+        labels[index]
+        for labels, index in ((figure.row_labels, row), (figure.column_labels, column))
+        if index < len(labels)
     ]
     title = f"{' → '.join(named)}: {number_text(value)}" if named else number_text(value)
-    full = FULL_UNDER_NUMBER if layout.has_numbers else FULL
-    share = abs(value) / limit if limit and math.isfinite(value) else 0.0
+    full = MAX_OPACITY_WITH_NUMBER if layout.has_numbers else MAX_OPACITY
+    relative = abs(value) / limit if limit and math.isfinite(value) else 0.0
     parts = [
         element("title", title),
         element(
@@ -311,7 +312,7 @@ def _cell(
             y=y,
             width=layout.width - min(1.0, layout.width / 8),
             height=layout.height - min(1.0, layout.height / 8),
-            fill_opacity=full * share**GAMMA,
+            fill_opacity=full * relative**GAMMA,
         ),
     ]
     if layout.has_numbers:
@@ -327,81 +328,83 @@ def _cell(
     return element("g", *parts)
 
 
-def _row_labels(picture: MatrixPicture, layout: Layout) -> list[Markup]:
+def _row_labels(figure: MatrixFigure, layout: Layout) -> list[Markup]:
     return [
         element(
             "text",
-            shortened(label),
+            truncate(label, MAX_LABEL_LENGTH),
             x=layout.left - 6,
-            y=layout.top + layout.height * (place + 0.5) + FONT_SIZE / 3,
+            y=layout.top + layout.height * (index + 0.5) + FONT_SIZE / 3,
             text_anchor="end",
         )
-        for place, label in _some(picture.row_labels)
+        for index, label in _thinned(figure.row_labels)
     ]
 
 
-def _column_labels(picture: MatrixPicture, layout: Layout) -> list[Markup]:
+def _column_labels(figure: MatrixFigure, layout: Layout) -> list[Markup]:
     found = []
-    for place, label in _some(picture.column_labels):
-        middle = layout.left + layout.width * (place + 0.5)
-        if layout.upright:
-            turned = f"translate({middle + FONT_SIZE / 3:.1f} {layout.top - 5:.1f}) rotate(-90)"
-            found.append(element("text", shortened(label), transform=turned))
+    for index, label in _thinned(figure.column_labels):
+        middle = layout.left + layout.width * (index + 0.5)
+        if layout.rotated:
+            transform = f"translate({middle + FONT_SIZE / 3:.1f} {layout.top - 5:.1f}) rotate(-90)"
+            found.append(element("text", truncate(label, MAX_LABEL_LENGTH), transform=transform))
         else:
             found.append(
-                element("text", shortened(label), x=middle, y=layout.top - 6, text_anchor="middle")
+                element(
+                    "text",
+                    truncate(label, MAX_LABEL_LENGTH),
+                    x=middle,
+                    y=layout.top - 6,
+                    text_anchor="middle",
+                )
             )
     return found
 
 
-def _some(labels: Sequence[str]) -> list[tuple[int, str]]:
-    """All labels with their places, or as many as can be read."""
-    step = math.ceil(len(labels) / MOST_LABELS) or 1
+def _thinned(labels: Sequence[str]) -> list[tuple[int, str]]:
+    """Labels with their indices, at most `MAX_LABELS`."""
+    step = math.ceil(len(labels) / MAX_LABELS) or 1
     return list(enumerate(labels))[::step]
 
 
-# The picture of a claim as a figure of a page: its title, the drawing, and what its colours stand
-# for.
-
-
-def claim_figure(picture: Picture) -> Markup:
-    """The figure; where nothing can be drawn it says so."""
-    chart = curves_chart(picture) if isinstance(picture, CurvePicture) else matrix_chart(picture)
+def claim_figure(figure: Figure) -> Markup:
+    """The figure of a claim with title and legend."""
+    chart = curves_chart(figure) if isinstance(figure, CurveFigure) else matrix_chart(figure)
     if not chart:
-        chart = element("p", "There is nothing that can be drawn.", class_="hint")
-    below = _legend(picture) if isinstance(picture, CurvePicture) else _scale(picture)
+        chart = element("p", "Nothing to draw.", class_="hint")
+    below = _legend(figure) if isinstance(figure, CurveFigure) else _scale(figure)
     return element(
-        "figure", element("figcaption", picture.title), chart, *below, class_="claim-figure"
+        "figure", element("figcaption", figure.title), chart, *below, class_="claim-figure"
     )
 
 
-def _legend(picture: CurvePicture) -> list[Markup]:
+def _legend(figure: CurveFigure) -> list[Markup]:
     items = [
         element(
             "li",
-            element("span", class_=f"swatch {_kind(number, picture)}", aria_hidden="true"),
+            element("span", class_=f"swatch {_kind(number, figure)}", aria_hidden="true"),
             curve.label,
         )
-        for number, curve in enumerate(picture.curves)
+        for number, curve in enumerate(figure.curves)
     ]
     parts = [element("ul", *items, class_="curve-list")]
-    if has_gaps(picture):
-        gaps = "Values that the scale cannot show, such as 0 on a logarithmic one, are left out."
+    if has_gaps(figure):
+        gaps = "Values outside the scale, such as 0 on a logarithmic one, are omitted."
         parts.append(element("p", gaps, class_="hint"))
     return parts
 
 
-def _kind(number: int, picture: CurvePicture) -> str:
-    curve = picture.curves[number]
+def _kind(number: int, figure: CurveFigure) -> str:
+    curve = figure.curves[number]
     shape = " points" if curve.points_only else " dashed" if curve.dashed else ""
     return f"{tone(number)}{shape}"
 
 
-def _scale(picture: MatrixPicture) -> list[Markup]:
-    limit = largest(picture)
+def _scale(figure: MatrixFigure) -> list[Markup]:
+    limit = largest(figure)
     if not limit:
         return []
-    signed = any(value < 0 for row in picture.values for value in row)
+    signed = any(value < 0 for row in figure.values for value in row)
     full = number_text(limit)
     return [
         element(

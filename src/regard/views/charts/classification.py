@@ -1,7 +1,12 @@
-"""Which label was taken for which, as a table for a page: a row a right label, a column a predicted one.
+"""Confusion matrix and reliability diagram of a classifier, for a page.
 
-A cell is shaded by its share of the row, so that rare labels are seen as well as common ones: right ones in
-one colour, mistakes in another. Beside each row stands how much of it was found.
+The confusion matrix has one row per true label and one column per predicted label. Cells are shaded by
+their fraction of the row, so that rare labels are visible: correct predictions in one colour, errors in
+another; the last column is the recall.
+
+The reliability diagram plots accuracy against confidence. A calibrated model lies on the diagonal, an
+overconfident one below it. The area of a dot is the number of predictions in its bin. (DeGroot & Fienberg
+1983; for neural networks, Guo et al. 2017.)
 """
 
 from __future__ import annotations
@@ -11,18 +16,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.core.errors import RegardError
-from regard.views.charts.axes import Scale, tick_across, tick_down
+from regard.views.charts.axes import Scale, x_tick, y_tick
 from regard.views.charts.heatmap import opacity
 from regard.views.pages.html import Markup, element, joined
 from regard.views.text.numbers import spaced
 
 
 def confusion_table(*, labels: Sequence[str], counts: Sequence[Sequence[int]]) -> Markup:
-    """The table of the counts of a confusion record: `counts[i][j]` items of label i, taken for j."""
+    """Confusion matrix; `counts[i][j]` items of true label i were predicted as label j."""
     if len(counts) != len(labels) or any(len(row) != len(labels) for row in counts):
         raise RegardError(
-            f"There are {len(labels)} labels, but the counts are not {len(labels)} rows of as many. "
-            "Give a confusion record as it was written."
+            f"There are {len(labels)} labels, but counts is not a {len(labels)} × {len(labels)} matrix. "
+            "Pass the values of a confusion record."
         )
     heads = [element("th", element("span", label), scope="col") for label in labels]
     rows = [
@@ -34,7 +39,10 @@ def confusion_table(*, labels: Sequence[str], counts: Sequence[Sequence[int]]) -
         element(
             "thead",
             element(
-                "tr", element("td", "right, said:"), *heads, element("th", "found", scope="col")
+                "tr",
+                element("td", "true \\ predicted"),
+                *heads,
+                element("th", "recall", scope="col"),
             ),
         ),
         element("tbody", *rows),
@@ -42,8 +50,8 @@ def confusion_table(*, labels: Sequence[str], counts: Sequence[Sequence[int]]) -
     )
     hint = element(
         "p",
-        "A row holds the texts of one label; a cell says how many of them got the label above it, and is "
-        "shaded by their share. What stands off the diagonal is wrong.",
+        "Rows are true labels, columns predicted labels; a cell is shaded by its fraction of the row. "
+        "Cells off the diagonal are errors.",
         class_="hint",
     )
     scrolled = element(
@@ -52,7 +60,7 @@ def confusion_table(*, labels: Sequence[str], counts: Sequence[Sequence[int]]) -
         class_="scroll",
         tabindex="0",
         role="region",
-        aria_label="Right and said labels",
+        aria_label="Confusion matrix",
     )
     return joined(hint, scrolled)
 
@@ -61,58 +69,50 @@ def _row(label: str, row: Sequence[int], *, number: int, labels: Sequence[str]) 
     total = sum(row)
     cells = []
     for column, count in enumerate(row):
-        share = count / total if total else 0.0
-        right = column == number
-        said = "said right" if right else f"taken for {labels[column]}"
+        fraction = count / total if total else 0.0
+        correct = column == number
+        predicted = "correct" if correct else f"predicted as {labels[column]}"
         cells.append(
             element(
                 "td",
                 spaced(count) if count else "",
-                title=f"{label}, {said}: {spaced(count)} of {spaced(total)} ({100 * share:.1f} %)",
-                style=_shade(share, right=right) if count else None,
+                title=f"{label}, {predicted}: {spaced(count)} of {spaced(total)} ({100 * fraction:.1f} %)",
+                style=_shade(fraction, correct=correct) if count else None,
             )
         )
-    found = f"{100 * row[number] / total:.0f}\u202f%" if total else "–"
+    recall = f"{100 * row[number] / total:.0f}\u202f%" if total else "–"
     head = element("th", label, scope="row")
-    return element("tr", head, *cells, element("td", found, class_="found"))
+    return element("tr", head, *cells, element("td", recall, class_="recall"))
 
 
-def _shade(share: float, *, right: bool) -> str:
-    """A colour of the page, light or dark as that is, as strong as the share is large."""
-    colour = "--plus" if right else "--minus"
-    # Half at most, so that the number on it stays readable on both grounds.
-    strength = 50 * opacity(share, limit=1.0)
-    return f"background:color-mix(in srgb, var({colour}) {strength:.0f}%, transparent)"
-
-
-# Reliability diagram for a page: how often predictions are right, against how sure the model was.
-#
-# A model that is as sure as it has reason to be lies on the diagonal; below it, it is too sure. The
-# size of a dot tells how many predictions it stands for, and a line leads from it to where it
-# should be. (DeGroot & Fienberg 1983; for networks, Guo et al. 2017.)
+def _shade(fraction: float, *, correct: bool) -> str:
+    colour = "--plus" if correct else "--minus"
+    # At most half, so that the number stays readable.
+    percent = 50 * opacity(fraction, limit=1.0)
+    return f"background:color-mix(in srgb, var({colour}) {percent:.0f}%, transparent)"
 
 
 WIDTH, HEIGHT = 560.0, 520.0
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 520.0, 24.0, 466.0
-LARGEST, SMALLEST = 16.0, 3.0
+MAX_RADIUS, MIN_RADIUS = 16.0, 3.0
 
 
 def reliability_chart(bins: Sequence[Mapping[str, Any]], *, error: float) -> Markup:
-    """The chart of the bins of a calibration record and its expected calibration error."""
+    """Reliability diagram of the bins of a calibration record; `error` is its ECE."""
     filled = [each for each in bins if each["items"]]
     if not filled:
         raise RegardError(
-            f"None of the {len(bins)} bins holds a prediction, so there is nothing to draw. "
-            "Give a calibration record as it was written."
+            f"All {len(bins)} bins are empty, so there is nothing to draw. "
+            "Pass the bins of a calibration record."
         )
     across, up = Scale(0.0, 100.0, LEFT, RIGHT), Scale(0.0, 100.0, BOTTOM, TOP)
     most = max(each["items"] for each in filled)
     ticks = [(tick, f"{tick:.0f}") for tick in across.ticks()]
-    said = f"expected calibration error {100 * error:.1f} points, {len(bins)} equal bins"
+    summary = f"expected calibration error {100 * error:.1f} points, {len(bins)} equal bins"
     return element(
         "svg",
-        *(tick_across(across.place(tick), text, top=TOP, bottom=BOTTOM) for tick, text in ticks),
-        *(tick_down(up.place(tick), text, left=LEFT, right=RIGHT) for tick, text in ticks),
+        *(x_tick(across.position(tick), text, top=TOP, bottom=BOTTOM) for tick, text in ticks),
+        *(y_tick(up.position(tick), text, left=LEFT, right=RIGHT) for tick, text in ticks),
         element(
             "line",
             class_="diagonal",
@@ -122,29 +122,29 @@ def reliability_chart(bins: Sequence[Mapping[str, Any]], *, error: float) -> Mar
             y2=TOP,
             style="stroke:var(--soft);stroke-dasharray:5 4",
         ),
-        element("text", "right, %", class_="unit", x=LEFT, y=TOP - 9),
-        element("text", "sure, %", class_="unit", x=RIGHT, y=BOTTOM + 38, text_anchor="end"),
-        element("text", said, class_="unit", x=LEFT, y=BOTTOM + 38),
+        element("text", "accuracy, %", class_="unit", x=LEFT, y=TOP - 9),
+        element("text", "confidence, %", class_="unit", x=RIGHT, y=BOTTOM + 38, text_anchor="end"),
+        element("text", summary, class_="unit", x=LEFT, y=BOTTOM + 38),
         *(_dot(each, across=across, up=up, most=most) for each in filled),
         viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}",
         class_="cost-chart reliability",
         style=f"min-width:0;max-width:{WIDTH:.0f}px",
         role="img",
-        aria_label=f"How often predictions are right against how sure they are; {said}.",
+        aria_label=f"Reliability diagram: accuracy against confidence; {summary}.",
     )
 
 
 def _dot(each: Mapping[str, Any], *, across: Scale, up: Scale, most: int) -> Markup:
-    sure, right = 100 * each["confidence"], 100 * each["accuracy"]
-    x, y = across.place(sure), up.place(right)
-    colour = "var(--minus)" if right < sure else "var(--plus)"
-    title = f"{spaced(each['items'])} predictions: {sure:.1f} % sure, {right:.1f} % right"
-    # The area follows the number.
-    radius = max(SMALLEST, LARGEST * math.sqrt(each["items"] / most))
+    confidence, accuracy = 100 * each["confidence"], 100 * each["accuracy"]
+    x, y = across.position(confidence), up.position(accuracy)
+    colour = "var(--minus)" if accuracy < confidence else "var(--plus)"
+    count = spaced(each["items"])
+    title = f"{count} predictions: confidence {confidence:.1f} %, accuracy {accuracy:.1f} %"
+    radius = max(MIN_RADIUS, MAX_RADIUS * math.sqrt(each["items"] / most))
     return element(
         "g",
         element("title", title),
-        element("line", x1=x, x2=x, y1=y, y2=up.place(sure), style=f"stroke:{colour}"),
+        element("line", x1=x, x2=x, y1=y, y2=up.position(confidence), style=f"stroke:{colour}"),
         element("circle", cx=x, cy=y, r=radius, style=f"fill:{colour};fill-opacity:.75"),
         class_="bin",
     )

@@ -1,10 +1,10 @@
-"""How strongly a weight is shaded: by how many times it is the even weight, the same in every document.
+"""Words of a document as pages and figures show them: shading by weight, notes, and line layout.
 
-    times       0    1    4    16    64      the weight over the one that all tokens would have alike
-    strength    0   .2   .5   .8    .94      times / (times + 4)
+    relative weight    0    1    4    16    64      weight over the uniform weight
+    opacity            0   .2   .5   .8    .94      relative / (relative + 4)
 
-The scale has no end at which different weights would look the same, and does not depend on the largest
-weight: a shade means as much in one document as in another.
+The opacity never saturates and does not depend on the largest weight, so shades can be compared between
+documents.
 """
 
 from __future__ import annotations
@@ -15,224 +15,221 @@ from typing import NamedTuple
 
 from regard.core.batches import END, SPECIAL_TOKENS, START
 from regard.core.records.document import DocumentRecord
-from regard.views.charts.figure_file import shown, text_width
+from regard.views.charts.axes import truncate
+from regard.views.charts.figure_file import printable, text_width
 from regard.views.text.numbers import percent_text
 
-# So many times the even weight is shaded half.
-HALF = 4.0
+# Relative weight at an opacity of one half.
+HALF_SHADE = 4.0
 LEGEND = (0.0, 1.0, 4.0, 16.0, 64.0)
-MARKS = (SPECIAL_TOKENS[START], SPECIAL_TOKENS[END])
-SPACE = "▁"
-WITHIN = "within its sentence"
+MARKERS = (SPECIAL_TOKENS[START], SPECIAL_TOKENS[END])
+WORD_START = "▁"
+WITHIN_SENTENCE = "within its sentence"
 
 
-class Shading(NamedTuple):
-    """One way to weigh the tokens, and how many times the even weight each has."""
+class WeightView(NamedTuple):
+    """Named weights of the tokens, and their ratio to the uniform weight."""
 
     name: str
     weights: tuple[float, ...]
-    times: tuple[float, ...]
+    relative: tuple[float, ...]
 
 
-class Piece(NamedTuple):
-    """A token as it is drawn, and whether it goes on the word before it."""
+class DisplayToken(NamedTuple):
+    """A token as displayed, and whether it continues the word before it."""
 
     text: str
-    joins: bool
+    continues_word: bool
 
 
-def strength(times: float) -> float:
-    """How strongly so many times the even weight is shaded, from 0 to below 1.
+def shade_opacity(relative: float) -> float:
+    """Opacity of a relative weight, from 0 to below 1.
 
-    >>> [round(strength(times), 2) for times in LEGEND]
+    >>> [round(shade_opacity(relative), 2) for relative in LEGEND]
     [0.0, 0.2, 0.5, 0.8, 0.94]
     """
-    return times / (times + HALF)
+    return relative / (relative + HALF_SHADE)
 
 
-def shadings(record: DocumentRecord) -> list[Shading]:
-    """The ways there are, that of `DocumentRecord.importance` first, then the hops, if several."""
+def weight_views(record: DocumentRecord) -> list[WeightView]:
+    """`DocumentRecord.importance` first, then the weights of each hop where they differ from it."""
     whole = [len(record.tokens)] * len(record.tokens)
     names = [f"hop {number}" for number in range(1, len(record.hops) + 1)]
     several = len(names) > 1
-    if record.sentences is None:
-        first = _shading("mean of the hops" if several else "weight", record.importance(), whole)
-        sharing = whole
+    if record.sentence_weights is None:
+        first = _weight_view("mean of hops" if several else "weight", record.importance(), whole)
+        counts = whole
         others = list(zip(names, record.hops, strict=True)) if several else []
     else:
-        first = _shading("in the whole text", record.importance(), whole)
+        first = _weight_view("in the whole text", record.importance(), whole)
         sizes = Counter(record.segments)
-        sharing = [sizes[segment] for segment in record.segments]
-        within = [f"{WITHIN}, {name}" if several else WITHIN for name in names]
+        counts = [sizes[segment] for segment in record.segments]
+        within = [f"{WITHIN_SENTENCE}, {name}" if several else WITHIN_SENTENCE for name in names]
         others = list(zip(within, record.hops, strict=True))
-    return [first, *(_shading(name, hop, sharing) for name, hop in others)]
+    return [first, *(_weight_view(name, hop, counts) for name, hop in others)]
 
 
-def sentence_times(record: DocumentRecord) -> tuple[float, ...] | None:
-    """How many times the even weight each sentence has; None where sentences are not weighed."""
-    if record.sentences is None:
+def sentence_relative_weights(record: DocumentRecord) -> tuple[float, ...] | None:
+    """Weight of each sentence relative to uniform; None without sentence weights."""
+    if record.sentence_weights is None:
         return None
     count = len(set(record.segments))
-    return tuple(weight * count for weight in record.sentences)
+    return tuple(weight * count for weight in record.sentence_weights)
 
 
 def sentence_starts(record: DocumentRecord) -> list[int]:
-    """The places where a sentence begins."""
+    """Positions at which a sentence starts."""
     before = (None, *record.segments[:-1])
     return [
-        place
-        for place, (last, segment) in enumerate(zip(before, record.segments, strict=True))
+        position
+        for position, (last, segment) in enumerate(zip(before, record.segments, strict=True))
         if last != segment
     ]
 
 
-def pieces(tokens: Sequence[str]) -> list[Piece]:
-    """Tokens as they are drawn: a subword without a space of its own goes on the word before it.
+def display_tokens(tokens: Sequence[str]) -> list[DisplayToken]:
+    """Tokens as displayed; a subword without a leading space marker continues the word before it.
 
-    >>> [piece.text for piece in pieces(["▁un", "kind", " "])]
+    >>> [piece.text for piece in display_tokens(["▁un", "kind", " "])]
     ['un', 'kind', '␣']
-    >>> [piece.joins for piece in pieces(["▁un", "kind"])], [piece.joins for piece in pieces(["a", "b"])]
-    ([False, True], [False, False])
+    >>> [piece.continues_word for piece in display_tokens(["▁un", "kind"])]
+    [False, True]
     """
-    subwords = any(token.startswith(SPACE) for token in tokens)
+    subwords = any(token.startswith(WORD_START) for token in tokens)
     found = []
-    for place, token in enumerate(tokens):
-        joins = subwords and place > 0 and not token.startswith(SPACE) and token not in MARKS
-        bare = token.removeprefix(SPACE) if subwords else token
-        found.append(Piece(shown(bare).replace(" ", "␣") or "␣", joins))
+    for position, token in enumerate(tokens):
+        continues_word = (
+            subwords and position > 0 and not token.startswith(WORD_START) and token not in MARKERS
+        )
+        bare = token.removeprefix(WORD_START) if subwords else token
+        found.append(DisplayToken(printable(bare).replace(" ", "␣") or "␣", continues_word))
     return found
 
 
-def times_text(times: float) -> str:
-    """How many times the even weight.
+def relative_text(relative: float) -> str:
+    """A relative weight as text.
 
-    >>> [times_text(times) for times in (0.0, 0.004, 0.52, 1.0, 3.24, 14.6)]
+    >>> [relative_text(relative) for relative in (0.0, 0.004, 0.52, 1.0, 3.24, 14.6)]
     ['0 ×', '<0.1 ×', '0.5 ×', '1 ×', '3.2 ×', '15 ×']
     """
-    if 0 < times < 0.05:
+    if 0 < relative < 0.05:
         return "<0.1 ×"
-    text = f"{times:.1f}" if times < 9.95 else f"{times:.0f}"
+    text = f"{relative:.1f}" if relative < 9.95 else f"{relative:.0f}"
     return f"{text.removesuffix('.0')} ×"
 
 
-def _shading(name: str, weights: Sequence[float], sharing: Sequence[int]) -> Shading:
-    """`sharing` is among how many tokens a weight of one is shared out."""
-    times = tuple(weight * count for weight, count in zip(weights, sharing, strict=True))
-    return Shading(name, tuple(weights), times)
+def _weight_view(name: str, weights: Sequence[float], counts: Sequence[int]) -> WeightView:
+    """`counts` is the number of tokens over which each weight is normalised."""
+    relative = tuple(weight * count for weight, count in zip(weights, counts, strict=True))
+    return WeightView(name, tuple(weights), relative)
 
 
-# What the pictures of a document say in words, the page and the figure alike.
+def prediction_sentence(record: DocumentRecord) -> str:
+    """Probability of the predicted label, and the reference label if known."""
+    text = f"predicted with probability {record.probabilities[record.label]:.2f}"
+    if record.reference is None:
+        return f"{text}."
+    if record.reference == record.label:
+        return f"{text}; correct."
+    return f"{text}; the reference is {printable(record.reference)}."
 
 
-def said_of_label(record: DocumentRecord) -> str:
-    """How sure the label is, and whether it is right, where that is known."""
-    sure = f"said with a probability of {record.probabilities[record.label]:.2f}"
-    if record.right is None:
-        return f"{sure}."
-    if record.right == record.label:
-        return f"{sure}, which is right."
-    return f"{sure}; right would be {shown(record.right)}."
-
-
-LONGEST_TITLE = 100
+MAX_TITLE_LENGTH = 100
 
 
 def short_title(record: DocumentRecord) -> str:
-    """The title in one line, cut where it is long: the title of a text may be the text."""
-    title = shown(" ".join(record.title.split()))
-    return title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1].rstrip()}…"
+    """The title in one line, truncated; the title may be the whole text."""
+    title = printable(" ".join(record.title.split()))
+    return title if len(title) <= MAX_TITLE_LENGTH else f"{title[: MAX_TITLE_LENGTH - 1].rstrip()}…"
 
 
-def cut_sentence(record: DocumentRecord) -> str:
-    """How much of the text the model did not read; nothing if it read all."""
-    count = record.cut_tokens
+def truncation_note(record: DocumentRecord) -> str:
+    """Number of tokens beyond the maximum length; empty if none were truncated."""
+    count = record.truncated_tokens
     if not count:
         return ""
-    share = percent_text(count / (count + len(record.tokens)))
-    last = "last token" if count == 1 else f"last {count:,} tokens"
-    were = "was" if count == 1 else "were"
-    return f"The text goes on: its {last}, {share} of it, {were} not read (task.max_length)."
+    percent = percent_text(count / (count + len(record.tokens)))
+    last = "last token was" if count == 1 else f"last {count:,} tokens were"
+    return f"The {last} truncated ({percent} of the text; task.max_length)."
 
 
-def left_out_sentence(record: DocumentRecord, *, drawn: int) -> str:
-    """How many tokens come after those that are drawn, and what they weigh; nothing if none do."""
+def omission_note(record: DocumentRecord, *, drawn: int) -> str:
+    """Number and total weight of tokens that are not drawn; empty if all are."""
     count = len(record.tokens) - drawn
     if count <= 0:
         return ""
     importance = record.importance()
     weight = sum(importance[drawn:]) / (sum(importance) or 1.0)
-    tokens, carries = ("token", "carries") if count == 1 else ("tokens", "carry")
-    return f"… and {count} more {tokens}, not drawn, which {carries} {percent_text(weight)} of the weight."
+    tokens, have = ("token", "has") if count == 1 else ("tokens", "have")
+    return f"… and {count} more {tokens}, not drawn, which {have} {percent_text(weight)} of the weight."
 
 
-def agreement_sentence(record: DocumentRecord) -> str:
-    """How far the order of the weights is that of the words' own effects; nothing if not measured."""
-    if record.agreement is None:
+def agreement_note(record: DocumentRecord) -> str:
+    """Rank correlation of weights and leave-one-out effects; empty if not measured."""
+    if record.kendall_tau is None:
         return ""
-    tau = f"{record.agreement:.2f}".replace("-", "−")
+    tau = f"{record.kendall_tau:.2f}".replace("-", "−")
     return (
-        f"Each word left out by itself: the order of the effects and that of the weights agree with a "
-        f"Kendall’s tau of {tau} (1: the same order, 0: unrelated)."
+        f"Leave-one-out effects and weights have a Kendall’s tau of {tau} "
+        "(1: the same order, 0: unrelated)."
     )
 
 
-# Where the words of a document go: lines filled from the left, every sentence on a new line, in
-# inches.
+MAX_WORD_LENGTH = 32
 
 
-LONGEST_WORD = 32
-
-
-class Place(NamedTuple):
-    """The line of a word, counted from 0, and how far from the left its box begins."""
+class WordPosition(NamedTuple):
+    """Line of a word, counted from 0, and the left edge and width of its box in inches."""
 
     line: int
     left: float
     width: float
 
 
-def word_places(
+def layout_words(
     widths: Sequence[float],
     *,
-    joins: Sequence[bool],
+    continues_word: Sequence[bool],
     starts: Collection[int],
-    room: float,
+    max_width: float,
     space: float,
-) -> list[Place]:
-    """A place a word, in order; words are `space` apart, or touch where one joins the one before.
+) -> list[WordPosition]:
+    """Wrap words of given widths into lines; each sentence starts a new line.
 
-    A word that does not fit goes to the next line; one wider than all the room stands alone and sticks out.
+    Words are `space` apart, subwords touch. A word wider than `max_width` has a line of its own.
 
-    >>> word_places([1.0, 2.0, 1.0], joins=[False] * 3, starts=[], room=3.5, space=0.5)[1:]
-    [Place(line=0, left=1.5, width=2.0), Place(line=1, left=0.0, width=1.0)]
+    >>> layout_words([1.0, 2.0, 1.0], continues_word=[False] * 3, starts=[], max_width=3.5, space=0.5)[1:]
+    [WordPosition(line=0, left=1.5, width=2.0), WordPosition(line=1, left=0.0, width=1.0)]
     """
-    found: list[Place] = []
+    found: list[WordPosition] = []
     line, right = 0, 0.0
     for number, width in enumerate(widths):
-        left = right if joins[number] or right == 0 else right + space
-        full = left > 0 and left + width > room
+        left = right if continues_word[number] or right == 0 else right + space
+        full = left > 0 and left + width > max_width
         if found and (full or number in starts):
             line, left = line + 1, 0.0
-        found.append(Place(line, left, width))
+        found.append(WordPosition(line, left, width))
         right = left + width
     return found
 
 
-def cut_word(text: str) -> str:
-    """A long word cut short, with a mark that it is.
+def truncate_word(text: str) -> str:
+    """A long word truncated with an ellipsis.
 
-    >>> cut_word("x" * 40) == "x" * 31 + "…"
+    >>> truncate_word("x" * 40) == "x" * 31 + "…"
     True
     """
-    return text if len(text) <= LONGEST_WORD else f"{text[: LONGEST_WORD - 1]}…"
+    return truncate(text, MAX_WORD_LENGTH)
 
 
-def wrapped_lines(text: str, *, room: float, font_size: float, weight: str = "normal") -> list[str]:
-    """A text in lines that are at most so wide, broken between words; an endless word is cut short."""
+def wrap_text(
+    text: str, *, max_width: float, font_size: float, weight: str = "normal"
+) -> list[str]:
+    """Wrap a text into lines of at most `max_width` inches; overlong words are truncated."""
     lines: list[str] = []
-    for word in map(cut_word, text.split()):
+    for word in map(truncate_word, text.split()):
         longer = f"{lines[-1]} {word}" if lines else word
-        if lines and text_width(longer, font_size=font_size, weight=weight) <= room:
+        if lines and text_width(longer, font_size=font_size, weight=weight) <= max_width:
             lines[-1] = longer
         else:
             lines.append(word)

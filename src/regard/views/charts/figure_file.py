@@ -1,7 +1,7 @@
-"""Matplotlib figures as SVG or PNG files: the same figure gives the same bytes, wherever it is drawn.
+"""Writes Matplotlib figures as SVG or PNG files, byte for byte reproducible.
 
-The settings of whoever runs it play no part and are left as they were. Letters of an SVG stay text, so
-that a viewer shows scripts which the font at hand lacks; in a PNG such letters are empty boxes.
+The user's rcParams are neither used nor changed. Text in an SVG stays text, so a viewer can substitute
+fonts; in a PNG, glyphs that the font lacks are drawn as empty boxes.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from regard.core.atomic_write import write_whole
+from regard.core.atomic_write import atomic_write
 from regard.core.errors import RegardError
 
 SUFFIXES = (".svg", ".png")
-USUAL_DPI = 160.0
-# A larger PNG is drawn more coarsely, since it is held in memory whole.
-MOST_PIXELS = 40e6
+DPI = 160.0
+# The resolution is lowered for a larger PNG, which is rendered in memory.
+MAX_PIXELS = 40e6
 INK = "#24292f"
 QUIET_INK = "#6e7781"
+GRID = "#eaeef2"
 
 
-def require_figure_suffix(path: Path) -> None:
-    """Refuse a path from whose name the kind of picture cannot be told."""
+def validate_figure_suffix(path: Path) -> None:
+    """Raise an error unless the file name ends in .svg or .png."""
     if path.suffix.lower() not in SUFFIXES:
         raise RegardError(
-            f"'{path}' names no kind of picture that can be drawn. "
-            f"End the name in {' or '.join(SUFFIXES)}."
+            f"'{path}' is not a supported figure format. Use a name that ends in "
+            f"{' or '.join(SUFFIXES)}."
         )
 
 
 class Sheet:
-    """A white figure on which things are placed in inches, from the left and from the top."""
+    """A Matplotlib figure with positions in inches from the left and from the top."""
 
     def __init__(self, *, width: float, height: float) -> None:
         from matplotlib.figure import Figure
@@ -45,23 +46,23 @@ class Sheet:
         self.figure: Any = Figure(figsize=(width, height), facecolor="white")
 
     def axes(self, left: float, top: float, width: float, height: float) -> Any:
-        """New axes that fill a rectangle."""
+        """Add axes at a rectangle."""
         bottom = self.height - top - height
         across, up = self.width, self.height
         return self.figure.add_axes((left / across, bottom / up, width / across, height / up))
 
-    def text(self, left: float, top: float, text: str, **looks: Any) -> None:
-        """Text at a place."""
-        self.figure.text(left / self.width, 1 - top / self.height, text, **looks)
+    def text(self, left: float, top: float, text: str, **text_kwargs: Any) -> None:
+        """Add text at a position."""
+        self.figure.text(left / self.width, 1 - top / self.height, text, **text_kwargs)
 
 
 @contextmanager
 def figure_settings() -> Iterator[None]:
-    """Within it, figures are made and written with settings of ours and without warnings."""
+    """Context in which figures use our rcParams and font warnings are silenced."""
     import matplotlib
 
     with matplotlib.rc_context(), warnings.catch_warnings():
-        # A letter that the font lacks is drawn as a box; a warning each would fill the terminal.
+        # One warning for every glyph that the font lacks.
         warnings.simplefilter("ignore")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(
@@ -83,35 +84,35 @@ def figure_settings() -> Iterator[None]:
 
 
 def write_figure(figure: Any, *, path: Path) -> None:
-    """Write a matplotlib figure to `path`, whole or not at all, as the kind its name ends in."""
-    require_figure_suffix(path)
+    """Write a figure atomically, in the format of the suffix of `path`."""
+    validate_figure_suffix(path)
     kind = path.suffix.lower().removeprefix(".")
     width, height = figure.get_size_inches()
-    dpi = min(USUAL_DPI, math.sqrt(MOST_PIXELS / float(width * height)))
+    dpi = min(DPI, math.sqrt(MAX_PIXELS / float(width * height)))
     metadata = {"Creator": "regard", "Date": None} if kind == "svg" else {"Software": "regard"}
-    held = io.BytesIO()
-    figure.savefig(held, format=kind, dpi=dpi, metadata=metadata)
-    write_whole(path, held.getvalue())
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=dpi, metadata=metadata)
+    atomic_write(path, buffer.getvalue())
 
 
-def shown(text: str) -> str:
-    """The text with a visible stand-in for whatever cannot be printed, nor stand in an SVG.
+def printable(text: str) -> str:
+    """The text with unprintable characters escaped.
 
-    >>> shown("tab\\there")
+    >>> printable("tab\\there")
     'tab\\\\there'
     """
     return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in text
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
     )
 
 
 def text_width(text: str, *, font_size: float, weight: str = "normal") -> float:
-    """The width of a line of text in inches, for leaving room; full-width letters get theirs."""
+    """The width of a line of text in inches, with full-width characters counted as such."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     font = FontProperties(size=font_size, weight=weight)
     measured, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
     return max(float(measured), wide * font_size) / 72

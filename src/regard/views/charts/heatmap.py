@@ -1,8 +1,8 @@
-"""Weights as a heat map in SVG: a row is a token that reads, a column a token that is read.
+"""Attention heatmaps as SVG: rows are queries, columns are keys.
 
-Colour is opacity over the page's own ground, so one drawing serves a light and a dark page. Weights
-that cannot be negative share one scale from 0 to 1; signed ones have their own, the same on both
-sides of 0.
+Weights are drawn by opacity over the background of the page, so they work in light and dark mode.
+Non-negative weights share the scale 0 to 1; signed weights have a symmetric scale of their own. A study
+shows one heatmap per variant for the same source, all on one scale, as the mean over heads and maps.
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ from collections.abc import Sequence
 
 from regard.core.records.attention import AlignmentRecord
 from regard.core.records.overview import MechanismRecord
-from regard.core.records.study import SharedPicture, StudyRecord
+from regard.core.records.study import AttentionExample, StudyRecord
+from regard.views.charts.axes import truncate
 from regard.views.charts.variants import ranked, variant_label
 from regard.views.pages.html import Markup, element, joined
 from regard.views.text.numbers import weight_text
 
 CELL = 20
 GAP = 1
-LETTER = 6.1
+CHAR_WIDTH = 6.1
 FONT_SIZE = 10.5
-LONGEST_LABEL = 12
-# Weights of one over the length should be visible too: opacity is the square root of the weight.
+MAX_LABEL_LENGTH = 12
+# Opacity is the square root of the weight, so that uniform weights remain visible.
 GAMMA = 0.5
 
 
 def heatmap(record: MechanismRecord, *, tokens: Sequence[str]) -> Markup:
-    """The drawing. Every cell says in its title who reads whom and how much."""
-    labels = [shortened(token) for token in tokens]
-    margin = LETTER * max(len(label) for label in labels) + 8.0
+    """Heatmap of one mechanism; the title of a cell names query, key and weight."""
+    labels = [truncate(token, MAX_LABEL_LENGTH) for token in tokens]
+    margin = CHAR_WIDTH * max(len(label) for label in labels) + 8.0
     side = margin + CELL * len(tokens) + 1
     limit = scale_limit(record)
     cells = [
@@ -46,28 +47,23 @@ def heatmap(record: MechanismRecord, *, tokens: Sequence[str]) -> Markup:
         role="img",
         tabindex="0",
         data_columns=len(tokens),
-        aria_label=_described(record, tokens),
+        aria_label=_description(record, tokens),
     )
 
 
 def scale_limit(record: MechanismRecord) -> float:
-    """The weight that is drawn in full colour."""
+    """The weight drawn at full opacity."""
     largest = max((abs(weight) for row in record.weights for weight in row), default=0.0)
     return (largest or 1.0) if record.signed else max(1.0, largest)
 
 
 def opacity(weight: float, *, limit: float) -> float:
-    """How strongly a weight is drawn, from 0 to 1."""
+    """Opacity of a weight, from 0 to 1."""
     return float(min(abs(weight) / limit, 1.0) ** GAMMA)
 
 
-def shortened(token: str) -> str:
-    """A token as an axis shows it."""
-    return token if len(token) <= LONGEST_LABEL else f"{token[: LONGEST_LABEL - 1]}…"
-
-
 def legend(record: MechanismRecord) -> Markup:
-    """The colours beside the numbers they stand for."""
+    """The colour scale with its limits."""
     limit = weight_text(scale_limit(record))
     low = f"−{limit}" if record.signed else "0"
     return element(
@@ -100,16 +96,16 @@ def _axes(labels: Sequence[str], *, margin: float) -> list[Markup]:
     ground = element("rect", class_="ground", x=margin, y=margin, width=side, height=side)
     middle = [margin + CELL * index + CELL / 2 for index in range(len(labels))]
     rows = [
-        element("text", label, x=margin - 5, y=place + FONT_SIZE / 3, text_anchor="end")
-        for label, place in zip(labels, middle, strict=True)
+        element("text", label, x=margin - 5, y=y + FONT_SIZE / 3, text_anchor="end")
+        for label, y in zip(labels, middle, strict=True)
     ]
     columns = [
         element(
             "text",
             label,
-            transform=f"translate({place + FONT_SIZE / 3:.1f} {margin - 5:.1f}) rotate(-90)",
+            transform=f"translate({x + FONT_SIZE / 3:.1f} {margin - 5:.1f}) rotate(-90)",
         )
-        for label, place in zip(labels, middle, strict=True)
+        for label, x in zip(labels, middle, strict=True)
     ]
     return [
         ground,
@@ -118,34 +114,28 @@ def _axes(labels: Sequence[str], *, margin: float) -> list[Markup]:
     ]
 
 
-def _described(record: MechanismRecord, tokens: Sequence[str]) -> str:
+def _description(record: MechanismRecord, tokens: Sequence[str]) -> str:
     weight, row, column = max(
         (weight, row, column)
         for row, weights in enumerate(record.weights)
         for column, weight in enumerate(weights)
     )
     return (
-        f"Heat map of the weights of {record.name}, {len(tokens)} words reading each other. "
-        f"Largest: {tokens[row]} reads {tokens[column]}, {weight_text(weight)}."
+        f"Heatmap of the attention weights of {record.name} over {len(tokens)} tokens. "
+        f"Largest: {tokens[row]} to {tokens[column]}, {weight_text(weight)}."
     )
 
 
-# What each variant read of one and the same source, side by side: a heat map a variant, one scale for all.
-#
-# A map of several heads, or several maps, are drawn as their mean. Colour is opacity over the
-# page's own ground, as in `heatmap.py`.
-
-
-# A cell that would be invisible is not drawn: pages of long sentences stay small.
-FAINTEST = 0.004
+# Cells below this weight are not drawn, which keeps pages with long sentences small.
+MIN_WEIGHT = 0.004
 # Rounding may leave a weight just below zero.
 NEGATIVE = -1e-6
 
 
-def attention_columns(record: StudyRecord, picture: SharedPicture) -> Markup:
-    """A column a variant, the best first."""
-    names = [variant.name for variant in ranked(record) if variant.name in picture.alignments]
-    means = {name: mean_weights(picture.alignments[name]) for name in names}
+def attention_columns(record: StudyRecord, example: AttentionExample) -> Markup:
+    """One heatmap per variant for the same source, best variant first."""
+    names = [variant.name for variant in ranked(record) if variant.name in example.alignments]
+    means = {name: mean_weights(example.alignments[name]) for name in names}
     weights = [weight for rows in means.values() for row in rows for weight in row]
     largest = max(map(abs, weights), default=0.0)
     signed = min(weights, default=0.0) < NEGATIVE
@@ -154,24 +144,24 @@ def attention_columns(record: StudyRecord, picture: SharedPicture) -> Markup:
         element(
             "figure",
             element("figcaption", variant_label(record, name)),
-            _drawing(picture.alignments[name], means[name], limit=limit, variant=name),
-            _of_what(picture.alignments[name]),
+            _heatmap(example.alignments[name], means[name], limit=limit, variant=name),
+            _mean_note(example.alignments[name]),
         )
         for name in names
     ]
     written = weight_text(limit)
     ramp = element("span", class_="ramp signed" if signed else "ramp", aria_hidden="true")
     legend = element("span", f"−{written}" if signed else "0", ramp, written, class_="legend")
-    widest = max((len(picture.alignments[name].source_tokens) for name in names), default=1)
+    widest = max((len(example.alignments[name].source_tokens) for name in names), default=1)
     return element(
         "div",
-        element("p", "source along the top, output down the side; weight ", legend, class_="hint"),
+        element("p", "columns: source tokens, rows: output tokens; weight ", legend, class_="hint"),
         element("div", *columns, class_="attention", style=f"--tokens:{widest}"),
     )
 
 
 def mean_weights(record: AlignmentRecord) -> list[list[float]]:
-    """The mean over all heads of all maps, output × source."""
+    """Mean over all heads of all maps, of shape (output, source)."""
     heads = [head for heads in record.maps.values() for head in heads]
     return [
         [sum(weights) / len(heads) for weights in zip(*rows, strict=True)]
@@ -179,19 +169,19 @@ def mean_weights(record: AlignmentRecord) -> list[list[float]]:
     ]
 
 
-def _of_what(record: AlignmentRecord) -> Markup:
-    # Heads may have been averaged before, so that they cannot be counted here.
+def _mean_note(record: AlignmentRecord) -> Markup:
+    # The maps may already be means over heads.
     if sum(map(len, record.maps.values())) == 1 and "mean" not in next(iter(record.maps)):
         return Markup("")
     return element("small", "mean over heads and layers")
 
 
-def _drawing(
+def _heatmap(
     record: AlignmentRecord, weights: Sequence[Sequence[float]], *, limit: float, variant: str
 ) -> Markup:
-    sources = [shortened(token) for token in record.source_tokens]
-    outputs = [shortened(token) for token in record.output_tokens]
-    left, top = (LETTER * max(2, *map(len, labels)) + 8.0 for labels in (outputs, sources))
+    sources = [truncate(token, MAX_LABEL_LENGTH) for token in record.source_tokens]
+    outputs = [truncate(token, MAX_LABEL_LENGTH) for token in record.output_tokens]
+    left, top = (CHAR_WIDTH * max(2, *map(len, labels)) + 8.0 for labels in (outputs, sources))
     width, height = CELL * len(sources) - GAP, CELL * len(outputs) - GAP
     cells = [
         element(
@@ -206,7 +196,7 @@ def _drawing(
         )
         for row, output in enumerate(record.output_tokens)
         for column, source in enumerate(record.source_tokens)
-        if abs(weight := weights[row][column]) >= FAINTEST
+        if abs(weight := weights[row][column]) >= MIN_WEIGHT
     ]
     down = [
         element("text", label, x=left - 5, y=top + _middle(row), text_anchor="end")
@@ -220,21 +210,21 @@ def _drawing(
         element("g", *down, *along, aria_hidden="true"),
         viewBox=f"0 0 {left + width + 1:.0f} {top + height + 1:.0f}",
         style=f"max-width:{1.25 * (left + width):.0f}px",
-        class_="reading",
+        class_="attention-map",
         role="img",
-        aria_label=f"What {variant} read of {' '.join(record.source_tokens)} "
-        f"while it wrote {' '.join(record.output_tokens)}",
+        aria_label=f"Attention of {variant} over {' '.join(record.source_tokens)} "
+        f"while generating {' '.join(record.output_tokens)}",
     )
 
 
 def _above(label: str, left: float, bottom: float) -> Markup:
-    """A label over its column, turned where it is too wide for it."""
+    """A column label, rotated if it is wider than its column."""
     middle = left + CELL / 2
-    if LETTER * len(label) < CELL:
+    if CHAR_WIDTH * len(label) < CELL:
         return element("text", label, x=middle, y=bottom, text_anchor="middle")
-    turned = f"translate({middle + FONT_SIZE / 3:.1f} {bottom:.1f}) rotate(-90)"
-    return element("text", label, transform=turned)
+    rotated = f"translate({middle + FONT_SIZE / 3:.1f} {bottom:.1f}) rotate(-90)"
+    return element("text", label, transform=rotated)
 
 
-def _middle(place: int) -> float:
-    return CELL * place + CELL / 2 + FONT_SIZE / 3
+def _middle(index: int) -> float:
+    return CELL * index + CELL / 2 + FONT_SIZE / 3

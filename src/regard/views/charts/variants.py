@@ -1,7 +1,7 @@
-"""How variants are ordered, coloured and named wherever a study is shown, and how its scores are written.
+"""Order, colours and names of the variants of a study, and the formatting of its scores.
 
-A variant has one colour everywhere, by its place in the study; colours come again after eight, with a broken
-line. No colour stands alone: a name or a title says the same.
+A variant has the same colour in every chart, by its index in the study. Colours repeat after eight, with
+dashed lines. Colour is never the only cue: a name or a title says the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ COLOURS = 8
 
 
 def ranked(record: StudyRecord) -> list[VariantRecord]:
-    """The variants with a score, the best first; then those without, as the study lists them."""
+    """Variants with a score, best first; then those without, in the order of the study."""
     sign = 1 if record.lower_is_better else -1
     return sorted(
         record.variants,
@@ -27,48 +27,39 @@ def ranked(record: StudyRecord) -> list[VariantRecord]:
 
 
 def scored(record: StudyRecord) -> list[VariantRecord]:
-    """The ranked variants that have a score."""
+    """Ranked variants that have a score."""
     return [variant for variant in ranked(record) if variant.mean is not None]
 
 
 def baseline_of(record: StudyRecord) -> VariantRecord | None:
-    """The variant that the others are held against, if the study has one."""
+    """The baseline variant, if the study has one."""
     return next((variant for variant in record.variants if variant.is_baseline), None)
 
 
 def variant_number(record: StudyRecord, name: str) -> int:
-    """The place of a variant in the study."""
-    return next(place for place, variant in enumerate(record.variants) if variant.name == name)
+    """Index of a variant in the study."""
+    return next(index for index, variant in enumerate(record.variants) if variant.name == name)
 
 
 def variant_class(record: StudyRecord, name: str) -> str:
-    """The classes that give a variant its colour and its kind of line."""
-    turn, colour = divmod(variant_number(record, name), COLOURS)
-    return f"variant-{colour} turn-{min(turn, 2)}"
+    """CSS classes for the colour and the line style of a variant."""
+    dash, colour = divmod(variant_number(record, name), COLOURS)
+    return f"variant-{colour} dash-{min(dash, 2)}"
 
 
 def variant_label(record: StudyRecord, name: str) -> Markup:
-    """The name beside a mark in the variant's colour; pointing at it lights the variant in every chart."""
+    """The name with a marker in the variant's colour; hovering highlights the variant in every chart."""
     return element(
         "span",
-        # A long name may break after the signs that its parts are joined by.
+        # A long name may break after its separators.
         name.replace(" · ", "\u00a0· "),
         class_=f"variant {variant_class(record, name)}",
         data_variant=variant_number(record, name),
     )
 
 
-def shortened_name(name: str, most: int) -> str:
-    """The name, cut where it has more letters than there is room for.
-
-    >>> shortened_name("additive", 5)
-    'addi…'
-    """
-    return name if len(name) <= most else f"{name[: most - 1]}…"
-
-
 def seed_scores(record: StudyRecord, name: str) -> list[tuple[int, float]]:
-    """The seeds of a variant, each with the score that counts."""
+    """Each seed of a variant with its score on the study's metric."""
     return [
         (run.seed, run.scores[record.metric])
         for run in record.runs_of(name)
@@ -77,9 +68,9 @@ def seed_scores(record: StudyRecord, name: str) -> list[tuple[int, float]]:
 
 
 def score_decimals(record: StudyRecord) -> int:
-    """As many decimals as mean something: two digits of how far seeds of one variant lie apart.
+    """Significant decimals: two digits of the median range over seeds of a variant.
 
-    Where there is no such spread, two digits of a tenth of the range of all variants.
+    Without several seeds, two digits of a tenth of the range over all variants.
     """
     by_variant = [
         [score for _, score in seed_scores(record, variant.name)] for variant in record.variants
@@ -94,7 +85,7 @@ def score_decimals(record: StudyRecord) -> int:
 
 
 def score_text(score: float | None, *, decimals: int, signed: bool = False) -> str:
-    """A score, or a difference of scores with its sign; a dash where there is none.
+    """A score, or with `signed` a difference of scores; a dash for None.
 
     >>> score_text(8.512, decimals=2), score_text(-0.4, decimals=2, signed=True)
     ('8.51', '−0.40')
@@ -108,24 +99,24 @@ def score_text(score: float | None, *, decimals: int, signed: bool = False) -> s
 def interval_text(
     low: float | None, high: float | None, *, decimals: int, signed: bool = False
 ) -> str:
-    """From where to where; nothing where there is no interval."""
+    """An interval as "low to high"; empty if there is none."""
     if low is None or high is None:
         return ""
     ends = [score_text(end, decimals=decimals, signed=signed) for end in (low, high)]
     return " to ".join(ends)
 
 
-def counted(number: int, thing: str) -> str:
-    """A number and what it counts.
+def counted(number: int, noun: str) -> str:
+    """A number with its noun in singular or plural.
 
     >>> counted(1, "seed"), counted(6374, "item")
     ('1 seed', '6\\u202f374 items')
     """
-    return f"{number:,} {thing}{'' if number == 1 else 's'}".replace(",", "\u202f")
+    return f"{number:,} {noun}{'' if number == 1 else 's'}".replace(",", "\u202f")
 
 
 def p_text(p: float) -> str:
-    """A p to three decimals at most.
+    """A p-value to at most three decimals.
 
     >>> p_text(0.00012), p_text(0.0312), p_text(1.0)
     ('< 0.001', '0.031', '1')

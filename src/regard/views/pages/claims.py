@@ -1,4 +1,8 @@
-"""The page of claims: what came out, by topic; then each of them, wrong statements beside the right one."""
+"""Claims page: an index by topic, then every claim with its figure, values and code.
+
+Claims that are known to be false are shown beside the correct ones. Verdicts have an icon and text,
+never a colour alone.
+"""
 
 from __future__ import annotations
 
@@ -10,74 +14,68 @@ from regard.views.charts.claim_curves import claim_figure
 from regard.views.pages.html import Markup, element, joined, page
 from regard.views.text.claims import (
     FAILED,
+    ICONS,
     NOT_RUN,
-    SIGNS,
-    as_expected,
+    is_expected,
     rerun_command,
     summary_line,
-    surprises,
+    undecided_reason,
+    unexpected,
     value_text,
     verdict_of,
-    why_undecided,
 )
 from regard.views.text.numbers import duration_text
 
-# The verdict on a claim as a sign with its words, never a colour or a sign alone.
-
 
 def claim_class(record: ClaimRecord) -> str:
-    """The class that colours a verdict: "claim-holds", "claim-holds-if", "claim-fails", "claim-not-run"."""
+    """CSS class of a verdict: "claim-holds", "claim-holds-if", "claim-fails" or "claim-not-run"."""
     return f"claim-{verdict_of(record).replace(' ', '-')}"
 
 
-def claim_mark(record: ClaimRecord) -> Markup:
-    """The sign and the words, and beside them whether it was known to be wrong or is not as expected."""
+def claim_badge(record: ClaimRecord) -> Markup:
+    """The verdict, with tags for claims that are known to be false or not as expected."""
     verdict = verdict_of(record)
-    parts = [element("span", SIGNS[verdict], aria_hidden="true"), f" {verdict}"]
+    parts = [element("span", ICONS[verdict], aria_hidden="true"), f" {verdict}"]
     if verdict == "holds if":
         parts.append(" …")
-    mark = [element("b", *parts, class_=claim_class(record))]
-    if record.marked_wrong:
-        mark.append(element("span", "known to be wrong", class_="tag"))
-    if not as_expected(record):
-        mark.append(element("span", "not as expected", class_="tag alarm"))
-    return element("span", *mark, class_="claim-verdict")
+    badge = [element("b", *parts, class_=claim_class(record))]
+    if record.known_false:
+        badge.append(element("span", "known to be false", class_="tag"))
+    if not is_expected(record):
+        badge.append(element("span", "not as expected", class_="tag alarm"))
+    return element("span", *badge, class_="claim-verdict")
 
 
-def claim_sign(record: ClaimRecord) -> Markup:
-    """The sign alone for the eye, and the words for those who listen."""
+def claim_icon(record: ClaimRecord) -> Markup:
+    """The icon of the verdict, with text for screen readers."""
     verdict = verdict_of(record)
     return element(
         "span",
-        element("span", SIGNS[verdict], aria_hidden="true"),
-        element("span", f"{verdict}: ", class_="unseen-text"),
-        class_=claim_class(record) + ("" if as_expected(record) else " alarm"),
+        element("span", ICONS[verdict], aria_hidden="true"),
+        element("span", f"{verdict}: ", class_="visually-hidden"),
+        class_=claim_class(record) + ("" if is_expected(record) else " alarm"),
     )
 
 
-# One claim on a page: what is said, what came out and why, the picture, the code, and how to run
-# it.
-
-
 PROOFS = {
-    "symbolic": "proved in symbols",
+    "symbolic": "proved symbolically",
     "numeric": "computed in float64",
-    "counted": "counted by the counter of operations",
+    "counted": "counted by the FLOP counter",
     "measured": "measured",
 }
-# More than these are folded away.
-MOST_FIGURES = 9
+# Longer lists of values are collapsed.
+MAX_VALUES = 9
 
 
 def claim_article(record: ClaimRecord) -> Markup:
-    """The whole of it, under the anchor of its name."""
+    """One claim, with its name as anchor."""
     return element(
         "article",
-        element("header", claim_mark(record), _heading(record)),
+        element("header", claim_badge(record), _heading(record)),
         element("p", record.formula, class_="formula"),
-        element("div", _told(record), class_="told-claim"),
-        _picture(record),
-        element("div", _code(record), _facts(record), class_="behind"),
+        element("div", _finding(record), class_="claim-reasons"),
+        _figure(record),
+        element("div", _code(record), _facts(record), class_="claim-details"),
         id=record.name,
         class_="claim",
         data_verdict=verdict_of(record),
@@ -89,17 +87,17 @@ def _heading(record: ClaimRecord) -> Markup:
     return element("h3", record.statement, id=f"{record.name}-statement")
 
 
-def _told(record: ClaimRecord) -> Markup:
+def _finding(record: ClaimRecord) -> Markup:
     finding = record.finding
     if finding is None:
-        why = why_undecided(record)
-        return element("p", f"{why[0].upper()}{why[1:]}", class_="waits")
-    parts = [element("p", finding.because)]
+        why = undecided_reason(record)
+        return element("p", f"{why[0].upper()}{why[1:]}", class_="not-run")
+    parts = [element("p", finding.reason)]
     if finding.verdict == "holds if":
-        parts.append(_named("It holds if", finding.boundary))
+        parts.append(_named("It holds if", finding.condition))
     if finding.verdict == "fails":
         parts.append(_named("Counter-example", finding.counter_example))
-    parts.append(_figures(finding))
+    parts.append(_values(finding))
     return joined(*parts)
 
 
@@ -107,33 +105,33 @@ def _named(name: str, text: str) -> Markup:
     return element("p", element("b", f"{name}: "), text, class_="deciding")
 
 
-def _figures(finding: Finding) -> Markup:
-    if not finding.figures:
+def _values(finding: Finding) -> Markup:
+    if not finding.values:
         return Markup("")
     pairs = [
         element("div", element("dt", name.replace("_", " ")), element("dd", value_text(value)))
-        for name, value in finding.figures.items()
+        for name, value in finding.values.items()
     ]
     listed = element("dl", *pairs, class_="figures")
-    if len(pairs) <= MOST_FIGURES:
+    if len(pairs) <= MAX_VALUES:
         return listed
-    return element("details", element("summary", f"All {len(pairs)} figures"), listed)
+    return element("details", element("summary", f"All {len(pairs)} values"), listed)
 
 
-def _picture(record: ClaimRecord) -> Markup:
-    return Markup("") if record.finding is None else claim_figure(record.finding.picture)
+def _figure(record: ClaimRecord) -> Markup:
+    return Markup("") if record.finding is None else claim_figure(record.finding.figure)
 
 
 def _code(record: ClaimRecord) -> Markup:
     return element(
         "details",
-        element("summary", "The lines that decide it"),
+        element("summary", "Code"),
         element(
             "pre",
             element("code", record.code),
             tabindex="0",
             role="region",
-            aria_label=f"The code that decides {record.name}",
+            aria_label=f"Code of {record.name}",
         ),
     )
 
@@ -142,8 +140,8 @@ def _facts(record: ClaimRecord) -> Markup:
     took = "" if record.finding is None else f", in {duration_text(record.seconds)}"
     trained = ", with training" if record.trained else ""
     facts = {
-        "again": _command(record),
-        "decided": f"{PROOFS.get(record.proof, record.proof)}{trained}{took}",
+        "command": _command(record),
+        "method": f"{PROOFS.get(record.proof, record.proof)}{trained}{took}",
         "source": record.source,
     }
     pairs = [joined(element("dt", name), element("dd", text)) for name, text in facts.items()]
@@ -151,13 +149,13 @@ def _facts(record: ClaimRecord) -> Markup:
 
 
 def _command(record: ClaimRecord) -> Markup:
-    """The command with its settings, which breaks between settings and not inside one."""
+    """The command, with line breaks only between settings."""
     first, *settings = rerun_command(record).split(" --set ")
-    words = [first, *(f"--set {setting}" for setting in settings)]
-    return element("code", *(element("span", f"{word} ") for word in words), class_="command")
+    parts = [first, *(f"--set {setting}" for setting in settings)]
+    return element("code", *(element("span", f"{part} ") for part in parts), class_="command")
 
 
-WORDS = {
+TILE_NAMES = {
     "holds": "hold",
     "holds if": "hold if …",
     "fails": "fail",
@@ -167,27 +165,27 @@ WORDS = {
 
 
 def claim_page(records: Sequence[ClaimRecord]) -> str:
-    """The text of an HTML file that shows all the records, in their order."""
+    """All claims as self-contained HTML, in the given order."""
     topics = by_topic(records)
     main = element("main", *(_section(topic, found) for topic, found in topics.items()))
-    foot = element("footer", element("p", "Made by regard. One file, and it fetches nothing."))
+    foot = element("footer", element("p", "Made by regard. The page loads no external resources."))
     body = [_headline(records), _contents(topics), main, foot]
-    return page(title="regard: statements about attention, run", body=body, kind="claims")
+    return page(title="regard: claims about attention, tested", body=body, kind="claims")
 
 
 def by_topic(records: Sequence[ClaimRecord]) -> dict[str, list[ClaimRecord]]:
-    """The records of each topic, in the order in which topics and records come."""
+    """Records by topic, in order of appearance."""
     topics: dict[str, list[ClaimRecord]] = {}
     for record in records:
         topics.setdefault(record.topic, []).append(record)
     return topics
 
 
-def beside(records: Sequence[ClaimRecord]) -> list[list[ClaimRecord]]:
-    """Each statement with the wrong ones that follow it: they are shown next to each other."""
+def with_false_claims(records: Sequence[ClaimRecord]) -> list[list[ClaimRecord]]:
+    """Groups of a claim and the known-false ones that follow it, which are shown side by side."""
     groups: list[list[ClaimRecord]] = []
     for record in records:
-        if record.marked_wrong and groups:
+        if record.known_false and groups:
             groups[-1].append(record)
         else:
             groups.append([record])
@@ -196,18 +194,20 @@ def beside(records: Sequence[ClaimRecord]) -> list[list[ClaimRecord]]:
 
 def _headline(records: Sequence[ClaimRecord]) -> Markup:
     counts = Counter(verdict_of(record) for record in records)
-    found = surprises(records)
-    tiles = [_tile("statements", len(records))]
-    tiles += [_tile(word, counts[verdict]) for verdict, word in WORDS.items() if counts[verdict]]
+    found = unexpected(records)
+    tiles = [_tile("claims", len(records))]
+    tiles += [
+        _tile(word, counts[verdict]) for verdict, word in TILE_NAMES.items() if counts[verdict]
+    ]
     tiles.append(_tile("not as expected", len(found), alarm=bool(found)))
     return element(
         "header",
         element("p", "regard claims", class_="kicker"),
-        element("h1", "Statements about attention, run"),
+        element("h1", "Claims about attention, tested"),
         element(
             "p",
-            "Each statement is code that decides it. Some are known to be wrong; they stand beside "
-            "the right ones, and must fail.",
+            "Each claim is decided by code. Some are known to be false; they are shown beside the "
+            "correct ones and must fail.",
             class_="lead",
         ),
         element("dl", *tiles, class_="totals"),
@@ -227,7 +227,7 @@ def _contents(topics: dict[str, list[ClaimRecord]]) -> Markup:
         items = [
             element(
                 "li",
-                claim_sign(record),
+                claim_icon(record),
                 element("a", record.statement, href=f"#{record.name}"),
                 data_verdict=verdict_of(record),
             )
@@ -237,17 +237,20 @@ def _contents(topics: dict[str, list[ClaimRecord]]) -> Markup:
         blocks.append(element("section", title, element("ol", *items)))
     return element(
         "nav",
-        element("h2", "What came out"),
+        element("h2", "Results"),
         _filter(topics),
         element("div", *blocks, class_="topics"),
         class_="contents",
-        aria_label="Statements by topic",
+        aria_label="Claims by topic",
     )
 
 
 def _filter(topics: dict[str, list[ClaimRecord]]) -> Markup:
-    there = {verdict_of(record) for records in topics.values() for record in records}
-    choices = [("", "all"), *((v, f"{SIGNS[v]} {WORDS[v]}") for v in WORDS if v in there)]
+    present = {verdict_of(record) for records in topics.values() for record in records}
+    choices = [
+        ("", "all"),
+        *((v, f"{ICONS[v]} {TILE_NAMES[v]}") for v in TILE_NAMES if v in present),
+    ]
     labels = [
         element(
             "label",
@@ -256,7 +259,9 @@ def _filter(topics: dict[str, list[ClaimRecord]]) -> Markup:
         )
         for value, word in choices
     ]
-    return element("fieldset", element("legend", "show"), *labels, class_="ways needs-script")
+    return element(
+        "fieldset", element("legend", "show"), *labels, class_="radio-group needs-script"
+    )
 
 
 def _section(topic: str, records: Sequence[ClaimRecord]) -> Markup:
@@ -264,9 +269,9 @@ def _section(topic: str, records: Sequence[ClaimRecord]) -> Markup:
         element(
             "div",
             *(claim_article(record) for record in group),
-            class_="beside" if len(group) > 1 else "alone",
+            class_="paired" if len(group) > 1 else "single",
         )
-        for group in beside(records)
+        for group in with_false_claims(records)
     ]
     anchor = _anchor(topic)
     heading = element("h2", topic, id=f"{anchor}-heading")
@@ -276,5 +281,5 @@ def _section(topic: str, records: Sequence[ClaimRecord]) -> Markup:
 
 
 def _anchor(topic: str) -> str:
-    # Names of claims have no such beginning, so that no two places of the page are called alike.
+    # The prefix avoids clashes with the names of claims.
     return f"topic-{'-'.join(topic.split())}"

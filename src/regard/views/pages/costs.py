@@ -1,32 +1,32 @@
-"""The page of a cost report: the chart, where lines cross, the tables, and the command that made it."""
+"""Cost report page: curves against length, crossovers, tables and formulas."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from regard.core.records.cost import CostReport, CostRow
-from regard.views.charts.cost_curves import height_name, time_chart
+from regard.views.charts.cost_curves import cost_curves_chart, value_name
 from regard.views.pages.html import Markup, element, joined, page
 from regard.views.text.costs import Column, columns, machine_text, setting_text
 
 SECTIONS = {
-    "chart": "Against length",
-    "crossings": "Where they cross",
-    "costs": "What they take",
+    "chart": "Cost against length",
+    "crossovers": "Crossovers",
+    "costs": "Costs",
     "formulas": "Formulas",
 }
 
 
 def cost_page(report: CostReport) -> str:
-    """The text of an HTML file that shows all of a report."""
+    """The report as self-contained HTML."""
     sections = {
         "chart": _chart(report),
-        "crossings": _crossings(report),
+        "crossovers": _crossovers(report),
         "costs": _tables(report),
         "formulas": _formulas(report),
     }
-    there = {anchor: content for anchor, content in sections.items() if content}
-    links = [element("a", SECTIONS[anchor], href=f"#{anchor}") for anchor in there]
+    present = {anchor: content for anchor, content in sections.items() if content}
+    links = [element("a", SECTIONS[anchor], href=f"#{anchor}") for anchor in present]
     headline = element(
         "header",
         element("h1", "regard cost"),
@@ -35,12 +35,15 @@ def cost_page(report: CostReport) -> str:
         element("nav", *links, aria_label="Sections"),
         class_="headline",
     )
-    main = element("main", *(_section(anchor, content) for anchor, content in there.items()))
+    main = element("main", *(_section(anchor, content) for anchor, content in present.items()))
     foot = element(
         "footer",
-        element("p", f"regard {report.version}; {machine_text(report)}. It fetches nothing."),
+        element(
+            "p",
+            f"regard {report.version}; {machine_text(report)}. The page loads no external resources.",
+        ),
     )
-    return page(title="regard: what attention takes", body=[headline, main, foot])
+    return page(title="regard: costs of attention", body=[headline, main, foot])
 
 
 def _section(anchor: str, content: Markup) -> Markup:
@@ -49,7 +52,7 @@ def _section(anchor: str, content: Markup) -> Markup:
 
 
 def _chart(report: CostReport) -> Markup:
-    chart = time_chart(report)
+    chart = cost_curves_chart(report)
     if not chart:
         return chart
     return element(
@@ -58,14 +61,14 @@ def _chart(report: CostReport) -> Markup:
         class_="scroll",
         tabindex="0",
         role="region",
-        aria_label=f"{height_name(report)} against length",
+        aria_label=f"{value_name(report)} against length",
     )
 
 
-def _crossings(report: CostReport) -> Markup:
-    if not report.crossings:
+def _crossovers(report: CostReport) -> Markup:
+    if not report.crossovers:
         return Markup("")
-    return element("ul", *(element("li", crossing.sentence) for crossing in report.crossings))
+    return element("ul", *(element("li", crossover.sentence) for crossover in report.crossovers))
 
 
 def _tables(report: CostReport) -> Markup:
@@ -83,15 +86,15 @@ def _tables(report: CostReport) -> Markup:
     width = report.num_heads * report.head_dim
     table = element(
         "table",
-        element("caption", f"Mechanisms, then layers of width {width}"),
-        element("thead", element("tr", name, element("th", "products"), *headings)),
+        element("caption", f"Mechanisms, then layers with model_dim {width}"),
+        element("thead", element("tr", name, element("th", "matmul FLOPs"), *headings)),
         *bodies,
         id="costs-table",
     )
     meanings = [
         (
-            "products",
-            "the leading terms: of one head of one sequence with d its width, or of a layer",
+            "matmul FLOPs",
+            "leading terms, for one head of one sequence with head_dim d, or for a layer",
         ),
         *((column.heading, column.meaning) for column in shown),
     ]
@@ -107,8 +110,7 @@ def _row(row: CostRow, shown: Sequence[Column]) -> Markup:
     name = element("th", row.name, scope="row", data_sort=row.name)
     formula = element("td", row.formula, data_sort=row.formula)
     cells = [
-        element("td", column.written(row), data_sort=str(column.number(row) or 0))
-        for column in shown
+        element("td", column.text(row), data_sort=str(column.number(row) or 0)) for column in shown
     ]
     return element("tr", name, formula, *cells)
 
@@ -116,11 +118,11 @@ def _row(row: CostRow, shown: Sequence[Column]) -> Markup:
 def _remarks(report: CostReport) -> Markup:
     rows = (*report.mechanisms, *report.layers)
     remarks = [(row.name, row.note) for row in rows if row.note]
-    remarks += [(each.name, f"not here: {each.reason}") for each in report.not_priced]
+    remarks += [(each.name, f"not supported: {each.reason}") for each in report.unsupported]
     if not remarks:
         return Markup("")
     return element(
-        "ul", *(element("li", element("b", name), f": {words}") for name, words in remarks)
+        "ul", *(element("li", element("b", name), f": {text}") for name, text in remarks)
     )
 
 
@@ -132,12 +134,12 @@ def _formulas(report: CostReport) -> Markup:
                 element(
                     "dl",
                     *(
-                        joined(element("dt", figure), element("dd", formula))
-                        for figure, formula, _ in formulas.by_figure
+                        joined(element("dt", field), element("dd", formula))
+                        for field, formula, _ in formulas.by_field
                     ),
                     class_="meanings",
                 ),
-                element("p", formulas.at_this_length) if formulas.at_this_length else Markup(""),
+                element("p", formulas.length_note) if formulas.length_note else Markup(""),
             )
             for formulas in report.formulas
         )

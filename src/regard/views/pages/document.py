@@ -1,48 +1,43 @@
-"""The page of a document as a classifier read it: words and sentences shaded by weight.
+"""Document page: the text shaded by attention weight, label probabilities and the deletion test.
 
-Each word is shaded by its weight, and beside each sentence stands a bar of the sentence's weight, as in the
-figures of hierarchical attention networks (Yang et al. 2016, figure 5). Beside the text stand the label,
-the deletion test and the words with most weight. The style sheet turns `--times` into a shade by the rule
-of `document_shades.py`; the script only changes which weights are shown.
+Words are shaded by weight, and a bar beside each sentence shows its weight, as in Yang et al. 2016,
+figure 5. The sidebar lists label probabilities, the deletion test and the top words. The style sheet
+computes the opacity from `--relative` as `document_words.shade_opacity` does.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from regard.core.atomic_write import write_whole
+from regard.core.atomic_write import atomic_write
 from regard.core.records.document import DocumentRecord
 from regard.views.charts.deletion import deletion_chart, deletion_sentence, deletion_verdict
 from regard.views.charts.document_words import (
-    HALF,
+    HALF_SHADE,
     LEGEND,
-    MARKS,
-    Shading,
-    agreement_sentence,
-    cut_sentence,
-    left_out_sentence,
-    pieces,
-    said_of_label,
+    MARKERS,
+    WeightView,
+    agreement_note,
+    display_tokens,
+    omission_note,
+    prediction_sentence,
+    relative_text,
+    sentence_relative_weights,
     sentence_starts,
-    sentence_times,
-    shadings,
     short_title,
-    times_text,
+    truncation_note,
+    weight_views,
 )
-from regard.views.charts.figure_file import shown
+from regard.views.charts.figure_file import printable
 from regard.views.pages.html import Markup, element, joined, page
 
-# What stands beside a document on its page: all labels, the deletion test, the words with most
-# weight.
+MAX_LABELS = 8
+NUM_TOP_WORDS = 10
 
 
-MOST_LABELS = 8
-HEAVIEST = 10
-
-
-def document_aside(record: DocumentRecord) -> Markup:
-    """The column; what was not measured is not in it."""
-    return element("aside", _labels(record), _deletion(record), _heaviest(record))
+def document_sidebar(record: DocumentRecord) -> Markup:
+    """Label probabilities, deletion test and top words, as far as the record has them."""
+    return element("aside", _labels(record), _deletion(record), _top_words(record))
 
 
 def _labels(record: DocumentRecord) -> Markup:
@@ -50,182 +45,189 @@ def _labels(record: DocumentRecord) -> Markup:
     rows = [
         element(
             "li",
-            element("span", shown(label), class_="name"),
+            element("span", printable(label), class_="name"),
             element("span", f"{probability:.2f}", class_="figure"),
             element("span", class_="fill", style=f"--share:{probability:.4f}"),
-            class_="said" if label == record.label else None,
+            class_="predicted" if label == record.label else None,
         )
-        for label, probability in ranked[:MOST_LABELS]
+        for label, probability in ranked[:MAX_LABELS]
     ]
-    others = ranked[MOST_LABELS:]
+    others = ranked[MAX_LABELS:]
     if others:
         together = sum(probability for _, probability in others)
-        rows.append(element("li", f"{len(others)} more, together {together:.2f}", class_="hint"))
+        rows.append(element("li", f"{len(others)} more, {together:.2f} in total", class_="hint"))
     return element("section", element("h2", "Labels"), element("ol", *rows, class_="labels"))
 
 
 def _deletion(record: DocumentRecord) -> Markup:
     if record.deletion is None:
         return Markup("")
-    agreement = agreement_sentence(record)
+    agreement = agreement_note(record)
     return element(
         "section",
-        element("h2", "Without these words"),
+        element("h2", "Deletion test"),
         element("p", f"{deletion_sentence(record.deletion)} {deletion_verdict(record.deletion)}"),
         deletion_chart(record.deletion),
         element("p", agreement, class_="hint") if agreement else Markup(""),
     )
 
 
-def _heaviest(record: DocumentRecord) -> Markup:
-    way, texts = shadings(record)[0], pieces(record.tokens)
-    ranked = sorted(range(len(texts)), key=lambda place: -way.weights[place])[:HEAVIEST]
-    heads = ["word", "weight", "times even", *(["fall without it"] if record.falls else [])]
+def _top_words(record: DocumentRecord) -> Markup:
+    view, texts = weight_views(record)[0], display_tokens(record.tokens)
+    ranked = sorted(range(len(texts)), key=lambda index: -view.weights[index])[:NUM_TOP_WORDS]
+    heads = ["word", "weight", "× uniform", *(["drop without it"] if record.drops else [])]
     rows = []
-    for place in ranked:
-        cells = [f"{way.weights[place]:.3f}", times_text(way.times[place])]
-        if record.falls is not None:
-            fall = record.falls[place]
-            cells.append("–" if fall is None else f"{fall:.2f}".replace("-", "−"))
-        name = element("th", texts[place].text, scope="row")
+    for index in ranked:
+        cells = [f"{view.weights[index]:.3f}", relative_text(view.relative[index])]
+        if record.drops is not None:
+            drop = record.drops[index]
+            cells.append("–" if drop is None else f"{drop:.2f}".replace("-", "−"))
+        name = element("th", texts[index].text, scope="row")
         rows.append(element("tr", name, *(element("td", cell) for cell in cells)))
     return element(
         "section",
-        element("h2", "Most weight"),
+        element("h2", "Top words"),
         element(
             "table",
             element("thead", element("tr", *(element("th", head, scope="col") for head in heads))),
             element("tbody", *rows),
-            class_="heaviest",
+            class_="top-words",
         ),
     )
 
 
-MOST_WORDS = 3000
+MAX_WORDS = 3000
 
 
 def write_document_page(record: DocumentRecord, *, path: Path) -> None:
-    """Write the page to `path`, whole or not at all."""
-    write_whole(path, document_page(record).encode())
+    """Write the page to `path` atomically."""
+    atomic_write(path, document_page(record).encode())
 
 
 def document_page(record: DocumentRecord) -> str:
-    """The text of an HTML file that needs nothing beside it."""
+    """The page as self-contained HTML."""
     headline = element(
         "header",
         element("p", short_title(record), class_="kicker"),
-        element("h1", shown(record.label)),
-        element("p", said_of_label(record), class_="lead"),
+        element("h1", printable(record.label)),
+        element("p", prediction_sentence(record), class_="lead"),
         class_="headline",
     )
-    both = element("div", _text(record), document_aside(record), class_="document")
+    both = element("div", _text(record), document_sidebar(record), class_="document")
     main = element("main", both)
-    foot = element("footer", element("p", "Made by regard. The page fetches nothing."))
-    title = f"{shown(record.label)}: {short_title(record)}"
+    foot = element("footer", element("p", "Made by regard. The page loads no external resources."))
+    title = f"{printable(record.label)}: {short_title(record)}"
     return page(title=title, body=[headline, main, foot], kind="document")
 
 
 def _text(record: DocumentRecord) -> Markup:
-    ways = shadings(record)
-    drawn = min(len(record.tokens), MOST_WORDS)
+    views = weight_views(record)
+    drawn = min(len(record.tokens), MAX_WORDS)
     starts = [start for start in sentence_starts(record) if start < drawn]
     ends = [*starts[1:], drawn]
-    words = _words(record, ways)
+    words = _words(record, views)
     rows = [
         _sentence(record, record.segments[start], joined(*words[start:end]))
         for start, end in zip(starts, ends, strict=True)
     ]
-    missing = f"{left_out_sentence(record, drawn=drawn)} {cut_sentence(record)}".strip()
+    note = f"{omission_note(record, drawn=drawn)} {truncation_note(record)}".strip()
     return element(
         "section",
-        _chooser(ways),
+        _view_tabs(views),
         element("div", *rows, class_="sentences"),
-        element("p", missing, class_="hint") if missing else Markup(""),
-        element("p", class_="told", aria_live="polite"),
+        element("p", note, class_="hint") if note else Markup(""),
+        element("p", class_="word-note", aria_live="polite"),
         _legend(record),
         class_="text",
         aria_label="The text, shaded by weight",
     )
 
 
-def _chooser(ways: list[Shading]) -> Markup:
-    """Which weights are shown; nothing where there is no choice."""
-    if len(ways) < 2:
+def _view_tabs(views: list[WeightView]) -> Markup:
+    """Radio buttons that select the weights shown; empty if there is only one kind."""
+    if len(views) < 2:
         return Markup("")
     choices = [
         element(
             "label",
-            element("input", type="radio", name="way", value=place, checked=place == 0),
-            element("span", way.name),
+            element("input", type="radio", name="view", value=index, checked=index == 0),
+            element("span", view.name),
         )
-        for place, way in enumerate(ways)
+        for index, view in enumerate(views)
     ]
-    return element("fieldset", element("legend", "Weight"), *choices, class_="ways needs-script")
+    return element(
+        "fieldset", element("legend", "Weight"), *choices, class_="radio-group needs-script"
+    )
 
 
-def _words(record: DocumentRecord, ways: list[Shading]) -> list[Markup]:
+def _words(record: DocumentRecord, views: list[WeightView]) -> list[Markup]:
     found = []
-    for place, piece in enumerate(pieces(record.tokens)):
-        times = [f"{way.times[place]:.3g}" for way in ways]
-        notes = [_note(way, place) for way in ways]
-        after, several = _without(record, place), len(ways) > 1
+    for index, piece in enumerate(display_tokens(record.tokens)):
+        relative = [f"{view.relative[index]:.3g}" for view in views]
+        notes = [_note(view, index) for view in views]
+        drop_note, several = _drop_note(record, index), len(views) > 1
         word = element(
             "span",
             piece.text,
-            class_="word mark" if record.tokens[place] in MARKS else "word",
-            style=f"--times:{times[0]}",
-            title=f"{piece.text}: {notes[0]}{after}",
-            data_times=" ".join(times) if several else None,
+            class_="word special-token" if record.tokens[index] in MARKERS else "word",
+            style=f"--relative:{relative[0]}",
+            title=f"{piece.text}: {notes[0]}{drop_note}",
+            data_relative=" ".join(relative) if several else None,
             data_notes="|".join(notes) if several else None,
-            data_after=after if several and after else None,
+            data_drop=drop_note if several and drop_note else None,
         )
-        found.append(word if piece.joins else joined(" ", word))
+        found.append(word if piece.continues_word else joined(" ", word))
     return found
 
 
-def _note(way: Shading, place: int) -> str:
-    return f"weight {way.weights[place]:.2g}, {times_text(way.times[place])} even"
+def _note(view: WeightView, index: int) -> str:
+    return f"weight {view.weights[index]:.2g}, {relative_text(view.relative[index])} uniform"
 
 
-def _without(record: DocumentRecord, place: int) -> str:
-    fall = None if record.falls is None else record.falls[place]
-    if fall is None:
+def _drop_note(record: DocumentRecord, index: int) -> str:
+    drop = None if record.drops is None else record.drops[index]
+    if drop is None:
         return ""
     before = record.probabilities[record.label]
-    return f"; without it the label has {before - fall:.2f} instead of {before:.2f}"
+    return f"; without it the label’s probability is {before - drop:.2f} instead of {before:.2f}"
 
 
 def _sentence(record: DocumentRecord, number: int, words: Markup) -> Markup:
-    times = sentence_times(record)
-    if times is None or record.sentences is None:
+    relative = sentence_relative_weights(record)
+    if relative is None or record.sentence_weights is None:
         return element("p", words, class_="sentence")
-    weight = record.sentences[number]
+    weight = record.sentence_weights[number]
     bar = element(
         "span",
         element("span", class_="fill"),
         element("span", f"{weight:.2f}", class_="figure"),
         class_="bar",
         style=f"--share:{weight:.4f}",
-        title=f"sentence {number + 1}: weight {weight:.2g}, {times_text(times[number])} even",
+        title=f"sentence {number + 1}: weight {weight:.2g}, {relative_text(relative[number])} uniform",
     )
-    return element("p", bar, element("span", words), class_="sentence weighed")
+    return element("p", bar, element("span", words), class_="sentence with-weight")
 
 
 def _legend(record: DocumentRecord) -> Markup:
     swatches = [
-        joined(element("span", times_text(times), class_="word", style=f"--times:{times:g}"), " ")
-        for times in LEGEND
+        joined(
+            element(
+                "span", relative_text(relative), class_="word", style=f"--relative:{relative:g}"
+            ),
+            " ",
+        )
+        for relative in LEGEND
     ]
     sentences = (
-        " The bar beside a sentence is as long as the sentence’s weight."
-        if record.sentences is not None
+        " The bar beside a sentence shows its weight."
+        if record.sentence_weights is not None
         else ""
     )
     return element(
         "p",
-        "Shade: ",
+        "Shades: ",
         *swatches,
-        f"the even weight, the one that all tokens would have alike; a shade is times / (times + {HALF:g})."
+        f"of the uniform weight; opacity is relative weight / (relative weight + {HALF_SHADE:g})."
         f"{sentences}",
-        class_="hint shades",
+        class_="hint shade-legend",
     )

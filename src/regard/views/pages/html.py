@@ -1,4 +1,4 @@
-"""HTML and SVG elements as values. Text is escaped unless it is markup already.
+"""Builds HTML and SVG: elements, self-contained pages, and tabs. Text is escaped unless it is `Markup`.
 
 >>> element("td", "a < b", class_="wide")
 '<td class="wide">a &lt; b</td>'
@@ -12,7 +12,7 @@ from importlib.resources import files
 
 
 class Markup(str):
-    """Text that is already HTML. Everything else is escaped where it is put into an element."""
+    """Text that is already HTML and is not escaped."""
 
     __slots__ = ()
 
@@ -23,9 +23,9 @@ VOID = frozenset({"meta", "input", "wbr"})
 
 
 def element(tag: str, *children: str, **attributes: Attribute) -> Markup:
-    """An element. An attribute's underscores become hyphens, a trailing one is dropped.
+    """An element. Underscores in attribute names become hyphens, a trailing one is dropped.
 
-    An attribute that is None or False is left out; one that is True has no value.
+    Attributes that are None or False are omitted; those that are True have no value.
     """
     opening = f"<{tag}{''.join(_attribute(name, value) for name, value in attributes.items())}>"
     if tag in VOID:
@@ -34,35 +34,31 @@ def element(tag: str, *children: str, **attributes: Attribute) -> Markup:
 
 
 def joined(*children: str) -> Markup:
-    """Pieces one after the other, each escaped unless it is markup."""
-    pieces = [child if isinstance(child, Markup) else escape(child) for child in children]
-    return Markup("".join(pieces))
+    """Concatenate children, each escaped unless it is markup."""
+    return Markup("".join(c if isinstance(c, Markup) else escape(c) for c in children))
 
 
 def _attribute(name: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
-    shown = name.rstrip("_").replace("_", "-")
+    html_name = name.rstrip("_").replace("_", "-")
     if value is True:
-        return f" {shown}"
+        return f" {html_name}"
     if isinstance(value, float):
-        # Coordinates to a hundredth: finer is invisible and makes the page longer.
-        return f' {shown}="{value:.2f}"'.replace('.00"', '"')
-    return f' {shown}="{escape(str(value))}"'
-
-
-# A whole page in one file: style and script are inside it, and it fetches nothing.
+        # Coordinates to two decimals keep pages small.
+        return f' {html_name}="{value:.2f}"'.replace('.00"', '"')
+    return f' {html_name}="{escape(str(value))}"'
 
 
 def page(*, title: str, body: Iterable[Markup], kind: str | None = None) -> str:
-    """The text of an HTML file. A `kind` of page has a style and a script beyond those of every page."""
+    """A self-contained HTML page with inline style and script; `kind` adds those of one kind of page."""
     names = ["page", kind] if kind else ["page"]
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
-        # The browser itself then refuses to fetch anything, whatever got into the page.
+        # The browser blocks all requests, whatever the page contains.
         element(
             "meta",
             http_equiv="Content-Security-Policy",
@@ -77,39 +73,36 @@ def page(*, title: str, body: Iterable[Markup], kind: str | None = None) -> str:
 
 
 def asset(name: str) -> str:
-    """The text of a style sheet or a script."""
+    """The source of a style sheet or a script."""
     return (files("regard.views") / "assets" / name).read_text(encoding="utf-8")
 
 
-# One of several pictures at a time, chosen by its name; it works without a script.
+# The style sheet has rules for this many.
+MAX_TABS = 12
 
 
-# The style sheet has a rule for as many.
-MOST_PANES = 12
+def tabs(panes: Sequence[tuple[str, Markup]], *, key: str, label: str) -> Markup:
+    """Panes with one tab each, without a script; `key` is unique on the page.
 
-
-def chooser(panes: Sequence[tuple[str, Markup]], *, key: str, asks: str) -> Markup:
-    """The panes under a row of their names; `key` is unique on the page, `asks` is read before the names.
-
-    A single pane needs no choice, and panes beyond the twelfth are left out.
+    A single pane has no tabs; panes beyond `MAX_TABS` are omitted.
     """
-    panes = panes[:MOST_PANES]
+    panes = panes[:MAX_TABS]
     if len(panes) < 2:
         return element("div", *(pane for _, pane in panes))
-    choices: list[Markup] = []
-    for place, (name, _) in enumerate(panes):
-        identifier = f"{key}-{place}"
-        choices += [
-            element("input", type="radio", name=key, id=identifier, checked=place == 0),
+    buttons: list[Markup] = []
+    for index, (name, _) in enumerate(panes):
+        identifier = f"{key}-{index}"
+        buttons += [
+            element("input", type="radio", name=key, id=identifier, checked=index == 0),
             element("label", name, for_=identifier),
         ]
-    shown = element("div", *(element("div", pane) for _, pane in panes), class_="panes")
+    shown = element("div", *(element("div", pane) for _, pane in panes), class_="tab-panes")
     return element(
         "div",
-        element("span", asks, class_="asks", id=f"{key}-asks"),
-        *choices,
+        element("span", label, class_="tabs-label", id=f"{key}-label"),
+        *buttons,
         shown,
-        class_="chooser",
+        class_="tabs",
         role="group",
-        aria_labelledby=f"{key}-asks",
+        aria_labelledby=f"{key}-label",
     )

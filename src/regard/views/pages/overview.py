@@ -1,4 +1,8 @@
-"""The page of a survey: a headline, the picture wall, the costs, the conformance matrix."""
+"""Overview page of all mechanisms: a gallery of attention heatmaps, costs, and the conformance matrix.
+
+The cost table has a body for every length and head width, of which one length is shown. Rows are sorted
+within their body, so mechanisms of one head width stay together.
+"""
 
 from __future__ import annotations
 
@@ -6,44 +10,42 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from regard.core.records.overview import CheckRecord, MechanismRecord, Outcome, Survey
-from regard.views.charts.cost_curves import Priced, cost_charts, head_widths, priced_lengths
+from regard.core.records.overview import CheckRecord, MechanismRecord, Outcome, Overview
+from regard.views.charts.cost_curves import LengthCost, cost_charts, costs_by_length, head_dims
 from regard.views.charts.heatmap import heatmap, legend
 from regard.views.pages.html import Markup, element, joined, page
-from regard.views.text.numbers import factor_text, humanised, spaced
-
-# One card a mechanism: what it is, and the heat map of what it reads in the sentence.
+from regard.views.text.numbers import count_text, factor_text, spaced
 
 
-def picture_wall(survey: Survey) -> Markup:
-    """The cards in the order of the survey; a family has a colour."""
+def gallery(overview: Overview) -> Markup:
+    """One card per mechanism with its heatmap; families have a colour each."""
     return element(
         "div",
-        *(_card(record, survey) for record in survey.mechanisms),
-        class_="wall",
-        style=f"--tokens:{len(survey.tokens)}",
+        *(_card(record, overview) for record in overview.mechanisms),
+        class_="gallery",
+        style=f"--tokens:{len(overview.tokens)}",
     )
 
 
-def _card(record: MechanismRecord, survey: Survey) -> Markup:
+def _card(record: MechanismRecord, overview: Overview) -> Markup:
     mask = "causal" if record.causal else "unmasked"
-    drawn = f"{mask}, {record.weights_options}" if record.weights_options else mask
-    family = survey.families.index(record.family)
+    options = f"{mask}, {record.weights_options}" if record.weights_options else mask
+    family = overview.families.index(record.family)
     return element(
         "article",
         element(
             "header",
             element("span", record.family, class_=f"family family-{family}"),
-            element("span", drawn, class_="drawn"),
+            element("span", options, class_="mask-note"),
         ),
         element("h3", record.name),
         element("p", record.summary, class_="summary"),
-        element("figure", heatmap(record, tokens=survey.tokens)),
-        element("p", element("span", class_="pair-text"), legend(record), class_="under"),
+        element("figure", heatmap(record, tokens=overview.tokens)),
+        element("p", element("span", class_="pair-text"), legend(record), class_="card-footer"),
         element("p", record.reference, class_="reference"),
         element(
             "details",
-            element("summary", "what it promises"),
+            element("summary", "properties"),
             element("ul", *(element("li", phrase) for phrase in record.capabilities)),
         ),
         class_="card",
@@ -51,10 +53,7 @@ def _card(record: MechanismRecord, survey: Survey) -> Markup:
     )
 
 
-# Every check against every mechanism: a mark in a table, and the reasons in words below it.
-
-
-MARKS: dict[Outcome, tuple[str, str]] = {
+OUTCOMES: dict[Outcome, tuple[str, str]] = {
     "passed": ("✓", "passed"),
     "failed": ("✗", "failed"),
     "not_applicable": ("–", "does not apply"),
@@ -63,10 +62,10 @@ MARKS: dict[Outcome, tuple[str, str]] = {
 Found = dict[str, dict[str, CheckRecord]]
 
 
-def conformance_matrix(survey: Survey) -> Markup:
-    """The matrix; a mark other than ✓ is a link to its reason."""
-    found = _by_check(survey)
-    names = [record.name for record in survey.mechanisms]
+def conformance_matrix(overview: Overview) -> Markup:
+    """Checks against mechanisms; an icon other than ✓ links to its reason below the table."""
+    found = _by_check(overview)
+    names = [record.name for record in overview.mechanisms]
     heading = [element("th", element("span", name), scope="col") for name in names]
     rows = [_row(check, by_name, names) for check, by_name in found.items()]
     table = element(
@@ -79,40 +78,42 @@ def conformance_matrix(survey: Survey) -> Markup:
         element(
             "div", table, class_="scroll", tabindex="0", role="region", aria_label="Conformance"
         ),
-        _reasons(found, "failed", "What failed"),
-        _reasons(found, "not_applicable", "Why a check does not apply"),
+        _reasons(found, "failed", "Failed checks"),
+        _reasons(found, "not_applicable", "Checks that do not apply"),
     )
 
 
-def _by_check(survey: Survey) -> Found:
+def _by_check(overview: Overview) -> Found:
     found: Found = {}
-    for record in survey.mechanisms:
+    for record in overview.mechanisms:
         for check in record.checks:
             found.setdefault(check.name, {})[record.name] = check
     return found
 
 
 def _row(check: str, by_name: dict[str, CheckRecord], names: Iterable[str]) -> Markup:
-    demands = next(iter(by_name.values())).demands
-    heading = element("th", element("b", _breakable(check)), element("span", demands), scope="row")
-    return element("tr", heading, *(_mark(by_name.get(name), name) for name in names))
+    description = next(iter(by_name.values())).description
+    heading = element(
+        "th", element("b", _breakable(check)), element("span", description), scope="row"
+    )
+    return element("tr", heading, *(_outcome_cell(by_name.get(name), name) for name in names))
 
 
 def _breakable(name: str) -> Markup:
-    """A name that a narrow page may break after an underscore."""
+    """A name with optional line breaks after underscores."""
     words = name.split("_")
     return joined(*(joined(f"{word}_", element("wbr")) for word in words[:-1]), words[-1])
 
 
-def _mark(check: CheckRecord | None, name: str) -> Markup:
+def _outcome_cell(check: CheckRecord | None, name: str) -> Markup:
     if check is None:
         return element("td")
-    sign, word = MARKS[check.outcome]
-    title = f"{name}, {check.name}: {check.detail or word}"
+    icon, text = OUTCOMES[check.outcome]
+    title = f"{name}, {check.name}: {check.detail or text}"
     if check.outcome == "passed":
-        inside = element("span", sign, role="img", aria_label=word, title=title)
+        inside = element("span", icon, role="img", aria_label=text, title=title)
     else:
-        inside = element("a", sign, href=f"#{_anchor(check)}", aria_label=word, title=title)
+        inside = element("a", icon, href=f"#{_anchor(check)}", aria_label=text, title=title)
     return element("td", inside, class_=check.outcome)
 
 
@@ -121,7 +122,7 @@ def _anchor(check: CheckRecord) -> str:
 
 
 def _reasons(found: Found, outcome: Outcome, heading: str) -> Markup:
-    """A paragraph a check, with each distinct reason and the mechanisms it holds for."""
+    """One entry per check with each distinct reason and its mechanisms."""
     entries = []
     for check, by_name in found.items():
         reasons: dict[str, list[str]] = {}
@@ -140,83 +141,79 @@ def _reasons(found: Found, outcome: Outcome, heading: str) -> Markup:
     return joined(element("h3", heading), element("dl", *entries, class_=f"reasons {outcome}"))
 
 
-# The costs as a table, of which one length is shown; a click on a heading sorts it.
-#
-# Every length has a body of rows for each width of heads. Rows are sorted within their body, so
-# mechanisms of one width stay together whatever they are sorted by.
+DEFAULT_LENGTH = 4096
 
-
-FAVOURITE_LENGTH = 4096
-
-WIDTH_HEADING = "width"
-WIDTH_MEANING = "numbers in a query, a key and a value of one head; compare costs of one width only"
+WIDTH_HEADING = "head_dim"
+WIDTH_MEANING = (
+    "size of a query, key and value of one head; compare costs of the same head_dim only"
+)
 
 
 class Column(NamedTuple):
-    """A heading, what it means, the number to sort by, and how the number is written."""
+    """Heading, its meaning, the value to sort by, and the text of a cell."""
 
     heading: str
     meaning: str
-    number: Callable[[Priced], float]
-    written: Callable[[Priced], str]
+    number: Callable[[LengthCost], float]
+    text: Callable[[LengthCost], str]
 
 
-def _count(heading: str, meaning: str, number: Callable[[Priced], int]) -> Column:
-    return Column(heading, meaning, number, lambda priced: humanised(number(priced)))
+def _count(heading: str, meaning: str, number: Callable[[LengthCost], int]) -> Column:
+    return Column(heading, meaning, number, lambda cost: count_text(number(cost)))
 
 
 COLUMNS = (
     _count(
-        "operations",
-        "2 for every multiply-add of a matrix product, 1 for every exp, tanh and the like",
-        lambda priced: priced.cost.operations,
+        "FLOPs",
+        "2 per multiply-add of a matmul, 1 per transcendental operation",
+        lambda cost: cost.cost.flops,
     ),
     Column(
         "length ×2",
-        "by what factor the operations grow when the length doubles: ×2 is linear, ×4 quadratic",
-        lambda priced: priced.growth,
-        lambda priced: factor_text(priced.growth),
+        "growth of the FLOPs when the length doubles: ×2 is linear, ×4 quadratic",
+        lambda cost: cost.doubling_factor,
+        lambda cost: factor_text(cost.doubling_factor),
     ),
-    _count("memory", "numbers held at the peak of a call", lambda priced: priced.cost.memory),
-    _count("parameters", "trainable numbers", lambda priced: priced.cost.parameters),
+    _count("memory", "peak number of elements during a call", lambda cost: cost.cost.memory),
+    _count("parameters", "trainable parameters", lambda cost: cost.cost.parameters),
     _count(
         "state",
-        "numbers kept for decoding after so many tokens",
-        lambda priced: priced.cost.state,
+        "elements of the decoding state after this many tokens",
+        lambda cost: cost.cost.state,
     ),
     _count(
         "steps",
-        "how many steps must wait for one another when everything else is parallel",
-        lambda priced: priced.cost.sequential_steps,
+        "sequential steps with unlimited parallelism",
+        lambda cost: cost.cost.sequential_steps,
     ),
     _count(
         "path",
-        "layers until every position can have reached every position it may see",
-        lambda priced: priced.cost.longest_path,
+        "maximum path length: layers until every position can reach every position it may attend to",
+        lambda cost: cost.cost.max_path_length,
     ),
 )
 
 
-def cost_table(survey: Survey) -> Markup:
-    """The buttons that choose a length, and the table."""
+def cost_table(overview: Overview) -> Markup:
+    """Cost table with radio buttons for the length."""
     table = {
-        record.name: {priced.length: priced for priced in priced_lengths(record)}
-        for record in survey.mechanisms
+        record.name: {cost.length: cost for cost in costs_by_length(record)}
+        for record in overview.mechanisms
     }
     lengths = sorted({length for by_length in table.values() for length in by_length})
     if not lengths:
         return element("p", "No costs were declared for a length and its double.")
-    shown = FAVOURITE_LENGTH if FAVOURITE_LENGTH in lengths else lengths[-1]
+    shown = DEFAULT_LENGTH if DEFAULT_LENGTH in lengths else lengths[-1]
     bodies = []
     for length in lengths:
-        for width in head_widths(survey):
+        for width in head_dims(overview):
             here = [
                 (record, table[record.name][length])
-                for record in survey.mechanisms
-                if record.cost_width == width and length in table[record.name]
+                for record in overview.mechanisms
+                if record.cost_head_dim == width and length in table[record.name]
             ]
-            most = max((priced.cost.operations for _, priced in here), default=0)
-            rows = [_cost_row(record, priced, most=most) for record, priced in here]
+            most = max((each.cost.flops for _, each in here), default=0)
+            rows = [_cost_row(record, cost, most=most) for record, cost in here]
             bodies.append(element("tbody", *rows, data_length=length, hidden=length != shown))
     return joined(_choice(lengths, shown=shown), _framed(bodies, shown=shown))
 
@@ -243,13 +240,13 @@ def _framed(bodies: list[Markup], *, shown: int) -> Markup:
         for column in COLUMNS
     ]
     mechanism = element("th", element("button", "mechanism", type="button"), scope="col")
-    # Without a button: the rows are in the order of their widths already.
+    # Not sortable: rows are grouped by head_dim.
     width = element("th", WIDTH_HEADING, title=WIDTH_MEANING, scope="col")
     caption = element(
         "caption",
         "At ",
         element("b", spaced(shown), id="shown-length"),
-        " tokens; the bars are logarithmic, on a scale of its own for each width of heads",
+        " tokens; the bars are logarithmic, with one scale per head_dim",
     )
     explained = [(WIDTH_HEADING, WIDTH_MEANING)]
     explained += [(column.heading, column.meaning) for column in COLUMNS]
@@ -269,8 +266,8 @@ def _framed(bodies: list[Markup], *, shown: int) -> Markup:
     )
 
 
-def _cost_row(record: MechanismRecord, priced: Priced, *, most: int) -> Markup:
-    tags = [priced.form] if priced.form else []
+def _cost_row(record: MechanismRecord, cost: LengthCost, *, most: int) -> Markup:
+    tags = [cost.form] if cost.form else []
     name = element(
         "th",
         element("a", record.name, href=f"#mechanism-{record.name}"),
@@ -281,49 +278,49 @@ def _cost_row(record: MechanismRecord, priced: Priced, *, most: int) -> Markup:
     cells = [
         element(
             "td",
-            column.written(priced),
-            data_sort=str(column.number(priced)),
-            class_=_growth_class(priced) if column.heading == "length ×2" else None,
-            style=_bar(priced, most=most) if column.heading == "operations" else None,
+            column.text(cost),
+            data_sort=str(column.number(cost)),
+            class_=_doubling_class(cost) if column.heading == "length ×2" else None,
+            style=_bar(cost, most=most) if column.heading == "FLOPs" else None,
         )
         for column in COLUMNS
     ]
-    width = element("td", str(record.cost_width), data_sort=record.cost_width)
+    width = element("td", str(record.cost_head_dim), data_sort=record.cost_head_dim)
     return element("tr", name, width, *cells)
 
 
-def _bar(priced: Priced, *, most: int) -> str:
-    """A bar behind the number, as long as the operations are on a scale of three powers of ten."""
-    share = 1 + math.log10(max(priced.cost.operations, 1) / max(most, 1)) / 3
-    return f"--share:{max(share, 0.0):.2f}"
+def _bar(cost: LengthCost, *, most: int) -> str:
+    """A bar behind the number, on a logarithmic scale of three powers of ten."""
+    length = 1 + math.log10(max(cost.cost.flops, 1) / max(most, 1)) / 3
+    return f"--share:{max(length, 0.0):.2f}"
 
 
-def _growth_class(priced: Priced) -> str:
-    return "steep" if priced.growth > 3 else "gentle"
+def _doubling_class(cost: LengthCost) -> str:
+    return "steep" if cost.doubling_factor > 3 else "gentle"
 
 
-SECTIONS = {"pictures": "What it reads", "costs": "What it costs", "checks": "What holds"}
+SECTIONS = {"gallery": "Attention patterns", "costs": "Costs", "checks": "Conformance checks"}
 
 
-def survey_page(survey: Survey) -> str:
-    """The text of an HTML file that shows all of a survey."""
-    main = element("main", _pictures(survey), _costs(survey), _checks(survey))
+def overview_page(overview: Overview) -> str:
+    """The overview as self-contained HTML."""
+    main = element("main", _gallery_section(overview), _costs(overview), _checks(overview))
     return page(
-        title="regard: every attention mechanism", body=[_headline(survey), main, _foot(survey)]
+        title="regard: every attention mechanism", body=[_headline(overview), main, _foot(overview)]
     )
 
 
-def _headline(survey: Survey) -> Markup:
-    totals = survey.totals()
+def _headline(overview: Overview) -> Markup:
+    totals = overview.totals()
     numbers = {
-        "mechanisms": len(survey.mechanisms),
+        "mechanisms": len(overview.mechanisms),
         "checks passed": totals["passed"],
         "failed": totals["failed"],
         "do not apply": totals["not_applicable"],
     }
     tiles = [
-        element("div", element("dt", word), element("dd", str(number)), class_=_tile(word, number))
-        for word, number in numbers.items()
+        element("div", element("dt", name), element("dd", str(number)), class_=_tile(name, number))
+        for name, number in numbers.items()
     ]
     links = [element("a", text, href=f"#{anchor}") for anchor, text in SECTIONS.items()]
     return element(
@@ -331,8 +328,7 @@ def _headline(survey: Survey) -> Markup:
         element("h1", "regard"),
         element(
             "p",
-            "A workbench for attention: build, check, price and look into attention mechanisms, on "
-            "evidence.",
+            "An attention workbench: build, train, compare, inspect and cost attention mechanisms.",
             class_="lead",
         ),
         element("dl", *tiles, class_="totals"),
@@ -341,8 +337,8 @@ def _headline(survey: Survey) -> Markup:
     )
 
 
-def _tile(word: str, number: int) -> str | None:
-    return "alarm" if word == "failed" and number else None
+def _tile(name: str, number: int) -> str | None:
+    return "alarm" if name == "failed" and number else None
 
 
 def _section(anchor: str, *content: Markup) -> Markup:
@@ -350,67 +346,68 @@ def _section(anchor: str, *content: Markup) -> Markup:
     return element("section", heading, *content, id=anchor, aria_labelledby=f"{anchor}-heading")
 
 
-def _pictures(survey: Survey) -> Markup:
-    sentence = element("q", " ".join(survey.tokens))
+def _gallery_section(overview: Overview) -> Markup:
+    sentence = element("q", " ".join(overview.tokens))
     return _section(
-        "pictures",
+        "gallery",
         element(
             "p",
-            "How much each word (row) reads of each word (column) of ",
+            "Attention weights of each word (row) over each word (column) of ",
             sentence,
-            ". Nothing is trained: queries and keys are the same vectors, made of the words’ "
-            "letters, so equal words are equal and similar words similar, and parameters are fresh "
-            "from their random start. You see what a mechanism brings along by construction.",
+            ". Nothing is trained: queries and keys are the same vectors, computed from the letters of the "
+            "words, so that similar words have similar vectors, and parameters are randomly initialised. "
+            "The maps show the inductive bias of each mechanism.",
         ),
         element(
             "p",
-            "Point at a cell, or move with the arrow keys, and every picture marks the same pair.",
+            "Hover over a cell, or use the arrow keys, to highlight the same pair in every heatmap.",
             class_="needs-script hint",
         ),
-        picture_wall(survey),
+        gallery(overview),
     )
 
 
-def _costs(survey: Survey) -> Markup:
-    narrow = [record for record in survey.mechanisms if record.cost_width < survey.usual_width]
+def _costs(overview: Overview) -> Markup:
+    narrow = [
+        record for record in overview.mechanisms if record.cost_head_dim < overview.max_head_dim
+    ]
     width_note = ""
     if narrow:
         width_note = (
-            f" Where features multiply with the width, heads are narrower: "
-            f"{', '.join(record.name for record in narrow)}. A narrow head is cheaper whatever the "
-            "mechanism, so each width has a chart of its own; compare within one, not across."
+            f" These use narrower heads, since their feature maps grow with head_dim: "
+            f"{', '.join(record.name for record in narrow)}. Narrow heads cost less for any mechanism, so "
+            "each head_dim has its own chart; compare only within one."
         )
     return _section(
         "costs",
         element(
             "p",
-            f"Causal self-attention in {survey.num_heads} heads of width {survey.usual_width}, one "
-            "sequence, forward only, without the projections around it. These are the costs that "
-            "the mechanisms declare; the checks below hold them to what a counter measures."
-            f"{width_note}",
+            f"Causal self-attention with {overview.num_heads} heads of head_dim {overview.max_head_dim}, "
+            "one sequence, forward pass only, without projections. These are declared costs; the "
+            f"conformance checks below compare them with measured ones.{width_note}",
         ),
-        cost_charts(survey),
-        cost_table(survey),
+        cost_charts(overview),
+        cost_table(overview),
     )
 
 
-def _checks(survey: Survey) -> Markup:
+def _checks(overview: Overview) -> Markup:
     return _section(
         "checks",
         element(
             "p",
-            "Every mechanism goes through the same checks. A dash means that a check is about "
-            "something the mechanism does not claim; the reason is in the text below the table.",
+            "Every mechanism runs the same checks. A dash means that a check does not apply; the reason is "
+            "below the table.",
         ),
-        conformance_matrix(survey),
+        conformance_matrix(overview),
     )
 
 
-def _foot(survey: Survey) -> Markup:
+def _foot(overview: Overview) -> Markup:
     return element(
         "footer",
         element(
             "p",
-            f"regard {survey.version}, seed {survey.seed}. One file, and it fetches nothing.",
+            f"regard {overview.version}, seed {overview.seed}. The page loads no external resources.",
         ),
     )

@@ -1,4 +1,9 @@
-"""All pairs of a study at once, for one of its two questions: who is better than whom."""
+"""Pairwise comparisons of a study: verdicts with icons, a matrix of all pairs, and tables of differences.
+
+A study asks two questions of each pair: over seeds about the method, and over items about the trained
+models. With many variants only the pairs with the baseline are shown; the others are collapsed. Verdicts
+have an icon and text, never a colour alone.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,14 @@ from types import MappingProxyType
 from typing import Literal
 
 from regard.core.records.study import PairVerdict, StudyRecord
-from regard.views.charts.axes import Scale
+from regard.views.charts.axes import Scale, truncate
 from regard.views.charts.intervals import (
     HEIGHT,
-    dot_row,
     grid_lines,
-    row_picture,
-    shared_scale,
-    tick_row,
+    interval_plot,
+    interval_scale,
+    row_svg,
+    tick_labels,
 )
 from regard.views.charts.variants import (
     baseline_of,
@@ -24,46 +29,42 @@ from regard.views.charts.variants import (
     score_decimals,
     score_text,
     scored,
-    shortened_name,
     variant_label,
 )
 from regard.views.pages.html import Markup, element, joined
 
-# Verdicts as a sign with its words: never a colour or a sign alone.
-
-
 Question = Literal["method", "models"]
-"""What a verdict is about: the method over seeds, or these models on other items."""
+"""What a verdict is about: the method, over seeds, or the trained models, over items."""
 
-NO_CLAIM = "these runs only"
-SIGNS: Mapping[str, tuple[str, str]] = MappingProxyType(
+TOO_FEW_SEEDS = "too few seeds"
+ICONS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "better": ("▲", "better"),
         "worse": ("▼", "worse"),
-        "cannot tell apart": ("≈", "apart"),
-        NO_CLAIM: ("·", "only"),
+        "inconclusive": ("≈", "inconclusive"),
+        TOO_FEW_SEEDS: ("·", "few-seeds"),
     }
 )
 OPPOSITE = MappingProxyType({"better": "worse", "worse": "better"})
 
 
-def sign_of(verdict: str) -> str:
-    """The sign of a verdict."""
-    return SIGNS.get(verdict, ("?", ""))[0]
+def icon_of(verdict: str) -> str:
+    """The icon of a verdict."""
+    return ICONS.get(verdict, ("?", ""))[0]
 
 
 def verdict_class(verdict: str) -> str:
-    """The class that colours it."""
-    return f"verdict verdict-{SIGNS.get(verdict, ('?', 'only'))[1]}"
+    """CSS class of a verdict."""
+    return f"verdict verdict-{ICONS.get(verdict, ('?', 'few-seeds'))[1]}"
 
 
-def verdict_mark(verdict: str | None) -> Markup:
-    """The sign and the words; a dash where the two were not compared."""
+def verdict_icon(verdict: str | None) -> Markup:
+    """Icon and text of a verdict; a dash if the pair was not compared."""
     if verdict is None:
         return element("span", "–")
     return element(
         "span",
-        element("span", sign_of(verdict), aria_hidden="true"),
+        element("span", icon_of(verdict), aria_hidden="true"),
         f" {verdict}",
         class_=verdict_class(verdict),
     )
@@ -72,7 +73,7 @@ def verdict_mark(verdict: str | None) -> Markup:
 def verdict_between(
     record: StudyRecord, first: str, second: str, *, holds_for: Question
 ) -> tuple[str, PairVerdict] | None:
-    """What is said of the first variant beside the second, whichever way the pair is kept."""
+    """The verdict on `first` against `second`, in either order of the stored pair."""
     for pair in record.verdicts:
         if pair.holds_for != holds_for:
             continue
@@ -84,7 +85,7 @@ def verdict_between(
 
 
 def verdict_against(record: StudyRecord, name: str) -> str | None:
-    """The verdict on a variant beside the baseline, of the method over seeds."""
+    """The verdict on a variant against the baseline, over seeds."""
     baseline = baseline_of(record)
     if baseline is None:
         return None
@@ -92,29 +93,27 @@ def verdict_against(record: StudyRecord, name: str) -> str | None:
     return found[0] if found else None
 
 
-LONGEST_HEADING = 26
+MAX_HEADING_LENGTH = 26
 
 
 def pair_matrix(record: StudyRecord, *, holds_for: Question) -> Markup:
-    """A row and a column a variant, the best first; a sign in each cell, and its words for whoever asks."""
+    """Matrix of verdicts, row against column, best variant first."""
     variants = [variant.name for variant in scored(record)]
     heads = [
-        element(
-            "th", element("span", shortened_name(name, LONGEST_HEADING), title=name), scope="col"
-        )
+        element("th", element("span", truncate(name, MAX_HEADING_LENGTH), title=name), scope="col")
         for name in variants
     ]
     rows = []
     for first in variants:
         cells = [_cell(record, first, second, holds_for=holds_for) for second in variants]
         rows.append(element("tr", element("th", variant_label(record, first), scope="row"), *cells))
-    keys = {"better": "▲ better", "worse": "▼ worse", "cannot tell apart": "≈ cannot tell apart"}
+    keys = {"better": "▲ better", "worse": "▼ worse", "inconclusive": "≈ inconclusive"}
     legend = [
         element("span", text, class_=verdict_class(verdict)) for verdict, text in keys.items()
     ]
-    words = element(
+    hint = element(
         "p",
-        "Each row’s variant beside each column’s: ",
+        "Row against column: ",
         *_spaced(legend),
         ".",
         class_="hint matrix-key",
@@ -128,7 +127,7 @@ def pair_matrix(record: StudyRecord, *, holds_for: Question) -> Markup:
     scrolled = element(
         "div", table, class_="scroll", tabindex="0", role="region", aria_label="All pairs"
     )
-    return joined(words, scrolled)
+    return joined(hint, scrolled)
 
 
 def _spaced(parts: Sequence[Markup]) -> list[str]:
@@ -137,42 +136,36 @@ def _spaced(parts: Sequence[Markup]) -> list[str]:
 
 def _cell(record: StudyRecord, first: str, second: str, *, holds_for: Question) -> Markup:
     if first == second:
-        return element("td", class_="same")
+        return element("td", class_="diagonal")
     found = verdict_between(record, first, second, holds_for=holds_for)
     if found is None:
-        return element("td", element("span", "not compared", class_="unseen-text"))
+        return element("td", element("span", "not compared", class_="visually-hidden"))
     verdict, pair = found
-    said = f"{first} beside {second}: {verdict}"
+    text = f"{first} against {second}: {verdict}"
     decimals = score_decimals(record)
-    way = 1 if pair.first == first else -1
-    difference = score_text(way * pair.difference, decimals=decimals, signed=True)
+    sign = 1 if pair.first == first else -1
+    difference = score_text(sign * pair.difference, decimals=decimals, signed=True)
     return element(
         "td",
-        element("span", sign_of(verdict), aria_hidden="true"),
-        element("span", said, class_="unseen-text"),
+        element("span", icon_of(verdict), aria_hidden="true"),
+        element("span", text, class_="visually-hidden"),
         class_=verdict_class(verdict),
-        title=f"{said}, difference {difference}, p {p_text(pair.adjusted_p)}",
+        title=f"{text}, difference {difference}, p {p_text(pair.adjusted_p)}",
     )
 
 
-# The pairs of a study for one of its two questions: in words and figures, and all at once as a
-# matrix.
-#
-# With many variants the pairs with the baseline are shown, and the others opened on demand.
-
-
-# As many pairs are read at a glance; four variants make six.
-FEW_PAIRS = 6
+# Up to this many pairs are all shown; four variants have six.
+MAX_SHOWN_PAIRS = 6
 AXIS_HEIGHT = 26.0
 
 
 def pair_tables(record: StudyRecord, *, holds_for: Question) -> Markup:
-    """Everything that was found for one question; nothing where no pair was compared."""
+    """All comparisons for one question; empty if no pair was compared."""
     pairs = [pair for pair in record.verdicts if pair.holds_for == holds_for]
     if not pairs:
         return Markup("")
     scale = _scale(pairs)
-    if len(pairs) <= FEW_PAIRS:
+    if len(pairs) <= MAX_SHOWN_PAIRS:
         return _table(record, pairs, scale, caption="")
     baseline = baseline_of(record)
     name = baseline.name if baseline else ""
@@ -181,14 +174,14 @@ def pair_tables(record: StudyRecord, *, holds_for: Question) -> Markup:
     parts = []
     if shown:
         parts.append(_table(record, shown, scale, caption=f"Pairs with the baseline, {name}"))
-    if {pair.verdict for pair in pairs} != {NO_CLAIM}:
+    if {pair.verdict for pair in pairs} != {TOO_FEW_SEEDS}:
         parts.append(pair_matrix(record, holds_for=holds_for))
     if others:
         rest = "other " if shown else ""
         parts.append(
             element(
                 "details",
-                element("summary", f"The {rest}{counted(len(others), 'pair')} in figures"),
+                element("summary", f"The {rest}{counted(len(others), 'pair')}"),
                 _table(record, others, scale, caption=""),
             )
         )
@@ -196,7 +189,7 @@ def pair_tables(record: StudyRecord, *, holds_for: Question) -> Markup:
 
 
 def _scale(pairs: Sequence[PairVerdict]) -> Scale | None:
-    return shared_scale(
+    return interval_scale(
         [0.0, *(pair.difference for pair in pairs)], [(pair.low, pair.high) for pair in pairs]
     )
 
@@ -204,7 +197,7 @@ def _scale(pairs: Sequence[PairVerdict]) -> Scale | None:
 def _table(
     record: StudyRecord, pairs: Sequence[PairVerdict], scale: Scale | None, *, caption: str
 ) -> Markup:
-    with_detectable = any(pair.detectable is not None for pair in pairs)
+    with_detectable = any(pair.detectable_difference is not None for pair in pairs)
     left, right = "first is better", "second is better"
     if not record.lower_is_better:
         left, right = right, left
@@ -212,18 +205,20 @@ def _table(
         "span",
         element("span", f"← {left}"),
         element("span", f"{right} →"),
-        class_="axis-name two-ends",
+        class_="axis-name axis-ends",
     )
     if scale is not None:
-        axis = joined(axis, row_picture(tick_row(scale, below=AXIS_HEIGHT - 6), height=AXIS_HEIGHT))
+        axis = joined(axis, row_svg(tick_labels(scale, below=AXIS_HEIGHT - 6), height=AXIS_HEIGHT))
     headings = [
         element("th", "verdict", scope="col"),
-        element("th", axis, scope="col", class_="drawn-cell"),
-        element("th", "difference", scope="col", title="the first’s score minus the second’s"),
-        element("th", "p", scope="col", title="adjusted by Holm for all pairs of this question"),
+        element("th", axis, scope="col", class_="chart-cell"),
+        element(
+            "th", "difference", scope="col", title="score of the first minus score of the second"
+        ),
+        element("th", "p", scope="col", title="p-value with Holm correction over all pairs"),
     ]
     if with_detectable:
-        meaning = "the smallest difference that would probably have been found"
+        meaning = "smallest detectable difference"
         headings.append(element("th", "detectable", scope="col", title=meaning))
     return element(
         "table",
@@ -243,21 +238,21 @@ def _row(
     decimals = score_decimals(record)
     difference = score_text(pair.difference, decimals=decimals, signed=True)
     within = interval_text(pair.low, pair.high, decimals=decimals, signed=True)
-    # Beside so few seeds a small p would be read as the claim that they cannot bear.
-    p = "–" if pair.verdict == NO_CLAIM else p_text(pair.adjusted_p)
-    words = element(
+    # With too few seeds a small p-value would be misleading.
+    p = "–" if pair.verdict == TOO_FEW_SEEDS else p_text(pair.adjusted_p)
+    heading = element(
         "th",
-        element("span", sign_of(pair.verdict), aria_hidden="true", class_="sign"),
-        element("span", pair.words),
+        element("span", icon_of(pair.verdict), aria_hidden="true", class_="verdict-icon"),
+        element("span", pair.sentence),
         scope="row",
         class_=verdict_class(pair.verdict),
     )
-    drawn = Markup("")
+    chart = Markup("")
     if scale is not None:
-        drawn = row_picture(
-            _unseen(pair, scale),
+        chart = row_svg(
+            _undetectable_band(pair, scale),
             grid_lines(scale, top=0.0, bottom=HEIGHT, at=0.0),
-            dot_row(
+            interval_plot(
                 scale,
                 middle=HEIGHT / 2,
                 mean=None,
@@ -268,7 +263,7 @@ def _row(
             aria_label=f"difference {difference}" + (f", 95 % interval {within}" if within else ""),
         )
     cells = [
-        element("td", drawn, class_="drawn-cell"),
+        element("td", chart, class_="chart-cell"),
         element(
             "td",
             element("b", difference),
@@ -279,14 +274,22 @@ def _row(
         element("td", p, data_label="p (Holm)"),
     ]
     if with_detectable:
-        text = "–" if pair.detectable is None else score_text(pair.detectable, decimals=decimals)
+        text = (
+            "–"
+            if pair.detectable_difference is None
+            else score_text(pair.detectable_difference, decimals=decimals)
+        )
         cells.append(element("td", text, data_label="detectable"))
-    return element("tr", words, *cells)
+    return element("tr", heading, *cells)
 
 
-def _unseen(pair: PairVerdict, scale: Scale) -> Markup:
-    """The band around zero in which a true difference would probably have been missed."""
-    if pair.detectable is None or pair.verdict == NO_CLAIM:
+def _undetectable_band(pair: PairVerdict, scale: Scale) -> Markup:
+    """The band of differences too small to detect."""
+    if pair.detectable_difference is None or pair.verdict == TOO_FEW_SEEDS:
         return Markup("")
-    left, right = (scale.place(scale.held(side * pair.detectable)) for side in (-1, 1))
-    return element("rect", class_="unseen", x=left, y=3, width=right - left, height=HEIGHT - 6)
+    left, right = (
+        scale.position(scale.clamp(side * pair.detectable_difference)) for side in (-1, 1)
+    )
+    return element(
+        "rect", class_="undetectable", x=left, y=3, width=right - left, height=HEIGHT - 6
+    )

@@ -1,6 +1,6 @@
-"""The table of a study's variants: scores drawn on one axis, then the figures, the best variant first.
+"""Tables of a study: variants with their scores, settings, runs, failures and disagreements.
 
-On a narrow screen a row becomes a card; each figure then carries its heading with it.
+On a narrow screen a row of the variant table becomes a card with labelled values.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from regard.core.records.study import Disagreement, StudyRecord, StudyRunRecord,
 from regard.views.charts.axes import Scale
 from regard.views.charts.intervals import (
     HEIGHT,
-    dot_row,
     grid_lines,
-    row_picture,
-    shared_scale,
-    tick_row,
+    interval_plot,
+    interval_scale,
+    row_svg,
+    tick_labels,
 )
 from regard.views.charts.pareto import MEASURES
 from regard.views.charts.variants import (
@@ -33,19 +33,19 @@ from regard.views.charts.variants import (
     variant_number,
 )
 from regard.views.pages.html import Markup, element, joined
-from regard.views.pages.pairwise_table import verdict_against, verdict_mark
+from regard.views.pages.pairwise_table import verdict_against, verdict_icon
 from regard.views.text.numbers import duration_text, spaced
 
 AXIS_HEIGHT = 26.0
 
 
 def variant_table(record: StudyRecord) -> Markup:
-    """All variants; one without a score says what went wrong."""
+    """All variants, best first; those without a score show the problem."""
     scale = score_scale(record)
     columns = _columns(record)
     headings = [
         element("th", "variant", scope="col"),
-        element("th", _axis(record, scale), scope="col", class_="drawn-cell"),
+        element("th", _axis(record, scale), scope="col", class_="chart-cell"),
         *(
             element("th", heading, scope="col", title=title, class_=_class(heading, record))
             for heading, title in columns
@@ -68,46 +68,48 @@ def variant_table(record: StudyRecord) -> Markup:
 def score_scale(
     record: StudyRecord, *, start: float | None = None, end: float | None = None
 ) -> Scale | None:
-    """The axis of the scores that all variants share; None where no variant has one."""
+    """The common scale of all scores; None without scores."""
     dots = [score for variant in record.variants for _, score in seed_scores(record, variant.name)]
     dots += [variant.mean for variant in record.variants if variant.mean is not None]
     intervals = [(variant.low, variant.high) for variant in record.variants]
     if start is None or end is None:
-        return shared_scale(dots, intervals)
-    return shared_scale(dots, intervals, start=start, end=end)
+        return interval_scale(dots, intervals)
+    return interval_scale(dots, intervals, start=start, end=end)
 
 
-def score_marks(
+def score_interval_plot(
     record: StudyRecord, variant: VariantRecord, scale: Scale, *, middle: float
 ) -> Markup:
-    """The row of one variant: a dot a seed, the mean and its interval."""
+    """Interval plot of one variant: one dot per seed, the mean and its interval."""
     decimals = score_decimals(record)
     dots = [
         (f"{variant.name}, seed {seed}: {score_text(score, decimals=decimals)}", score)
         for seed, score in seed_scores(record, variant.name)
     ]
-    marks = dot_row(
+    plot = interval_plot(
         scale, middle=middle, mean=variant.mean, low=variant.low, high=variant.high, dots=dots
     )
     return element(
         "g",
-        marks,
+        plot,
         class_=variant_class(record, variant.name),
         data_variant=variant_number(record, variant.name),
     )
 
 
 def _columns(record: StudyRecord) -> list[tuple[str, str]]:
-    """Headings and what they mean, without the name and the chart."""
-    found = [(record.metric, f"mean over seeds on {record.part}, with its 95 % interval")]
+    """Headings and their meanings, without the name and the chart."""
+    found = [
+        (record.metric, f"mean over seeds on {record.split}, with its 95 % confidence interval")
+    ]
     if baseline_of(record) and len(record.variants) > 1:
         found.append(("against baseline", "of the method, over seeds"))
-    found += [(name, f"mean over seeds on {record.part}") for name in _other_scores(record)]
+    found += [(name, f"mean over seeds on {record.split}") for name in _other_scores(record)]
     if any(variant.agreement is not None for variant in record.variants):
         found.append(("agreement", "of the attention with known alignments"))
     found += [(measure.name, measure.meaning) for measure in MEASURES]
     if any(variant.learning_rate is not None for variant in record.variants):
-        found.append(("learning rate", "the one that counts"))
+        found.append(("learning rate", "the selected one"))
     return found
 
 
@@ -118,34 +120,34 @@ def _other_scores(record: StudyRecord) -> list[str]:
 
 def _axis(record: StudyRecord, scale: Scale | None) -> Markup:
     better = "lower is better" if record.lower_is_better else "higher is better"
-    words = element("span", f"{record.metric}, {better}", class_="axis-name")
+    name = element("span", f"{record.metric}, {better}", class_="axis-name")
     if scale is None:
-        return words
-    return joined(words, row_picture(tick_row(scale, below=AXIS_HEIGHT - 6), height=AXIS_HEIGHT))
+        return name
+    return joined(name, row_svg(tick_labels(scale, below=AXIS_HEIGHT - 6), height=AXIS_HEIGHT))
 
 
 def _row(
     record: StudyRecord, variant: VariantRecord, scale: Scale | None, columns: list[tuple[str, str]]
 ) -> Markup:
     decimals, baseline = score_decimals(record), baseline_of(record)
-    drawn = Markup("")
+    chart = Markup("")
     if scale is not None:
-        written = f"{variant.name}: {record.metric} {score_text(variant.mean, decimals=decimals)}"
+        label = f"{variant.name}: {record.metric} {score_text(variant.mean, decimals=decimals)}"
         within = interval_text(variant.low, variant.high, decimals=decimals)
-        drawn = row_picture(
+        chart = row_svg(
             grid_lines(scale, top=0.0, bottom=HEIGHT, at=baseline.mean if baseline else None),
-            score_marks(record, variant, scale, middle=HEIGHT / 2),
-            aria_label=f"{written}, 95 % interval {within}" if within else written,
+            score_interval_plot(record, variant, scale, middle=HEIGHT / 2),
+            aria_label=f"{label}, 95 % interval {within}" if within else label,
         )
-    figures = _figures(record, variant)
+    values = _values(record, variant)
     cells = [
-        element("td", figures[heading], data_label=heading, class_=_class(heading, record))
+        element("td", values[heading], data_label=heading, class_=_class(heading, record))
         for heading, _ in columns
     ]
     return element(
         "tr",
         _name(record, variant),
-        element("td", drawn, class_="drawn-cell"),
+        element("td", chart, class_="chart-cell"),
         *cells,
         class_="baseline" if variant.is_baseline else None,
     )
@@ -157,7 +159,7 @@ def _class(heading: str, record: StudyRecord) -> str | None:
     return "verdict-cell" if heading == "against baseline" else None
 
 
-def _figures(record: StudyRecord, variant: VariantRecord) -> dict[str, Markup]:
+def _values(record: StudyRecord, variant: VariantRecord) -> dict[str, Markup]:
     decimals = score_decimals(record)
     within = interval_text(variant.low, variant.high, decimals=decimals)
     found = {
@@ -168,7 +170,7 @@ def _figures(record: StudyRecord, variant: VariantRecord) -> dict[str, Markup]:
         ),
         "against baseline": joined("–")
         if variant.is_baseline
-        else verdict_mark(verdict_against(record, variant.name)),
+        else verdict_icon(verdict_against(record, variant.name)),
         "agreement": joined(
             "–" if variant.agreement is None else f"{100 * variant.agreement:.0f} %"
         ),
@@ -186,7 +188,7 @@ def _figures(record: StudyRecord, variant: VariantRecord) -> dict[str, Markup]:
 
 def _name(record: StudyRecord, variant: VariantRecord) -> Markup:
     tag = element("span", "baseline", class_="tag") if variant.is_baseline else Markup("")
-    note = element("small", variant.trouble, class_="trouble") if variant.trouble else Markup("")
+    note = element("small", variant.problems, class_="problems") if variant.problems else Markup("")
     return element("th", variant_label(record, variant.name), tag, note, scope="row")
 
 
@@ -198,19 +200,16 @@ def _failed(variant: VariantRecord, record: StudyRecord, columns: list[tuple[str
         element(
             "td",
             element("b", "✗ no score"),
-            f": {variant.trouble}" if variant.trouble else "",
+            f": {variant.problems}" if variant.problems else "",
             colspan=len(columns) + 1,
-            class_="trouble",
+            class_="problems",
         ),
         class_="failed-variant",
     )
 
 
-# What each variant of a study sets, option by option.
-
-
 def settings_table(record: StudyRecord) -> Markup:
-    """What each variant sets, an option a column."""
+    """Settings of each variant, one column per option."""
     by_variant = {variant.name: flat_settings(variant.settings) for variant in record.variants}
     names = list(dict.fromkeys(name for settings in by_variant.values() for name in settings))
     if not names:
@@ -232,8 +231,8 @@ def settings_table(record: StudyRecord) -> Markup:
     )
 
 
-def flat_settings(settings: Mapping[str, Any], *, before: str = "") -> dict[str, str]:
-    """Options by their whole names, values as text.
+def flat_settings(settings: Mapping[str, Any], *, prefix: str = "") -> dict[str, str]:
+    """Nested settings as dotted names, values as text.
 
     >>> flat_settings({"model": {"mechanism": "dot", "heads": 4}, "seed": None})
     {'model.mechanism': 'dot', 'model.heads': '4', 'seed': 'null'}
@@ -241,21 +240,18 @@ def flat_settings(settings: Mapping[str, Any], *, before: str = "") -> dict[str,
     found: dict[str, str] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            found |= flat_settings(value, before=f"{before}{name}.")
+            found |= flat_settings(value, prefix=f"{prefix}{name}.")
         else:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            found[f"{before}{name}"] = text
+            found[f"{prefix}{name}"] = text
     return found
 
 
-# All runs of a study in a table, and those that failed or are missing with what went wrong.
-
-
 def run_table(record: StudyRecord) -> Markup:
-    """A row a run, in the order of the study."""
+    """One row per run, in the order of the study."""
     rates = any(run.learning_rate is not None for run in record.runs)
     names = list(dict.fromkeys(name for run in record.runs for name in run.scores))
-    texts = ["variant", "seed", *(["learning rate", "counts"] if rates else []), "state", *names]
+    texts = ["variant", "seed", *(["learning rate", "selected"] if rates else []), "state", *names]
     texts += [f"{record.metric} on validation", "steps", "time", "folder"]
     table = element(
         "table",
@@ -271,7 +267,7 @@ def _run_row(record: StudyRecord, run: StudyRunRecord, names: list[str], *, rate
     cells = [str(run.seed)]
     if rates:
         rate = "–" if run.learning_rate is None else f"{run.learning_rate:g}"
-        cells += [rate, "yes" if run.counts else "no"]
+        cells += [rate, "yes" if run.selected else "no"]
     cells.append(run.state)
     cells += [score_text(run.scores.get(name), decimals=decimals) for name in names]
     cells += [
@@ -284,14 +280,14 @@ def _run_row(record: StudyRecord, run: StudyRunRecord, names: list[str], *, rate
         element("th", variant_label(record, run.variant), scope="row"),
         *(element("td", cell) for cell in cells),
         element("td", element("code", run.key)),
-        class_=None if run.state == "finished" else "trouble",
+        class_=None if run.state == "finished" else "problems",
     )
 
 
-def trouble_list(record: StudyRecord) -> Markup:
-    """The runs without a score, each with its reason; nothing where all finished."""
-    bad = [run for run in record.runs if run.state != "finished"]
-    if not bad:
+def failure_list(record: StudyRecord) -> Markup:
+    """Runs without a score with their reasons; empty if all finished."""
+    failed = [run for run in record.runs if run.state != "finished"]
+    if not failed:
         return Markup("")
     return element(
         "ul",
@@ -303,20 +299,18 @@ def trouble_list(record: StudyRecord) -> Markup:
                 + (f", learning rate {run.learning_rate:g}" if run.learning_rate else ""),
                 f": {run.state}" + (f", {run.reason}" if run.reason else ""),
             )
-            for run in bad
+            for run in failed
         ),
-        class_="troubles",
+        class_="failures",
     )
 
 
-# Items that some variants get right and others wrong: who wrote what, the same outputs together.
-
-
+# Items shown before a collapsed list.
 SHOWN = 10
 
 
 def disagreement_table(record: StudyRecord) -> Markup:
-    """The first items; the others are opened on demand."""
+    """Items on which variants disagree; all but the first ones are collapsed."""
     first, rest = record.disagreements[:SHOWN], record.disagreements[SHOWN:]
     if not first:
         return Markup("")
@@ -328,7 +322,7 @@ def disagreement_table(record: StudyRecord) -> Markup:
 
 
 def _table(record: StudyRecord, items: Sequence[Disagreement]) -> Markup:
-    headings = [element("th", text, scope="col") for text in ("source", "right", "written by")]
+    headings = [element("th", text, scope="col") for text in ("input", "reference", "predictions")]
     return element(
         "table",
         element("thead", element("tr", *headings)),
@@ -338,38 +332,38 @@ def _table(record: StudyRecord, items: Sequence[Disagreement]) -> Markup:
 
 
 def _disagreement_row(record: StudyRecord, item: Disagreement) -> Markup:
-    answers = [element("span", answer, class_="output") for answer in item.answers]
+    references = [element("span", text, class_="output") for text in item.references]
     return element(
         "tr",
-        element("th", item.source, scope="row"),
-        element("td", *_between(answers, " or "), data_label="right"),
-        element("td", element("ul", *_outputs(record, item))),
+        element("th", item.input, scope="row"),
+        element("td", *_between(references, " or "), data_label="reference"),
+        element("td", element("ul", *_predictions(record, item))),
     )
 
 
-def _outputs(record: StudyRecord, item: Disagreement) -> list[Markup]:
-    """A line for each output, the right ones first, then those that most variants wrote."""
-    writers: dict[tuple[bool, str], list[str]] = {}
-    for variant, output in item.predicted.items():
-        writers.setdefault((variant in item.right, output), []).append(variant)
-    ordered = sorted(writers.items(), key=lambda each: (not each[0][0], -len(each[1])))
+def _predictions(record: StudyRecord, item: Disagreement) -> list[Markup]:
+    """One line per distinct prediction, correct ones first, then by number of variants."""
+    variants_of: dict[tuple[bool, str], list[str]] = {}
+    for variant, output in item.predictions.items():
+        variants_of.setdefault((variant in item.correct, output), []).append(variant)
+    ordered = sorted(variants_of.items(), key=lambda each: (not each[0][0], -len(each[1])))
     return [
         element(
             "li",
             element(
                 "span",
-                element("span", "✓" if is_right else "✗", aria_hidden="true"),
-                element("span", "right:" if is_right else "wrong:", class_="unseen-text"),
-                class_="right" if is_right else "wrong",
+                element("span", "✓" if is_correct else "✗", aria_hidden="true"),
+                element("span", "correct:" if is_correct else "wrong:", class_="visually-hidden"),
+                class_="correct" if is_correct else "wrong",
             ),
-            element("span", output or "(nothing)", class_="output"),
+            element("span", output or "(empty)", class_="output"),
             element(
                 "span",
                 *(variant_label(record, variant) for variant in variants),
                 class_="writers",
             ),
         )
-        for (is_right, output), variants in ordered
+        for (is_correct, output), variants in ordered
     ]
 
 

@@ -1,4 +1,4 @@
-"""A cost report as text for a terminal."""
+"""Cost reports as text for a terminal, and the columns that text and page share."""
 
 from __future__ import annotations
 
@@ -6,70 +6,77 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from regard.core.records.cost import CostReport, CostRow, Formulas, ModuleReport
-from regard.views.text.numbers import bytes_text, humanised, seconds_text
+from regard.views.text.numbers import bytes_text, count_text, seconds_text
 
-# The columns of a cost report, for text and page alike: heading, meaning, number, how it is
-# written.
-
-
-OPERATIONS = {
-    "forward": "of one forward call",
-    "train": "of forward and backward together",
-    "decode": "of decoding one token more",
+FLOPS_OF = {
+    "forward": "of one forward pass",
+    "train": "of forward and backward pass",
+    "decode": "of decoding one token",
+}
+MODES = {
+    "forward": "one forward pass",
+    "train": "forward and backward pass",
+    "decode": "decoding one token",
 }
 
 
 class Column(NamedTuple):
-    """What stands over it, what that means, the number to sort by (None: unknown), how it is written."""
+    """Heading, its meaning, the value to sort by (None if unknown), and the text of a cell."""
 
     heading: str
     meaning: str
     number: Callable[[CostRow], float | None]
-    written: Callable[[CostRow], str]
+    text: Callable[[CostRow], str]
 
 
 def columns(report: CostReport) -> list[Column]:
-    """The columns that the report has figures for; the formula is none of them."""
+    """The columns that the report has values for, without the formula."""
     found = [
         _column(
-            "operations",
-            f"{OPERATIONS[report.mode]}: 2 for every multiply-add of a matrix product, 1 for every "
-            "function and every addition, comparison and the like",
-            lambda row: row.operations,
-            humanised,
+            "FLOPs",
+            f"{FLOPS_OF[report.mode]}: 2 per multiply-add of a matmul, 1 per transcendental or "
+            "elementwise operation",
+            lambda row: row.flops,
+            count_text,
         ),
         _column(
             "memory",
-            "bytes held at the peak beyond the inputs",
+            "peak bytes allocated beyond the inputs",
             lambda row: row.peak_bytes,
             bytes_text,
         ),
         _column(
-            "moved", "bytes that operators read and write", lambda row: row.moved_bytes, bytes_text
+            "traffic",
+            "memory traffic: bytes that operators read and write",
+            lambda row: row.traffic_bytes,
+            bytes_text,
         ),
-        _column("state", "numbers kept for decoding", lambda row: row.state, humanised),
-        _column("params", "trainable numbers", lambda row: row.parameters, humanised),
+        _column(
+            "state",
+            "elements of the decoding state (KV cache or recurrent state)",
+            lambda row: row.state,
+            count_text,
+        ),
+        _column("params", "trainable parameters", lambda row: row.parameters, count_text),
         _column(
             "steps",
-            "how many steps must wait for one another when everything else is parallel",
+            "sequential steps with unlimited parallelism",
             lambda row: row.sequential_steps,
-            humanised,
+            count_text,
         ),
         _column(
             "path",
-            "layers until every position can have reached every position it may see",
-            lambda row: row.longest_path,
-            humanised,
+            "maximum path length: layers until every position can reach every position it may attend to",
+            lambda row: row.max_path_length,
+            count_text,
         ),
     ]
     if report.has_times:
-        found.append(_column("time", "predicted", lambda row: row.seconds, seconds_text))
+        found.append(_column("time", "predicted time", lambda row: row.seconds, seconds_text))
     rows = [*report.mechanisms, *report.layers]
     if any(row.measured_seconds is not None for row in rows):
         found.append(
-            _column(
-                "measured", "time of a real run", lambda row: row.measured_seconds, seconds_text
-            )
+            _column("measured", "measured time", lambda row: row.measured_seconds, seconds_text)
         )
         if report.has_times:
             found.append(
@@ -78,12 +85,12 @@ def columns(report: CostReport) -> list[Column]:
     if any(row.measured_bytes is not None for row in rows):
         found += [
             _column(
-                "grew by",
-                "bytes by which a process really grew at the peak",
+                "measured memory",
+                "measured peak growth of the process",
                 lambda row: row.measured_bytes,
                 bytes_text,
             ),
-            _column("memory ratio", "memory over what it grew by", _byte_ratio, "{:.2f}".format),
+            _column("memory ratio", "predicted over measured memory", _byte_ratio, "{:.2f}".format),
         ]
     return found
 
@@ -92,11 +99,11 @@ def _column(
     heading: str,
     meaning: str,
     number: Callable[[CostRow], float | None],
-    written: Callable[..., str],
+    format_value: Callable[..., str],
 ) -> Column:
     def text(row: CostRow) -> str:
         found = number(row)
-        return "–" if found is None else written(found)
+        return "–" if found is None else format_value(found)
 
     return Column(heading, meaning, number, text)
 
@@ -111,27 +118,20 @@ def _byte_ratio(row: CostRow) -> float | None:
     return row.peak_bytes / row.measured_bytes if row.measured_bytes else None
 
 
-WHAT = {
-    "forward": "one forward call",
-    "train": "forward and backward",
-    "decode": "one token more, decoded",
-}
-
-
 def setting_text(report: CostReport, *, with_length: bool = True) -> str:
-    """What was priced, in a sentence."""
+    """The setting of the report in one sentence."""
     causal = "causal, " if report.causal else ""
-    tokens = "tokens" if report.mode != "decode" else "tokens already taken in"
+    tokens = "tokens" if report.mode != "decode" else "tokens in the state"
     length = f"{report.length} {tokens}, " if with_length else ""
     return (
-        f"{WHAT[report.mode]}: {length}{causal}{report.num_heads} "
-        f"{'head' if report.num_heads == 1 else 'heads'} of width {report.head_dim}, "
+        f"{MODES[report.mode]}: {length}{causal}{report.num_heads} "
+        f"{'head' if report.num_heads == 1 else 'heads'} of head_dim {report.head_dim}, "
         f"batch {report.batch_size}"
     )
 
 
 def machine_text(report: CostReport) -> str:
-    """Where the times are for, or why there are none."""
+    """The machine that times are predicted for, or why there are none."""
     if not report.has_times:
         return "no times: this machine was not calibrated (--no-calibrate)"
     threads = report.machine["threads"]
@@ -142,7 +142,7 @@ def machine_text(report: CostReport) -> str:
 
 
 def cost_text(report: CostReport) -> str:
-    """The whole report."""
+    """The report as text."""
     blocks = [f"{setting_text(report)}\n{machine_text(report)}"]
     if report.mechanisms:
         blocks.append(_table(report, report.mechanisms, "mechanism"))
@@ -152,34 +152,34 @@ def cost_text(report: CostReport) -> str:
     notes = [f"{row.name}: {row.note}" for row in (*report.mechanisms, *report.layers) if row.note]
     if notes:
         blocks.append("\n".join(notes))
-    if report.not_priced:
-        lines = [f"{each.name}: {each.reason}" for each in report.not_priced]
-        blocks.append("\n".join(["not here:", *(f"  {line}" for line in lines)]))
+    if report.unsupported:
+        lines = [f"{each.name}: {each.reason}" for each in report.unsupported]
+        blocks.append("\n".join(["not supported:", *(f"  {line}" for line in lines)]))
     blocks += [formulas_text(formulas, report) for formulas in report.formulas]
-    if report.crossings:
-        blocks.append("\n".join(crossing.sentence for crossing in report.crossings))
+    if report.crossovers:
+        blocks.append("\n".join(crossover.sentence for crossover in report.crossovers))
     return "\n\n".join(blocks)
 
 
 def formulas_text(formulas: Formulas, report: CostReport) -> str:
-    """All formulas of one mechanism, with the figures at the length that was asked for."""
-    rows = [(figure, f"{here:,}", formula) for figure, formula, here in formulas.by_figure]
+    """All formulas of one mechanism, with their values at this length."""
+    rows = [(field, f"{value:,}", formula) for field, formula, value in formulas.by_field]
     heading = ("", f"n = {report.length}, d = {report.head_dim}", "formula")
-    lines = [f"{formulas.name}, declared for one head of one sequence:"]
+    lines = [f"{formulas.name}, declared for one head and one sequence:"]
     lines += aligned([heading, *rows], left=(0, 2))
-    return "\n".join([*lines, *filter(None, [formulas.at_this_length])])
+    return "\n".join([*lines, *filter(None, [formulas.length_note])])
 
 
 def module_text(report: ModuleReport) -> str:
-    """What a module takes, and where its time goes."""
-    backward = report.backward_operations
-    figures = [
-        ("forward operations", humanised(report.forward_operations)),
-        ("backward operations", "no gradients" if backward is None else humanised(backward)),
+    """Cost of a module, and its time by kind of operator."""
+    backward = report.backward_flops
+    values = [
+        ("forward FLOPs", count_text(report.forward_flops)),
+        ("backward FLOPs", "no gradients" if backward is None else count_text(backward)),
         ("parameters", f"{report.parameters:,}"),
         ("memory, forward", bytes_text(report.peak_bytes)),
         ("memory, training", _bytes_or_dash(report.training_peak_bytes)),
-        ("moved, forward", bytes_text(report.moved_bytes)),
+        ("memory traffic, forward", bytes_text(report.traffic_bytes)),
         ("operators called", f"{report.calls:,}"),
         ("time, forward", _seconds_or_dash(report.seconds)),
         ("time, training", _seconds_or_dash(report.training_seconds)),
@@ -189,7 +189,7 @@ def module_text(report: ModuleReport) -> str:
         [
             f"{report.name} on {', '.join(report.inputs) or 'no inputs'}",
             "",
-            *aligned(figures, left=(0,)),
+            *aligned(values, left=(0,)),
             "",
             *aligned([("forward, by kind", "calls", "time"), *kinds], left=(0,)),
         ]
@@ -197,7 +197,7 @@ def module_text(report: ModuleReport) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: Sequence[int]) -> list[str]:
-    """Lines whose columns stand under one another; those in `left` begin at their left.
+    """Rows as lines with aligned columns; those in `left` are left-aligned, others right-aligned.
 
     >>> aligned([("a", "1"), ("bcd", "23")], left=[0])
     ['a     1', 'bcd  23']
@@ -205,8 +205,8 @@ def aligned(rows: Sequence[Sequence[str]], *, left: Sequence[int]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
-            cell.ljust(width) if place in left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if index in left else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]
@@ -214,8 +214,8 @@ def aligned(rows: Sequence[Sequence[str]], *, left: Sequence[int]) -> list[str]:
 
 def _table(report: CostReport, rows: Sequence[CostRow], title: str) -> str:
     shown = columns(report)
-    lines = [(title, "products", *(column.heading for column in shown))]
-    lines += [(row.name, row.formula, *(column.written(row) for column in shown)) for row in rows]
+    lines = [(title, "matmul FLOPs", *(column.heading for column in shown))]
+    lines += [(row.name, row.formula, *(column.text(row) for column in shown)) for row in rows]
     return "\n".join(aligned(lines, left=(0, 1)))
 
 

@@ -1,18 +1,18 @@
-"""Counts and weights as a reader likes them: few digits, a unit, no idle decimals."""
+"""Human-readable numbers: counts, bytes, times, weights and percentages."""
 
 from __future__ import annotations
 
 UNITS = ("", "k", "M", "G", "T", "P")
 
 
-def humanised(count: int) -> str:
-    """A count to two or three digits with its unit.
+def count_text(count: int) -> str:
+    """A count to two or three digits with an SI prefix.
 
-    >>> [humanised(count) for count in (0, 999, 1536, 33685504, 551903297536)]
+    >>> [count_text(count) for count in (0, 999, 1536, 33685504, 551903297536)]
     ['0', '999', '1.5 k', '34 M', '552 G']
     """
     scaled, unit = float(count), 0
-    # 999.5 and more would be written as 1000.
+    # 999.5 and above would round to 1000.
     while scaled >= 999.5 and unit < len(UNITS) - 1:
         scaled, unit = scaled / 1000, unit + 1
     if unit == 0:
@@ -21,7 +21,7 @@ def humanised(count: int) -> str:
 
 
 def spaced(count: int) -> str:
-    """A count in full, its digits in groups of three.
+    """A count with a thousands separator.
 
     >>> spaced(16384) == "16\\u202f384"
     True
@@ -30,7 +30,7 @@ def spaced(count: int) -> str:
 
 
 def weight_text(weight: float) -> str:
-    """A weight to two decimals, with a proper minus.
+    """A weight to two decimals, with a minus sign.
 
     >>> [weight_text(weight) for weight in (0.0, 0.004, 0.234, -1.5)]
     ['0', '<0.01', '0.23', '−1.50']
@@ -43,7 +43,7 @@ def weight_text(weight: float) -> str:
 
 
 def factor_text(factor: float) -> str:
-    """How many times as much.
+    """A factor to one decimal.
 
     >>> [factor_text(factor) for factor in (2.0, 3.9961, 2.347)]
     ['×2', '×4', '×2.3']
@@ -52,7 +52,7 @@ def factor_text(factor: float) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """A time to three digits, in the unit that suits it.
+    """A time to three digits in s, ms or µs.
 
     >>> [seconds_text(seconds) for seconds in (2.5e-6, 0.00123, 0.0999, 12.3, 4000.0)]
     ['2.50 µs', '1.23 ms', '99.9 ms', '12.3 s', '4000 s']
@@ -66,7 +66,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """Bytes to three digits, in powers of 1024.
+    """Bytes to three digits with a binary prefix.
 
     >>> [bytes_text(count) for count in (0, 512, 1536, 3 * 2**30)]
     ['0 B', '512 B', '1.50 KiB', '3.00 GiB']
@@ -80,7 +80,7 @@ def bytes_text(count: int) -> str:
 
 
 def three_digits(number: float) -> str:
-    """A number of 1 or more to three digits; all of them if it has more.
+    """A number of at least 1 to three significant digits, or all integer digits.
 
     >>> [three_digits(number) for number in (1.234, 12.34, 123.4, 1234.5)]
     ['1.23', '12.3', '123', '1234']
@@ -91,7 +91,7 @@ def three_digits(number: float) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """How long a training took, in the unit that suits it.
+    """A duration to three digits, up to hours.
 
     >>> [duration_text(seconds) for seconds in (0.25, 48.2, 191.0, 4310.0)]
     ['250 ms', '48.2 s', '3.2 min', '1.20 h']
@@ -102,11 +102,11 @@ def duration_text(seconds: float) -> str:
     return f"{minutes:.1f} min" if minutes < 60 else f"{three_digits(minutes / 60)} h"
 
 
-def percent_text(share: float) -> str:
-    """A share in percent, without idle decimals.
+def percent_text(fraction: float) -> str:
+    """A fraction in percent, without trailing decimals.
 
-    >>> [percent_text(share) for share in (0.1, 0.005, 0.123, 1.0)]
+    >>> [percent_text(fraction) for fraction in (0.1, 0.005, 0.123, 1.0)]
     ['10 %', '0.5 %', '12 %', '100 %']
     """
-    percent = 100 * share
+    percent = 100 * fraction
     return f"{percent:.0f} %" if percent >= 1 or percent == 0 else f"{percent:.1g} %"

@@ -1,4 +1,4 @@
-"""A study as text for a terminal: the table of its variants, then the verdict."""
+"""Study results as text: a table for a terminal, and the runs as CSV."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import textwrap
 
 from regard.core.records.study import StudyRecord, StudyRunRecord, VariantRecord
+from regard.views.charts.axes import truncate
 from regard.views.charts.pareto import MEASURES
 from regard.views.charts.variants import (
     baseline_of,
@@ -15,28 +16,27 @@ from regard.views.charts.variants import (
     ranked,
     score_decimals,
     score_text,
-    shortened_name,
 )
 from regard.views.pages.pairwise_table import verdict_against
 from regard.views.pages.study_tables import flat_settings
 from regard.views.text.costs import aligned
 
-LEAST_NAME = 12
-# What a narrow terminal does without, the first first.
-DISPENSABLE = ("memory", "parameters", "operations", "time")
+MIN_NAME_WIDTH = 12
+# Columns dropped in a narrow terminal, in this order.
+OPTIONAL_COLUMNS = ("memory", "parameters", "FLOPs", "time")
 
 
 def study_table(record: StudyRecord, width: int = 80) -> str:
-    """The table, no wider than `width` where that can be, and the headline below it."""
-    given = [
-        f"{record.metric} on {counted(record.items, 'item')} of {record.part}",
+    """Table of variants, if possible no wider than `width`, and the headline below."""
+    header = [
+        f"{record.metric} on {counted(record.items, 'item')} of {record.split}",
         "lower is better" if record.lower_is_better else "higher is better",
         counted(len(record.seeds), "seed"),
     ]
     blocks = [
-        _wrapped(f"{', '.join(given)}. {record.budget}".strip(), width),
+        _wrapped(f"{', '.join(header)}. {record.budget}".strip(), width),
         "\n".join(_table(record, width)),
-        *_troubles(record, width),
+        *_problems(record, width),
         *(_wrapped(text, width) for text in record.headline),
     ]
     return "\n\n".join(filter(None, blocks))
@@ -47,12 +47,12 @@ def _table(record: StudyRecord, width: int) -> list[str]:
     columns = list(dict.fromkeys(name for row in rows for name in row))
     longest = max((len(variant.name) for variant in record.variants), default=0)
     lines = _lines(rows, columns, longest)
-    for left_out in (None, *DISPENSABLE):
-        columns = [column for column in columns if column != left_out]
+    for dropped in (None, *OPTIONAL_COLUMNS):
+        columns = [column for column in columns if column != dropped]
         lines = _lines(rows, columns, longest)
         excess = max(map(len, lines), default=0) - width
         if excess > 0:
-            lines = _lines(rows, columns, max(longest - excess, min(longest, LEAST_NAME)))
+            lines = _lines(rows, columns, max(longest - excess, min(longest, MIN_NAME_WIDTH)))
         if max(map(len, lines), default=0) <= width:
             break
     return lines
@@ -61,7 +61,7 @@ def _table(record: StudyRecord, width: int) -> list[str]:
 def _lines(rows: list[dict[str, str]], columns: list[str], name_width: int) -> list[str]:
     cells = [
         [
-            shortened_name(row[column], name_width) if column == "variant" else row.get(column, "")
+            truncate(row[column], name_width) if column == "variant" else row.get(column, "")
             for column in columns
         ]
         for row in rows
@@ -74,7 +74,6 @@ def _row(record: StudyRecord, variant: VariantRecord) -> dict[str, str]:
     row = {"variant": variant.name, record.metric: _score(record, variant)}
     row |= {measure.name: measure.text(variant) for measure in MEASURES}
     if baseline_of(record) and len(record.variants) > 1:
-        # `verdict` is last, so that its words need no room to their right.
         row["verdict"] = _verdict(record, variant)
     return row
 
@@ -95,42 +94,39 @@ def _verdict(record: StudyRecord, variant: VariantRecord) -> str:
     return verdict_against(record, variant.name) or "not compared"
 
 
-def _troubles(record: StudyRecord, width: int) -> list[str]:
-    told = [
-        _wrapped(f"{variant.name}: {variant.trouble}", width)
+def _problems(record: StudyRecord, width: int) -> list[str]:
+    lines = [
+        _wrapped(f"{variant.name}: {variant.problems}", width)
         for variant in record.variants
-        if variant.trouble
+        if variant.problems
     ]
-    return ["\n".join(told)] if told else []
+    return ["\n".join(lines)] if lines else []
 
 
 def _wrapped(text: str, width: int) -> str:
     return textwrap.fill(text, width=max(width, 20), break_on_hyphens=False)
 
 
-# The runs of a study as a table for a spreadsheet: a row a run, then what its variant costs and sets.
-
-
-# A spreadsheet takes a text that begins so for a formula, and would run it.
-FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+# Spreadsheets execute cells that start with these as formulas.
+FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 
 Cell = str | int | float | None
 
 
 def study_csv(record: StudyRecord) -> str:
-    """The text of a CSV file (RFC 4180). Numbers are in full; what is not known is empty.
+    """The runs as CSV (RFC 4180), one row per run with the cost and settings of its variant.
 
-    Lines end as that standard has it: write the text with `newline=""`.
+    Numbers have full precision; unknown values are empty. Write the text with `newline=""`.
     """
     rows = [_csv_row(record, run) for run in record.runs]
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    held = io.StringIO(newline="")
-    writer = csv.writer(held)
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer)
     writer.writerow([_safe(column) for column in columns])
     for row in rows:
         writer.writerow([_safe(row.get(column)) for column in columns])
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def _csv_row(record: StudyRecord, run: StudyRunRecord) -> dict[str, Cell]:
@@ -142,11 +138,11 @@ def _csv_row(record: StudyRecord, run: StudyRunRecord) -> dict[str, Cell]:
         "seed": run.seed,
         "learning_rate": run.learning_rate,
         "state": run.state,
-        "counts": "yes" if run.counts else "no",
+        "selected": "yes" if run.selected else "no",
         "reason": run.reason,
     }
     scores = dict.fromkeys(name for each in record.runs for name in each.scores)
-    row |= {f"{record.part} {name}": run.scores.get(name) for name in scores}
+    row |= {f"{record.split} {name}": run.scores.get(name) for name in scores}
     validation_scores = dict.fromkeys(
         name for each in record.runs for name in each.validation_scores
     )
@@ -156,9 +152,9 @@ def _csv_row(record: StudyRecord, run: StudyRunRecord) -> dict[str, Cell]:
         "steps": run.steps if finished else None,
         "seconds": run.seconds if finished else None,
         "tokens": last.tokens if last else None,
-        "operations": last.operations if last else None,
+        "flops": last.flops if last else None,
         "variant parameters": variant.parameters,
-        "variant operations": variant.operations,
+        "variant flops": variant.flops,
         "variant seconds": variant.seconds,
         "variant peak_bytes": variant.peak_bytes,
         "variant agreement": variant.agreement,
@@ -168,7 +164,7 @@ def _csv_row(record: StudyRecord, run: StudyRunRecord) -> dict[str, Cell]:
 
 
 def _safe(cell: Cell) -> Cell:
-    """A text that would be taken for a formula gets an apostrophe; a negative number is none."""
-    if isinstance(cell, str) and cell.startswith(FORMULA_SIGNS) and not NUMBER.fullmatch(cell):
+    """Escape formulas with an apostrophe (CSV injection); negative numbers are not formulas."""
+    if isinstance(cell, str) and cell.startswith(FORMULA_PREFIXES) and not NUMBER.fullmatch(cell):
         return f"'{cell}"
     return cell
