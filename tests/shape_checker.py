@@ -38,9 +38,10 @@ def fast_jaxtyped(function: Any = None, *, typechecker: Any = None) -> Any:
     # A size in braces is evaluated with the bound arguments.
     if "{" in text or "Self" in text:
         return full_jaxtyped(function, typechecker=typechecker)
-    checked = _checked(function)
-    # Shapes are in quotes.
-    has_shapes = bool({'"', "'"} & set(text))
+    resolved = {name: _resolve(hint, function) for name, hint in function.__annotations__.items()}
+    checked = _checked(function, resolved)
+    # A shape is written as Float[Tensor, 'batch length'].
+    has_shapes = "[Tensor, '" in " ".join(str(hint) for hint in resolved.values())
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -54,10 +55,10 @@ def fast_jaxtyped(function: Any = None, *, typechecker: Any = None) -> Any:
     return call
 
 
-def _checked(function: FunctionType) -> Callable[..., Any]:
+def _checked(function: FunctionType, resolved: dict[str, Any]) -> Callable[..., Any]:
     """Checked, with annotations resolved; names imported for type checkers only become `Any`."""
     original = function.__annotations__
-    function.__annotations__ = {name: _resolve(original[name], function) for name in original}
+    function.__annotations__ = resolved
     try:
         return check(function)
     finally:

@@ -192,7 +192,8 @@ def test_options_exist(document: Path) -> None:
 @cache
 def verb_command(name: str) -> Any:
     app = typer.Typer()
-    app.command()(importlib.import_module(VERBS[name].module).run)
+    verb = VERBS[name]
+    app.command()(getattr(importlib.import_module(verb.module), verb.function))
     return typer.main.get_command(app)
 
 

@@ -85,7 +85,7 @@ def test_resume_from_another_folder(
         "    def on_step_end(self, info):\n"
         "        if info.step == 3: signal.raise_signal(signal.SIGINT)\n"
         "    def __getattr__(self, name): return lambda *_: None\n"
-        "train._callbacks = lambda folder, tensorboard: [Stop()]\n"
+        "train._callbacks = lambda: [Stop()]\n"
         f"main({[*train, '--out', 'stopped', '--threads', '1']!r})\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -19,7 +19,7 @@ from regard.core.records.study import (
     StudyRunRecord,
     VariantRecord,
 )
-from regard.studies.statistics.compare_seeds import SeedComparison, compare_over_seeds
+from regard.studies.statistics.paired import SeedComparison, compare_over_seeds
 from regard.studies.statistics.paired import holm_adjusted, significance_verdict
 
 SCORES = {"dot": 9.1, "general": 8.8, "additive": 8.2, "location": 14.6}

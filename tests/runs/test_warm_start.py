@@ -182,8 +182,8 @@ def test_pretraining_inherits_file_options(
         "test_fraction": 0.2,
         **changes,
     }
-    for changes in ({}, {"pretraining": {"task": {"qa_file": str(pairs)}}}):
-        spec = RunSpec.from_sections(sections(files, task=own, **changes))
+    for further in ({}, {"pretraining": {"task": {"qa_file": str(pairs)}}}):
+        spec = RunSpec.from_sections(sections(files, task=own, **further))
         assert spec.pretraining is not None
         task, mixed = build_task(spec).corpus, build_task(spec.pretraining).corpus
         held_out = {source.lower() for source in (*task.validation.inputs, *task.test.inputs)}

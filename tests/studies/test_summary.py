@@ -10,7 +10,7 @@ import pytest
 
 from regard.core.errors import RegardError
 from regard.runs.folder import Predictions
-from regard.studies.statistics.compare_seeds import compare_over_seeds
+from regard.studies.statistics.paired import compare_over_seeds
 from regard.studies.summary import disagreements, headline
 from regard.tasks.seq2seq.pronounce import Pronounce
 from regard.tasks.seq2seq.translate import Translate

@@ -35,7 +35,7 @@ from regard.claims.experiments.decoders import (
 )
 from regard.core.records.claim import CurveFigure, Finding, MatrixFigure, Verdict
 from regard.mechanisms import build_mechanism
-from regard.studies.statistics.compare_seeds import SeedComparison, SeedPair, compare_over_seeds
+from regard.studies.statistics.paired import SeedComparison, SeedPair, compare_over_seeds
 
 # Changes below this are rounding in float64.
 TOLERANCE = 1e-12

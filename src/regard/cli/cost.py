@@ -6,14 +6,14 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.options import Plugins, load_plugins
+from regard.cli.options import Only, Plugins, load_plugins
 from regard.core.errors import RegardError
 
 if TYPE_CHECKING:
@@ -76,10 +76,7 @@ def run(
     decode: Annotated[
         bool, typer.Option("--decode", help="One decoding step after --length tokens.")
     ] = False,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A mechanism to include. May be repeated."),
-    ] = None,
+    only: Only = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -247,12 +244,7 @@ def _compare(
     report = CostReport(
         version=__version__,
         command=shlex.join(["regard", *sys.argv[1:]]),
-        mode=setting.mode,
-        length=setting.length,
-        num_heads=setting.num_heads,
-        head_dim=setting.head_dim,
-        batch_size=setting.batch_size,
-        causal=setting.causal,
+        **asdict(setting),
         machine=this_machine(),
         has_times=calibration is not None,
         mechanisms=tuple(mechanisms),

@@ -23,6 +23,7 @@ class Verb(NamedTuple):
     module: str
     help: str
     example: str
+    function: str = "run"
 
 
 VERBS: dict[str, Verb] = {
@@ -77,7 +78,8 @@ VERBS: dict[str, Verb] = {
         example="regard claims show shifting-is-one-linear-map --set model_dim=64",
     ),
     "list": Verb(
-        module="regard.cli.list",
+        module="regard.cli.overview",
+        function="run_list",
         help="List all mechanisms by family.",
         example="regard list --json",
     ),
@@ -112,7 +114,9 @@ def run_verb(name: str, arguments: Sequence[str]) -> None:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.command(name=name, epilog=f"Example: {verb.example}")(import_module(verb.module).run)
+    app.command(name=name, epilog=f"Example: {verb.example}")(
+        getattr(import_module(verb.module), verb.function)
+    )
     try:
         code = app(args=list(arguments), prog_name=f"regard {name}", standalone_mode=False)
     except Exception as error:

@@ -7,8 +7,12 @@ the text of a pre-training stage, and `--init-from` a finished run to fine-tune 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
@@ -22,31 +26,6 @@ if TYPE_CHECKING:
 TaskName = Annotated[
     str | None,
     typer.Argument(metavar="[TASK]", help=f"One of: {', '.join(TASKS)}."),
-]
-TrainFile = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Training data: pairs, labelled texts or plain text; SOURCE,TARGET for parallel files; "
-        "for classify also film-languages, movie-reviews or movie-sentences.",
-    ),
-]
-ValidationFile = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Validation data; else split off the training data by hash."),
-]
-TestFile = Annotated[str | None, typer.Option(metavar="FILE", help="Test data.")]
-PretrainFile = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Text for the pre-training stage, one document per line."),
-]
-InitFrom = Annotated[
-    str | None,
-    typer.Option(metavar="RUN", help="Initialise vocabulary and parameters from a finished run."),
-]
-Format = Annotated[
-    str | None,
-    typer.Option(help="File format: tsv, csv, jsonl, dictionary, lines or labelled."),
 ]
 SourceColumn = Annotated[
     str | None,
@@ -64,16 +43,6 @@ Header = Annotated[bool, typer.Option("--header", help="The first row is a heade
 SkipBadRows = Annotated[
     bool, typer.Option("--skip-bad-rows", help="Skip malformed rows and list them.")
 ]
-Recipe = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="A shipped recipe or FILE.toml; default: the task's own."),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Such as model.num_layers=3. Repeatable."),
-]
-Steps = Annotated[int | None, typer.Option(help="Stop after this many optimizer steps.")]
-Minutes = Annotated[float | None, typer.Option(help="Stop after this many minutes.")]
 RunSeed = Annotated[int | None, typer.Option(help="Random seed for initialisation and data order.")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads; default: all cores.")]
 Plugins = Annotated[
@@ -84,63 +53,153 @@ Plugins = Annotated[
         help="A mechanism of your own, registered under its class name. Repeatable.",
     ),
 ]
+Only = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="A mechanism to include. May be repeated.")
+]
 
 # The options of any task that name files.
 FILE_OPTIONS = ("train_file", "validation_file", "test_file", "qa_file")
+# The options of `RunOptions` that are options of the task.
+TASK_OPTIONS = (
+    *("train_file", "validation_file", "test_file", "format"),
+    *("source_column", "target_column", "skip_bad_rows", "header"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options of a training run that `train`, `plan` and `study` share: data, recipe, budget."""
+
+    train_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Training data: pairs, labelled texts or plain text; SOURCE,TARGET for parallel files; "
+            "for classify also film-languages, movie-reviews or movie-sentences.",
+        ),
+    ] = None
+    validation_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Validation data; else split off the training data by hash."
+        ),
+    ] = None
+    test_file: Annotated[str | None, typer.Option(metavar="FILE", help="Test data.")] = None
+    pretrain_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Text for the pre-training stage, one document per line."
+        ),
+    ] = None
+    format: Annotated[
+        str | None,
+        typer.Option(help="File format: tsv, csv, jsonl, dictionary, lines or labelled."),
+    ] = None
+    source_column: SourceColumn = None
+    target_column: TargetColumn = None
+    header: Header = False
+    skip_bad_rows: SkipBadRows = False
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="A shipped recipe or FILE.toml; default: the task's own."
+        ),
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Such as model.num_layers=3. Repeatable."),
+    ] = None
+    steps: Annotated[int | None, typer.Option(help="Stop after this many optimizer steps.")] = None
+    minutes: Annotated[float | None, typer.Option(help="Stop after this many minutes.")] = None
+
+    @property
+    def task_options(self) -> dict[str, Any]:
+        """The given data options; None and False are not given."""
+        values = {name: getattr(self, name) for name in TASK_OPTIONS}
+        return {name: value for name, value in values.items() if value not in (None, False)}
+
+    def task_section(self, known: Collection[str]) -> dict[str, Any]:
+        """The given data options as a section, by the names that the task has for them."""
+        from regard.runs.spec import task_option_name
+
+        named = {task_option_name(name, known): value for name, value in self.task_options.items()}
+        return {"task": named}
+
+    def with_budget(self, sections: dict[str, Any], **limits: float | None) -> dict[str, Any]:
+        """The sections with the given budget; it replaces all limits of the recipe or study."""
+        from regard.runs.spec import merge_sections
+        from regard.training.options import BUDGETS
+
+        seconds = None if self.minutes is None else 60 * self.minutes
+        limits = {"steps": self.steps, **limits, "seconds": seconds}
+        given = {name: limit for name, limit in limits.items() if limit is not None}
+        if not given:
+            return sections
+        return merge_sections(sections, {"training": {**dict.fromkeys(BUDGETS), **given}})
+
+
+def takes_run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameter `given` is replaced by the fields of `RunOptions`, for Typer."""
+    hints = get_type_hints(RunOptions, include_extras=True)
+    shared = [
+        Parameter(
+            each.name, Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name]
+        )
+        for each in fields(RunOptions)
+    ]
+    own = signature(command, eval_str=True).parameters.values()
+    parameters = [each for of in own for each in (shared if of.name == "given" else [of])]
+
+    @wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        given = {each.name: options.pop(each.name) for each in shared if each.name in options}
+        command(*arguments, given=RunOptions(**given), **options)
+
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
 
 
 def spec_from_options(
     task: str | None,
+    given: RunOptions,
     *,
-    recipe: str | None,
-    settings: list[str] | None,
-    task_options: dict[str, Any],
-    budget: dict[str, Any],
     numbers: dict[str, int | None],
-    pretrain_file: str | None = None,
     init_from: str | None = None,
 ) -> RunSpec:
-    """The validated spec: the recipe, overridden by the options that are neither None nor False."""
+    """The validated spec: the recipe, overridden by the options that are given."""
     from regard.core.registry import known_options, lookup
     from regard.runs.spec import (
         RunSpec,
         merge_sections,
         parse_settings,
         read_recipe,
-        task_option_name,
         validate_sections,
     )
     from regard.tasks import task_class
-    from regard.training.options import BUDGETS
 
-    if task is None and recipe is None:
+    if task is None and given.recipe is None:
         raise RegardError(
             f"Name a task, one of: {', '.join(TASKS)}; or a recipe; or a run to resume: --resume RUN."
         )
     if task is not None:
         lookup("task", task, TASKS)
-    sections = read_recipe(recipe or str(task))
+    sections = read_recipe(given.recipe or str(task))
     validate_sections(sections)
     named = sections.get("task", {}).get("name")
     if task is not None and named != task:
         raise RegardError(
-            f"The recipe '{recipe}' is for the task '{named}', not '{task}'. Choose another recipe."
+            f"The recipe '{given.recipe}' is for the task '{named}', not '{task}'. Choose another recipe."
         )
     if init_from is not None:
         sections = _initialised_from(sections, init_from)
     # `--set task.name` drops the old task's options, so the flags are merged after it.
-    sections = merge_sections(sections, parse_settings(settings or []))
+    sections = merge_sections(sections, parse_settings(given.settings or []))
     known = known_options(task_class(_task_name(sections)).options_class)
-    flags = {name: value for name, value in task_options.items() if value not in (None, False)}
-    sections = merge_sections(
-        sections, {"task": {task_option_name(name, known): value for name, value in flags.items()}}
-    )
-    if pretrain_file is not None:
-        sections = with_pretrain_file(sections, pretrain_file)
-    limits = {key: value for key, value in budget.items() if value is not None}
-    if limits:
-        # A budget on the command line replaces the recipe's, whatever its unit.
-        sections = merge_sections(sections, {"training": {**dict.fromkeys(BUDGETS), **limits}})
+    sections = merge_sections(sections, given.task_section(known))
+    if given.pretrain_file is not None:
+        sections = with_pretrain_file(sections, given.pretrain_file)
+    sections = given.with_budget(sections)
     sections = merge_sections(
         sections, {key: value for key, value in numbers.items() if value is not None}
     )
@@ -201,6 +260,11 @@ def absolute_files(files: str) -> str:
     if "," not in files or file_exists(Path(files)):
         return str(Path(files).absolute())
     return ",".join(str(Path(file.strip()).absolute()) for file in files.split(","))
+
+
+def log(line: str) -> None:
+    """Print a line to standard error; standard output is for the result."""
+    typer.echo(line, err=True)
 
 
 def set_threads(spec: RunSpec) -> None:

@@ -1,15 +1,17 @@
-"""`regard overview`: one HTML page with attention weights, costs and checks of every mechanism."""
+"""`regard overview`, a page with attention weights, costs and checks of every mechanism; `regard list`."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Seed, validate_utf8
+from regard.cli.options import Only, Seed, validate_utf8
 from regard.core.errors import RegardError
+from regard.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
     from regard.core.records.overview import MechanismRecord, Overview
@@ -25,10 +27,7 @@ def run(
         Path | None,
         typer.Option(metavar="PATH", help=f"Output file. Default: {DEFAULT_OUT}"),
     ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A mechanism to include. May be repeated."),
-    ] = None,
+    only: Only = None,
     sentence: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Input sentence for the attention weights.")
     ] = None,
@@ -133,3 +132,31 @@ def _line(record: MechanismRecord, *, seconds: float) -> str:
         f"{mark} {record.name:<22} {record.count('passed'):>3} passed, {failed:>2} failed, "
         f"{_not_applicable(record.count('not_applicable')):>17}  [dim]{seconds:4.1f} s[/dim]"
     )
+
+
+def run_list(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """List all mechanisms by family: name, summary, reference."""
+    print(as_records() if as_json else as_text())
+
+
+def as_text() -> str:
+    """One block per family, one line per mechanism."""
+    width = max((len(name) for name in MECHANISMS), default=0)
+    blocks: dict[str, list[str]] = {}
+    for name, entry in MECHANISMS.items():
+        line = f"  {name:<{width}}  {entry.summary}  [{entry.reference}]"
+        blocks.setdefault(entry.family, [entry.family]).append(line)
+    return "\n\n".join("\n".join(lines) for lines in blocks.values())
+
+
+def as_records() -> str:
+    """A JSON list with one record per mechanism."""
+    shown = ("family", "summary", "reference", "module", "class_name")
+    records = [
+        {"name": name, **{key: getattr(entry, key) for key in shown}}
+        for name, entry in MECHANISMS.items()
+    ]
+    return json.dumps(records, indent=2, ensure_ascii=False)

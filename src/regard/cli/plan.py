@@ -10,28 +10,18 @@ import typer
 
 from regard.cli.cost import load_or_calibrate
 from regard.cli.options import (
-    Format,
-    Header,
     Limits,
-    Minutes,
     Plugins,
-    PretrainFile,
-    Recipe,
+    RunOptions,
     RunSeed,
-    Settings,
-    SkipBadRows,
-    SourceColumn,
-    Steps,
-    TargetColumn,
     TaskName,
-    TestFile,
     Threads,
-    TrainFile,
-    ValidationFile,
     load_plugins,
+    log,
     memory_limit,
     set_threads,
     spec_from_options,
+    takes_run_options,
     time_limit,
 )
 from regard.core.errors import RegardError
@@ -44,22 +34,11 @@ if TYPE_CHECKING:
     from regard.tasks.seq2seq.task import Seq2SeqTask
 
 
+@takes_run_options
 def run(
     task: TaskName = None,
     *,
-    train_file: TrainFile = None,
-    validation_file: ValidationFile = None,
-    test_file: TestFile = None,
-    pretrain_file: PretrainFile = None,
-    format: Format = None,  # noqa: A002 — the word users know
-    source_column: SourceColumn = None,
-    target_column: TargetColumn = None,
-    header: Header = False,
-    skip_bad_rows: SkipBadRows = False,
-    recipe: Recipe = None,
-    settings: Settings = None,
-    steps: Steps = None,
-    minutes: Minutes = None,
+    given: RunOptions,
     seed: RunSeed = None,
     threads: Threads = None,
     plugin: Plugins = None,
@@ -94,29 +73,12 @@ def run(
     )
     load_plugins(plugin)
     keep_freed_memory()
-    spec = spec_from_options(
-        task,
-        recipe=recipe,
-        settings=settings,
-        task_options={
-            "train_file": train_file,
-            "validation_file": validation_file,
-            "test_file": test_file,
-            "format": format,
-            "source_column": source_column,
-            "target_column": target_column,
-            "skip_bad_rows": skip_bad_rows,
-            "header": header,
-        },
-        budget={"steps": steps, "seconds": None if minutes is None else 60 * minutes},
-        numbers={"seed": seed, "threads": threads},
-        pretrain_file=pretrain_file,
-    )
+    spec = spec_from_options(task, given, numbers={"seed": seed, "threads": threads})
     set_threads(spec)
-    _log("reading the data" if length is None else "generating dummy data")
+    log("reading the data" if length is None else "generating dummy data")
     data = _data(spec, length)
     calibration = load_or_calibrate()
-    _log("profiling training steps")
+    log("profiling training steps")
     evaluated = length is None
     plan = plan_run(spec, data, calibration, evaluated=evaluated)
     machine = f"{this_machine()['threads']} threads of {this_machine()['processor']}"
@@ -129,22 +91,16 @@ def run(
     if not as_json:
         typer.echo("\n".join(lines))
     if not only:
-        _log("profiling alternative models and mechanisms")
+        log("profiling alternative models and mechanisms")
         rows = _alternatives(plan, spec, data, calibration)
         found["alternatives"] = [
-            {
-                "model": row.model,
-                "mechanism": row.mechanism,
-                "reason": row.reason,
-                "plan": row.plan and row.plan.as_json(),
-            }
-            for row in rows
+            {**row._asdict(), "plan": row.plan and row.plan.as_json()} for row in rows
         ]
         if not as_json:
             typer.echo("\nalternatives of the same width:")
             typer.echo("\n".join(alternative_lines(rows, limits)))
     if not only and (memory or time):
-        _log("searching for the largest model")
+        log("searching for the largest model")
         best, worst = _largest(plan, spec, data, calibration, limits)
         found["largest"] = best and best.as_json()
         found["too_large"] = worst and worst.as_json()
@@ -152,11 +108,6 @@ def run(
             typer.echo("\n" + "\n".join(largest_lines(best, worst, limits)))
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
-
-
-def _log(line: str) -> None:
-    # To standard error: standard output is for the result.
-    typer.echo(line, err=True)
 
 
 def _data(spec: RunSpec, length: int | None) -> Seq2SeqTask:
@@ -194,14 +145,14 @@ def _alternatives(
     for other in alternatives(spec):
         mechanism = other.model_options["mechanism"]
         if (other.model, mechanism) == (plan.model, plan.mechanism):
-            rows.append(Alternative(other.model, f"{mechanism} (this one)", plan))
+            rows.append(Alternative(other.model, f"{mechanism} (this one)", plan=plan))
             continue
         try:
             planned = plan_alternative(plan, other, data, calibration)
         except RegardError as error:
-            rows.append(Alternative(other.model, mechanism, None, str(error).partition(". ")[0]))
+            rows.append(Alternative(other.model, mechanism, str(error).partition(". ")[0]))
         else:
-            rows.append(Alternative(other.model, mechanism, planned))
+            rows.append(Alternative(other.model, mechanism, plan=planned))
     return rows
 
 
@@ -237,8 +188,8 @@ class Alternative(NamedTuple):
 
     model: str
     mechanism: str
-    plan: Plan | None
     reason: str = ""
+    plan: Plan | None = None
 
 
 def duration(seconds: float) -> str:

@@ -14,6 +14,7 @@ from regard.cli.options import (
     Header,
     Plugins,
     Seed,
+    SkipBadRows,
     SourceColumn,
     TargetColumn,
     load_plugins,
@@ -55,9 +56,7 @@ def run(
     source_column: SourceColumn = None,
     target_column: TargetColumn = None,
     header: Header = False,
-    skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Skip malformed rows and list them.")
-    ] = False,
+    skip_bad_rows: SkipBadRows = False,
     max_line_bytes: Annotated[
         int | None,
         typer.Option(help="Maximum length of a line; default: as in training."),

@@ -16,21 +16,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from regard.cli.options import (
-    Format,
-    Header,
-    Minutes,
     Plugins,
-    PretrainFile,
-    Recipe,
-    Settings,
-    SkipBadRows,
-    SourceColumn,
-    Steps,
-    TargetColumn,
-    TestFile,
-    TrainFile,
-    ValidationFile,
+    RunOptions,
     load_plugins,
+    log,
+    takes_run_options,
+    with_absolute_paths,
+    with_pretrain_file,
 )
 from regard.core.errors import RegardError
 from regard.studies.execution.jobs import Failed, Finished, Progressed, Started
@@ -45,6 +37,7 @@ if TYPE_CHECKING:
 EXECUTORS = ("local", "ray")
 
 
+@takes_run_options
 def run(
     study: Annotated[
         str | None,
@@ -54,7 +47,6 @@ def run(
         ),
     ] = None,
     *,
-    recipe: Recipe = None,
     sweep: Annotated[
         list[str] | None,
         typer.Option(
@@ -62,7 +54,6 @@ def run(
             help="Option to vary, such as mechanism=dot,additive. Repeat it for a grid.",
         ),
     ] = None,
-    settings: Settings = None,
     seeds: Annotated[
         str | None, typer.Option(metavar="N", help="Number of seeds, or a list: 5, or 3,4,5.")
     ] = None,
@@ -78,19 +69,9 @@ def run(
         str | None, typer.Option(metavar="VARIANT", help="Reference variant; default: the first.")
     ] = None,
     question: Annotated[str | None, typer.Option(help="The question, shown on the page.")] = None,
-    train_file: TrainFile = None,
-    validation_file: ValidationFile = None,
-    test_file: TestFile = None,
-    pretrain_file: PretrainFile = None,
-    format: Format = None,  # noqa: A002 — the word users know
-    source_column: SourceColumn = None,
-    target_column: TargetColumn = None,
-    header: Header = False,
-    skip_bad_rows: SkipBadRows = False,
-    steps: Steps = None,
+    given: RunOptions,
     tokens: Annotated[int | None, typer.Option(help="Budget in tokens.")] = None,
     flops: Annotated[float | None, typer.Option(help="Budget in FLOPs.")] = None,
-    minutes: Minutes = None,
     executor: Annotated[
         str, typer.Option(metavar="local|ray", help="Where to run: this machine or a Ray cluster.")
     ] = "local",
@@ -119,26 +100,9 @@ def run(
     spec = StudySpec.from_sections(
         study_sections(
             study,
-            recipe=recipe,
+            given,
             sweep=sweep or [],
-            settings=settings or [],
-            task_options={
-                "train_file": train_file,
-                "validation_file": validation_file,
-                "test_file": test_file,
-                "format": format,
-                "source_column": source_column,
-                "target_column": target_column,
-                "skip_bad_rows": skip_bad_rows,
-                "header": header,
-            },
-            pretrain_file=pretrain_file,
-            budget={
-                "steps": steps,
-                "tokens": tokens,
-                "flops": flops,
-                "seconds": None if minutes is None else 60 * minutes,
-            },
+            budget={"tokens": tokens, "flops": flops},
             seeds=seeds,
             learning_rates=learning_rates,
             keys={"match": match, "baseline": baseline, "question": question},
@@ -158,13 +122,13 @@ def run(
                 executor=runner,
                 on_event=progress.update,
                 on_start=lambda prepared: progress.begin(prepared.jobs(folder)),
-                log=_log,
+                log=log,
             )
         except KeyboardInterrupt:
             if not folder.study.is_file():
                 raise  # before anything was trained
-            _log("stopped; checkpoints are saved. The same command resumes; intermediate results:")
-            _log(f"  regard report {folder.path}")
+            log("stopped; checkpoints are saved. The same command resumes; intermediate results:")
+            log(f"  regard report {folder.path}")
             raise typer.Exit(code=130) from None
     page = write_report(record, folder)
     if as_json:
@@ -196,55 +160,37 @@ def _absolute_plugin(target: str) -> str:
     return f"{Path(file).absolute()}{colon}{name}" if Path(file).is_file() else target
 
 
-def _log(line: str) -> None:
-    # Standard error: standard output is for the result.
-    typer.echo(line, err=True)
-
-
 def study_sections(
     name: str | None,
+    given: RunOptions,
     *,
-    recipe: str | None,
     sweep: Sequence[str],
-    settings: Sequence[str],
-    task_options: dict[str, Any],
-    pretrain_file: str | None,
     budget: dict[str, Any],
     seeds: str | None,
     learning_rates: str | None,
     keys: dict[str, Any],
 ) -> dict[str, Any]:
     """The sections of a study: its file, updated with flags; flags that are None are not given."""
-    from regard.cli.options import with_absolute_paths, with_pretrain_file
-    from regard.runs.spec import merge_sections, parse_settings, read_recipe, task_option_name
+    from regard.runs.spec import merge_sections, parse_settings, read_recipe
     from regard.studies.spec import builtin_studies, read_study
-    from regard.training.options import BUDGETS
 
-    if name is None and recipe is None:
+    if name is None and given.recipe is None:
         raise RegardError(
             f"Name a study: {', '.join(builtin_studies())}; or FILE.toml; or give a recipe and a sweep: "
             "regard study --recipe pronounce-quick --sweep mechanism=dot,additive"
         )
     sections = {} if name is None else read_study(name)
-    if recipe is not None:
-        sections["recipe"] = recipe
-    changes = parse_settings(settings)
-    limits = {key: value for key, value in budget.items() if value is not None}
-    if limits:
-        # A budget on the command line replaces all limits of the file.
-        changes = merge_sections(changes, {"training": {**dict.fromkeys(BUDGETS), **limits}})
-    files = {key: value for key, value in task_options.items() if value not in (None, False)}
+    if given.recipe is not None:
+        sections["recipe"] = given.recipe
+    changes = given.with_budget(parse_settings(given.settings or []), **budget)
     sections = merge_sections(sections, changes)
-    if files:
-        known = _task_options(sections)
-        named = {task_option_name(key, known): value for key, value in files.items()}
-        sections = merge_sections(sections, {"task": named})
-    if pretrain_file is not None:
+    if given.task_options:
+        sections = merge_sections(sections, given.task_section(_task_options(sections)))
+    if given.pretrain_file is not None:
         before = read_recipe(str(sections["recipe"])) if "recipe" in sections else {}
-        with_pretrain_file({**before, **sections}, pretrain_file)  # the stage must exist
-        sections = merge_sections(
-            sections, {"pretraining": {"task": {"train_file": pretrain_file}}}
-        )
+        with_pretrain_file({**before, **sections}, given.pretrain_file)  # the stage must exist
+        file = {"train_file": given.pretrain_file}
+        sections = merge_sections(sections, {"pretraining": {"task": file}})
     sections = with_absolute_paths(sections)
     if sweep:
         axes = [_parse_axis(text) for text in sweep]

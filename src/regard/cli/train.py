@@ -9,27 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.options import (
-    Format,
-    Header,
-    InitFrom,
-    Minutes,
     Plugins,
-    PretrainFile,
-    Recipe,
+    RunOptions,
     RunSeed,
-    Settings,
-    SkipBadRows,
-    SourceColumn,
-    Steps,
-    TargetColumn,
     TaskName,
-    TestFile,
     Threads,
-    TrainFile,
-    ValidationFile,
     load_plugins,
+    log,
     set_threads,
     spec_from_options,
+    takes_run_options,
 )
 from regard.core.errors import RegardError
 
@@ -42,8 +31,7 @@ def details_lines(details: dict[str, Any]) -> Iterator[str]:
     import numpy as np
 
     from regard.core.records.document import DeletionRecord
-    from regard.tasks.metrics.calibration import Calibration, ReliabilityBin
-    from regard.tasks.metrics.confusion_matrix import ConfusionMatrix
+    from regard.tasks.metrics.classification import Calibration, ConfusionMatrix, ReliabilityBin
     from regard.views.charts.deletion import deletion_sentence, deletion_verdict
 
     if found := details.get("confusion"):
@@ -60,23 +48,17 @@ def details_lines(details: dict[str, Any]) -> Iterator[str]:
         yield f"deletion: {deletion_sentence(record)} {deletion_verdict(record)}"
 
 
+@takes_run_options
 def run(
     task: TaskName = None,
     *,
-    train_file: TrainFile = None,
-    validation_file: ValidationFile = None,
-    test_file: TestFile = None,
-    pretrain_file: PretrainFile = None,
-    init_from: InitFrom = None,
-    format: Format = None,  # noqa: A002
-    source_column: SourceColumn = None,
-    target_column: TargetColumn = None,
-    header: Header = False,
-    skip_bad_rows: SkipBadRows = False,
-    recipe: Recipe = None,
-    settings: Settings = None,
-    steps: Steps = None,
-    minutes: Minutes = None,
+    given: RunOptions,
+    init_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN", help="Initialise vocabulary and parameters from a finished run."
+        ),
+    ] = None,
     seed: RunSeed = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Run folder; default: runs/TASK-N.")
@@ -101,77 +83,41 @@ def run(
 
     load_plugins(plugin)
     keep_freed_memory()
-    folder: RunFolder
-    if resume is not None:
-        options: list[object] = [
-            task,
-            train_file,
-            validation_file,
-            test_file,
-            pretrain_file,
-            init_from,
-            format,
-            source_column,
-            target_column,
-            recipe,
-            settings,
-        ]
-        options += [steps, minutes, seed, out, threads]
-        if any(option is not None for option in options) or skip_bad_rows or header:
-            raise RegardError(
-                f"--resume {resume} continues the run with its own settings, so it takes no task and no "
-                "other options. Remove them, or start a new run without --resume."
-            )
+    others = (task, init_from, seed, out, threads)
+    if resume is None:
+        numbers = {"seed": seed, "threads": threads}
+        spec = spec_from_options(task, given, numbers=numbers, init_from=init_from)
+        callbacks = _callbacks()
+        folder = RunFolder.next_free(spec.task) if out is None else RunFolder(out)
+    elif given != RunOptions() or any(option is not None for option in others):
+        raise RegardError(
+            f"--resume {resume} continues the run with its own settings, so it takes no task and no "
+            "other options. Remove them, or start a new run without --resume."
+        )
+    else:
+        callbacks = _callbacks()
         folder = RunFolder.existing(resume)
         spec = read_spec(folder)
-        set_threads(spec)
-        callbacks = _callbacks(folder, tensorboard)
-        record = resume_run(folder, callbacks=callbacks, log=_log)
-    else:
-        spec = spec_from_options(
-            task,
-            recipe=recipe,
-            settings=settings,
-            task_options={
-                "train_file": train_file,
-                "validation_file": validation_file,
-                "test_file": test_file,
-                "format": format,
-                "source_column": source_column,
-                "target_column": target_column,
-                "skip_bad_rows": skip_bad_rows,
-                "header": header,
-            },
-            budget={"steps": steps, "seconds": None if minutes is None else 60 * minutes},
-            numbers={"seed": seed, "threads": threads},
-            pretrain_file=pretrain_file,
-            init_from=init_from,
-        )
-        set_threads(spec)
-        folder = RunFolder.next_free(spec.task) if out is None else RunFolder(out)
-        callbacks = _callbacks(folder, tensorboard)
-        record = begin_run(spec, folder, callbacks=callbacks, log=_log)
-    if record is None:
-        plugins = "".join(f" --plugin {target}" for target in plugin or [])
-        _log(f"stopped and saved; resume with: regard train --resume {folder.path}{plugins}")
-        raise typer.Exit(code=130)
-    _report(record, folder, as_json=as_json)
-
-
-def _callbacks(folder: RunFolder, tensorboard: bool) -> list[Any]:
-    from regard.training.callbacks import ProgressDisplay
-
-    callbacks: list[Any] = [ProgressDisplay()]
+    set_threads(spec)
     if tensorboard:
         from regard.training.callbacks import TensorBoard
 
         callbacks.append(TensorBoard(folder.tensorboard))
-    return callbacks
+    if resume is None:
+        record = begin_run(spec, folder, callbacks=callbacks, log=log)
+    else:
+        record = resume_run(folder, callbacks=callbacks, log=log)
+    if record is None:
+        plugins = "".join(f" --plugin {target}" for target in plugin or [])
+        log(f"stopped and saved; resume with: regard train --resume {folder.path}{plugins}")
+        raise typer.Exit(code=130)
+    _report(record, folder, as_json=as_json)
 
 
-def _log(line: str) -> None:
-    # Standard output is for the result.
-    typer.echo(line, err=True)
+def _callbacks() -> list[Any]:
+    from regard.training.callbacks import ProgressDisplay
+
+    return [ProgressDisplay()]
 
 
 def _report(record: dict[str, Any], folder: RunFolder, *, as_json: bool) -> None:

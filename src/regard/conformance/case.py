@@ -7,6 +7,7 @@ depend on the seed alone, so that failures are reproducible. A check returns, or
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from regard.conformance.subject import Subject
 from regard.core.masks import NO_MASK, Allowed, Causal, Mask, Padding, Window
-from regard.core.mechanism import Capabilities, Mechanism, ScoreBias
+from regard.core.mechanism import Capabilities, Mechanism, ScoreBias, Step
 
 Positions = slice | Tensor
 
@@ -82,58 +83,13 @@ class Inputs:
         }
         return self.with_tensors(selected)
 
+    def float(self) -> Inputs:
+        """The inputs in float32."""
+        return self.map(lambda tensor: tensor.float())
+
     def leaves(self) -> Inputs:
         """Detached copies that require gradients."""
         return self.map(lambda tensor: tensor.detach().clone().requires_grad_())
-
-
-def _bias_kwargs(bias: ScoreBias | None) -> dict[str, Any]:
-    """Keyword arguments for an optional score bias."""
-    return {} if bias is None else {"bias": bias}
-
-
-def forward(
-    mechanism: Mechanism, inputs: Inputs, mask: Mask = NO_MASK, bias: ScoreBias | None = None
-) -> Tensor:
-    """Call `forward`."""
-    output: Tensor = mechanism(
-        inputs.query, inputs.key, inputs.value, mask, **inputs.gates, **_bias_kwargs(bias)
-    )
-    return output
-
-
-def weights(
-    mechanism: Mechanism, inputs: Inputs, mask: Mask = NO_MASK, bias: ScoreBias | None = None
-) -> Tensor:
-    """Call `weights`."""
-    return mechanism.weights(inputs.query, inputs.key, mask, **inputs.gates, **_bias_kwargs(bias))
-
-
-def start(mechanism: Mechanism, inputs: Inputs) -> Any:
-    """Call `start` with the sizes of the inputs."""
-    return mechanism.start(
-        batch_size=inputs.key.shape[0],
-        num_kv_heads=inputs.key.shape[1],
-        key_dim=inputs.key.shape[3],
-        value_dim=inputs.value.shape[3],
-        dtype=inputs.value.dtype,
-        device=inputs.value.device,
-    )
-
-
-def extend(mechanism: Mechanism, state: Any, inputs: Inputs, mask: Mask = NO_MASK) -> Any:
-    """Call `extend` with the inputs' keys and values."""
-    return mechanism.extend(state, inputs.key, inputs.value, mask, **inputs.gates)
-
-
-def step(
-    mechanism: Mechanism, state: Any, inputs: Inputs, bias: ScoreBias | None = None
-) -> tuple[Tensor, Any]:
-    """Call `step` with the inputs' tokens."""
-    output, after = mechanism.step(
-        state, inputs.query, inputs.key, inputs.value, bias=bias, **inputs.gates
-    )
-    return output, after
 
 
 # Relative tolerance for identical arithmetic, except for how a library blocks its loops.
@@ -259,10 +215,48 @@ class Case:
             )
         return mechanism.double().eval()
 
+    def with_mechanism(self, mechanism: Mechanism) -> Case:
+        """The same case and random generator with another instance, such as a float32 copy."""
+        other = copy.copy(self)
+        object.__setattr__(other, "mechanism", mechanism)
+        return other
+
     def sized(self, **sizes: int) -> Case:
         """The same mechanism built in other sizes."""
         changes: dict[str, Any] = dict(sizes)
         return replace(self, **changes)
+
+    def forward(
+        self, inputs: Inputs, mask: Mask = NO_MASK, bias: ScoreBias | None = None
+    ) -> Tensor:
+        output: Tensor = self.mechanism(
+            inputs.query, inputs.key, inputs.value, mask, **_kwargs(inputs, bias)
+        )
+        return output
+
+    def weights(
+        self, inputs: Inputs, mask: Mask = NO_MASK, bias: ScoreBias | None = None
+    ) -> Tensor:
+        return self.mechanism.weights(inputs.query, inputs.key, mask, **_kwargs(inputs, bias))
+
+    def start(self, inputs: Inputs) -> Any:
+        """An empty state for inputs of these sizes."""
+        return self.mechanism.start(
+            batch_size=inputs.key.shape[0],
+            num_kv_heads=inputs.key.shape[1],
+            key_dim=inputs.key.shape[3],
+            value_dim=inputs.value.shape[3],
+            dtype=inputs.value.dtype,
+            device=inputs.value.device,
+        )
+
+    def extend(self, state: Any, inputs: Inputs, mask: Mask = NO_MASK) -> Any:
+        return self.mechanism.extend(state, inputs.key, inputs.value, mask, **inputs.gates)
+
+    def step(self, state: Any, inputs: Inputs, bias: ScoreBias | None = None) -> Step:
+        return self.mechanism.step(
+            state, inputs.query, inputs.key, inputs.value, bias=bias, **inputs.gates
+        )
 
     @property
     def capabilities(self) -> Capabilities:
@@ -372,3 +366,7 @@ class Case:
         """A random score bias."""
         slopes = torch.rand(self.num_heads, generator=self.generator, dtype=torch.float64)
         return DistanceBias(slopes)
+
+
+def _kwargs(inputs: Inputs, bias: ScoreBias | None) -> dict[str, Any]:
+    return {**inputs.gates, **({} if bias is None else {"bias": bias})}

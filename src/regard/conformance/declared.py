@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from typing import get_args
 
@@ -14,13 +15,10 @@ from regard.conformance.case import (
     KEYS,
     Case,
     CheckFailed,
+    Inputs,
     NotApplicable,
     assert_equal,
-    extend,
-    forward,
     require,
-    start,
-    weights,
 )
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
@@ -40,16 +38,11 @@ def capabilities_well_formed(case: Case) -> None:
     _known("roles", capabilities.roles, get_args(Role))
     require(bool(capabilities.roles), "capabilities.roles is empty")
     _known("masks", capabilities.masks, MASK_KINDS)
-    for name in (
-        "requires_causal",
-        "rows_sum_to_one",
-        "nonnegative",
-        "position_aware",
-        "score_bias",
-    ):
-        found = getattr(capabilities, name)
+    for field in fields(Capabilities):
+        found = getattr(capabilities, field.name)
         require(
-            isinstance(found, bool), f"capabilities.{name} is {found!r}; it must be True or False"
+            field.type != "bool" or isinstance(found, bool),
+            f"capabilities.{field.name} is {found!r}; it must be True or False",
         )
     limit: object = capabilities.max_length
     require(
@@ -112,21 +105,14 @@ def rejects_undeclared_masks(case: Case) -> None:
     }
     for kind in undeclared:
         mask = masks[kind] & case.open_mask
-        _assert_rejects(partial(forward, case.mechanism, inputs, mask), f"forward under {mask}")
-        _assert_rejects(partial(weights, case.mechanism, inputs, mask), f"weights under {mask}")
+        _assert_both_reject(case, inputs, mask, f"under {mask}")
 
 
 def rejects_missing_causal(case: Case) -> None:
     """A causal-only mechanism raises RegardError without a causal mask."""
     if not case.capabilities.requires_causal:
         raise NotApplicable("it also works without a causal mask")
-    inputs = case.draw_tokens(KEYS)
-    _assert_rejects(
-        lambda: forward(case.mechanism, inputs, NO_MASK), "forward without a causal mask"
-    )
-    _assert_rejects(
-        lambda: weights(case.mechanism, inputs, NO_MASK), "weights without a causal mask"
-    )
+    _assert_both_reject(case, case.draw_tokens(KEYS), NO_MASK, "without a causal mask")
 
 
 def rejects_overlong(case: Case) -> None:
@@ -135,12 +121,12 @@ def rejects_overlong(case: Case) -> None:
     if limit is None:
         raise NotApplicable("it declares no max_length")
     inputs = case.draw(query_length=1, key_length=limit + 1)
-    state = extend(case.mechanism, start(case.mechanism, inputs), inputs.keys(slice(0, limit)))
+    state = case.extend(case.start(inputs), inputs.keys(slice(0, limit)))
     one_more = inputs.keys(slice(limit, None))
     calls: dict[str, Callable[[], object]] = {
-        "forward": lambda: forward(case.mechanism, inputs, case.open_mask),
-        "weights": lambda: weights(case.mechanism, inputs, case.open_mask),
-        "extend": lambda: extend(case.mechanism, state, one_more),
+        "forward": lambda: case.forward(inputs, case.open_mask),
+        "weights": lambda: case.weights(inputs, case.open_mask),
+        "extend": lambda: case.extend(state, one_more),
     }
     for method, call in calls.items():
         message = _assert_rejects(call, f"{method} of {limit + 1} keys, one more than max_length,")
@@ -155,14 +141,13 @@ def rejects_uneven_heads(case: Case) -> None:
     """Key/value heads that do not divide the query heads raise a RegardError."""
     inputs = case.draw_tokens(KEYS, num_kv_heads=HEADS - 1)
     what = f"of {HEADS} query heads and {HEADS - 1} key/value heads"
-    _assert_rejects(lambda: forward(case.mechanism, inputs, case.open_mask), f"forward {what}")
-    _assert_rejects(lambda: weights(case.mechanism, inputs, case.open_mask), f"weights {what}")
+    _assert_both_reject(case, inputs, case.open_mask, what)
 
 
 def rejects_unknown_keyword(case: Case) -> None:
     """Undeclared keywords, and an undeclared bias, raise an error in every method."""
     inputs = case.draw_tokens(KEYS)
-    state = extend(case.mechanism, start(case.mechanism, inputs), inputs)
+    state = case.extend(case.start(inputs), inputs)
     unknown = {"no_such_keyword": inputs.value}
     if not case.capabilities.score_bias:
         unknown["bias"] = inputs.value
@@ -179,6 +164,11 @@ def rejects_unknown_keyword(case: Case) -> None:
             _assert_rejects(
                 answer, f"{method} with the keyword '{keyword}'", (RegardError, TypeError)
             )
+
+
+def _assert_both_reject(case: Case, inputs: Inputs, mask: Mask, what: str) -> None:
+    _assert_rejects(lambda: case.forward(inputs, mask), f"forward {what}")
+    _assert_rejects(lambda: case.weights(inputs, mask), f"weights {what}")
 
 
 def _assert_rejects(
@@ -201,17 +191,16 @@ def _assert_rejects(
 def state_dict_round_trip(case: Case) -> None:
     """Saved as safetensors and loaded into another instance, it gives the same output."""
     inputs = case.draw_tokens(KEYS)
-    expected = forward(case.mechanism, inputs, case.open_mask)
+    expected = case.forward(inputs, case.open_mask)
     state = {name: tensor.contiguous() for name, tensor in case.mechanism.state_dict().items()}
-    fresh = case.build(seed=case.seed + 1)
-    fresh.load_state_dict(load(save(state)), strict=True)
-    assert_equal(
-        forward(fresh, inputs, case.open_mask), expected, "the output after saving and loading"
-    )
+    fresh = case.with_mechanism(case.build(seed=case.seed + 1))
+    fresh.mechanism.load_state_dict(load(save(state)), strict=True)
+    got = fresh.forward(inputs, case.open_mask)
+    assert_equal(got, expected, "the output after saving and loading")
     for name, tensor in state.items():
         if not tensor.is_floating_point():
             continue
         noise = torch.randn(tensor.shape, generator=case.generator, dtype=tensor.dtype)
-        fresh.load_state_dict({**state, name: tensor + noise}, strict=True)
-        changed = not torch.equal(forward(fresh, inputs, case.open_mask), expected)
+        fresh.mechanism.load_state_dict({**state, name: tensor + noise}, strict=True)
+        changed = not torch.equal(fresh.forward(inputs, case.open_mask), expected)
         require(changed, f"loading another '{name}' has no effect on the output")

@@ -18,12 +18,7 @@ from regard.conformance.case import (
     CheckFailed,
     Inputs,
     NotApplicable,
-    extend,
-    forward,
     require,
-    start,
-    step,
-    weights,
 )
 from regard.core.cost import AttentionShape, Cost
 from regard.core.counter import Counter
@@ -76,7 +71,7 @@ def declared_backward_matmul_flops(case: Case) -> None:
     """`backward_matmul_flops` equals the matmul FLOPs of the backward pass, recomputation included."""
     for sized, inputs, mask in _calls(case, _SHAPES):
         leaves = inputs.leaves()
-        output = forward(sized.mechanism, leaves, mask)
+        output = sized.forward(leaves, mask)
         tensors = [*leaves.tensors().values(), *sized.mechanism.parameters()]
         with Counter() as counter:
             torch.autograd.grad(output, tensors, torch.ones_like(output), allow_unused=True)
@@ -95,9 +90,9 @@ def declared_step_matmul_flops(case: Case) -> None:
         inputs = case.draw_tokens(length + 1, batch_size=batch_size, num_kv_heads=kv_heads)
         before, token = inputs.tokens(slice(0, length)), inputs.tokens(slice(length, None))
         with torch.no_grad():
-            state = extend(case.mechanism, start(case.mechanism, before), before)
+            state = case.extend(case.start(before), before)
             with Counter() as counter:
-                step(case.mechanism, state, token)
+                case.step(state, token)
         shape = _shape_of(case, before, causal=True)
         declared = case.mechanism.cost(shape).step_matmul_flops
         _equal("step_matmul_flops", declared, counter.matmul_flops, shape)
@@ -130,7 +125,7 @@ def declared_state(case: Case) -> None:
             if not case.fits(length):
                 continue
             inputs = case.draw(num_kv_heads=kv_heads, query_length=1, key_length=length)
-            state = extend(case.mechanism, start(case.mechanism, inputs), inputs)
+            state = case.extend(case.start(inputs), inputs)
             shape = _shape(case, BATCH, kv_heads, 1, length, causal=case.open_mask.causal)
             _equal("state", case.mechanism.cost(shape).state, state_size(state), shape)
 
@@ -183,7 +178,7 @@ def _measure(case: Case, sizes: tuple[tuple[int, int, int, int], ...]) -> Iterat
     """The declared cost and measured counts of these calls."""
     for sized, inputs, mask in _calls(case, sizes):
         with torch.no_grad(), Counter() as counter:
-            forward(sized.mechanism, inputs, mask)
+            sized.forward(inputs, mask)
         shape = _shape_of(sized, inputs, causal=mask.causal)
         yield Measured(shape, sized.mechanism.cost(shape), counter)
 
@@ -233,7 +228,7 @@ def declared_sequential_steps(case: Case) -> None:
         for length in lengths:
             inputs = sized.draw_tokens(length, batch_size=1)
             with torch.no_grad(), Counter() as counter:
-                forward(sized.mechanism, inputs, mask)
+                sized.forward(inputs, mask)
             measured.append(counter.depth)
             declared.append(
                 sized.mechanism.cost(_shape_of(sized, inputs, causal=mask.causal)).sequential_steps
@@ -257,7 +252,7 @@ def declared_max_path_length(case: Case) -> None:
             continue
         for mask in case.plain_masks:
             inputs = case.draw(batch_size=1, query_length=length, key_length=length, scale=0.5)
-            connected = (weights(case.mechanism, inputs, mask) != 0).any(dim=1).any(dim=0)
+            connected = (case.weights(inputs, mask) != 0).any(dim=1).any(dim=0)
             declared = case.mechanism.cost(
                 _shape_of(case, inputs, causal=mask.causal)
             ).max_path_length

@@ -16,11 +16,7 @@ from regard.conformance.case import (
     Inputs,
     assert_close,
     assert_equal,
-    extend,
-    forward,
     require,
-    start,
-    step,
 )
 from regard.core.masks import Causal, Padding
 from regard.core.mechanism import ScoreBias
@@ -49,11 +45,11 @@ def decoding_with_bias(case: Case) -> None:
 def extending_in_chunks(case: Case) -> None:
     """After several `extend` calls, `read` equals the last row of `forward` over all keys."""
     inputs = case.draw_tokens(KEYS)
-    state = start(case.mechanism, inputs)
+    state = case.start(inputs)
     for chunk in _slices(CHUNKS):
-        state = extend(case.mechanism, state, inputs.keys(chunk))
+        state = case.extend(state, inputs.keys(chunk))
     last = inputs.queries(slice(KEYS - 1, None))
-    expected = forward(case.mechanism, last, case.open_mask)
+    expected = case.forward(last, case.open_mask)
     got = case.mechanism.read(state, last.query)
     assert_close(got, expected, f"read after chunks of {CHUNKS} against the last row of forward")
 
@@ -63,18 +59,18 @@ def reading_padded_keys(case: Case) -> None:
     case.need_mask("padding")
     inputs = case.draw()
     lengths = torch.tensor([KEYS, 4, 0])
-    state = extend(case.mechanism, start(case.mechanism, inputs), inputs, Padding(lengths))
+    state = case.extend(case.start(inputs), inputs, Padding(lengths))
     got = case.mechanism.read(state, inputs.query)
     for row, length in enumerate(lengths.tolist()):
         own = inputs.examples(slice(row, row + 1)).keys(slice(0, length))
         for position in range(inputs.query_length):
             # Each query of a read is at the last position, as the only query of a call is.
             alone = own.queries(slice(position, position + 1))
-            expected = forward(case.mechanism, alone, case.open_mask)
+            expected = case.forward(alone, case.open_mask)
             what = f"query {position} read from the {length} unpadded keys of row {row}"
             assert_close(got[row, :, position], expected[0, :, 0], what)
     if case.supports(Padding(lengths)) and not case.capabilities.position_aware:
-        expected = forward(case.mechanism, inputs, Padding(lengths))
+        expected = case.forward(inputs, Padding(lengths))
         assert_close(got, expected, "read of padded keys against forward with the same padding")
 
 
@@ -94,8 +90,8 @@ def decoding_after_padding_with_bias(case: Case) -> None:
 def _decode_after_padding(case: Case, *, bias: ScoreBias | None = None) -> None:
     prompt, rest = case.draw_tokens(KEYS), case.draw_tokens(4)
     lengths = case.lengths(prompt)
-    state = extend(case.mechanism, start(case.mechanism, prompt), prompt, Padding(lengths))
-    got, _ = step(case.mechanism, state, rest, bias)
+    state = case.extend(case.start(prompt), prompt, Padding(lengths))
+    got, _ = case.step(state, rest, bias)
     for row, length in enumerate(lengths.tolist()):
         own, more = prompt.examples(slice(row, row + 1)), rest.examples(slice(row, row + 1))
         joined = more.with_tensors(
@@ -104,7 +100,7 @@ def _decode_after_padding(case: Case, *, bias: ScoreBias | None = None) -> None:
                 for name, tensor in more.tensors().items()
             }
         )
-        expected = forward(case.mechanism, joined, Causal(), bias)[:, :, length:]
+        expected = case.forward(joined, Causal(), bias)[:, :, length:]
         what = f"row {row} decoded after a prompt of {length} tokens against forward over both"
         assert_close(got[row], expected[0], what)
 
@@ -112,10 +108,10 @@ def _decode_after_padding(case: Case, *, bias: ScoreBias | None = None) -> None:
 def _decode(
     case: Case, inputs: Inputs, *, chunks: tuple[int, ...], bias: ScoreBias | None = None
 ) -> None:
-    expected = forward(case.mechanism, inputs, Causal(), bias)
-    state: Any = start(case.mechanism, inputs)
+    expected = case.forward(inputs, Causal(), bias)
+    state: Any = case.start(inputs)
     for chunk in _slices(chunks):
-        output, state = step(case.mechanism, state, inputs.tokens(chunk), bias)
+        output, state = case.step(state, inputs.tokens(chunk), bias)
         what = f"positions {chunk.start} to {chunk.stop - 1} decoded against the causal forward"
         assert_close(output, expected[:, :, chunk], what)
 
@@ -127,25 +123,25 @@ def _slices(chunks: tuple[int, ...]) -> list[slice]:
 
 def state_form(case: Case) -> None:
     """A named tuple of batch-first tensors with a field `position`, in the requested dtype."""
-    inputs = case.draw_tokens(3).map(lambda tensor: tensor.float())
-    mechanism = case.mechanism.float()
-    empty = start(mechanism, inputs)
+    inputs = case.draw_tokens(3).float()
+    case.mechanism.float()
+    empty = case.start(inputs)
     _validate_state(empty)
-    _validate_state(extend(mechanism, empty, inputs))
+    _validate_state(case.extend(empty, inputs))
 
 
 def state_position(case: Case) -> None:
     """`position` counts the tokens of each example, without padding."""
     inputs = case.draw_tokens(4)
-    state = start(case.mechanism, inputs)
+    state = case.start(inputs)
     _assert_position(state, torch.zeros(BATCH), "at the start")
-    state = extend(case.mechanism, state, inputs)
+    state = case.extend(state, inputs)
     _assert_position(state, torch.full((BATCH,), 4), "after 4 tokens")
-    _, state = step(case.mechanism, state, inputs.tokens(slice(0, 1)))
+    _, state = case.step(state, inputs.tokens(slice(0, 1)))
     _assert_position(state, torch.full((BATCH,), 5), "after one more step")
     if "padding" in case.capabilities.masks:
         lengths = torch.tensor([4, 2, 0])
-        state = extend(case.mechanism, state, inputs, Padding(lengths))
+        state = case.extend(state, inputs, Padding(lengths))
         _assert_position(
             state, 5 + lengths, f"after more keys, padded to lengths {lengths.tolist()}"
         )
@@ -155,26 +151,26 @@ def state_select(case: Case) -> None:
     """After `select(index)`, decoding continues on the reordered batch."""
     case.need_mask("causal")
     inputs, rest = case.draw_tokens(KEYS - 4), case.draw_tokens(4, batch_size=5)
-    state = extend(case.mechanism, start(case.mechanism, inputs), inputs)
+    state = case.extend(case.start(inputs), inputs)
     index = torch.tensor([2, 0, 0, 1, 2])
-    got, _ = step(case.mechanism, state.select(index), rest)
+    got, _ = case.step(state.select(index), rest)
     chosen = inputs.examples(index)
     joined = rest.with_tensors(
         {n: torch.cat([chosen.tensors()[n], t], dim=2) for n, t in rest.tensors().items()}
     )
-    expected = forward(case.mechanism, joined, Causal())[:, :, -4:]
+    expected = case.forward(joined, Causal())[:, :, -4:]
     assert_close(got, expected, f"decoding after select({index.tolist()})")
 
 
 def state_not_mutated(case: Case) -> None:
     """Two continuations of one state do not modify each other or the state."""
     inputs, one, other = case.draw_tokens(5), case.draw_tokens(3), case.draw_tokens(3)
-    state = extend(case.mechanism, start(case.mechanism, inputs), inputs)
+    state = case.extend(case.start(inputs), inputs)
     kept = [tensor.clone() for tensor in state]
-    first, after_one = step(case.mechanism, state, one)
+    first, after_one = case.step(state, one)
     kept_after_one = [tensor.clone() for tensor in after_one]
-    step(case.mechanism, state, other)
-    again, _ = step(case.mechanism, state, one)
+    case.step(state, other)
+    again, _ = case.step(state, one)
     state.select(torch.tensor([1, 0]))
     for name, tensor, before in zip(state._fields, state, kept, strict=True):
         assert_equal(tensor, before, f"field {name} of a state that was extended twice and read")
@@ -186,7 +182,7 @@ def state_not_mutated(case: Case) -> None:
 def reading_an_empty_state(case: Case) -> None:
     """An empty state reads as zeros."""
     inputs = case.draw()
-    got = case.mechanism.read(start(case.mechanism, inputs), inputs.query)
+    got = case.mechanism.read(case.start(inputs), inputs.query)
     expected = inputs.value.new_zeros(*inputs.query.shape[:3], inputs.value.shape[-1])
     assert_equal(got, expected, "read from an empty state")
 

@@ -20,14 +20,9 @@ from regard.conformance.case import (
     NotApplicable,
     assert_close,
     assert_finite,
-    extend,
-    forward,
-    start,
-    step,
-    weights,
 )
 from regard.core.masks import Causal, Mask, Padding
-from regard.core.mechanism import Mechanism, ScoreBias, repeat_heads
+from regard.core.mechanism import ScoreBias, repeat_heads
 
 
 def forward_equals_weights(case: Case) -> None:
@@ -53,8 +48,8 @@ def weights_are_forward_on_one_hot(case: Case) -> None:
     )
     inputs = inputs.with_tensors({"value": one_hot})
     for mask in case.masks(inputs):
-        got = weights(case.mechanism, inputs, mask)
-        assert_close(got, forward(case.mechanism, inputs, mask), f"weights under {mask}")
+        got = case.weights(inputs, mask)
+        assert_close(got, case.forward(inputs, mask), f"weights under {mask}")
 
 
 def unequal_widths(case: Case) -> None:
@@ -74,14 +69,10 @@ def grouped_heads(case: Case) -> None:
         {n: repeat_heads(t, HEADS) for n, t in inputs.tensors().items() if n != "query"}
     )
     for mask in case.masks(inputs):
-        expected = forward(case.mechanism, repeated, mask)
-        assert_close(
-            forward(case.mechanism, inputs, mask), expected, f"forward, grouped, under {mask}"
-        )
-        expected = weights(case.mechanism, repeated, mask)
-        assert_close(
-            weights(case.mechanism, inputs, mask), expected, f"weights, grouped, under {mask}"
-        )
+        expected = case.forward(repeated, mask)
+        assert_close(case.forward(inputs, mask), expected, f"forward, grouped, under {mask}")
+        expected = case.weights(repeated, mask)
+        assert_close(case.weights(inputs, mask), expected, f"weights, grouped, under {mask}")
 
 
 def score_bias_in_forward_and_weights(case: Case) -> None:
@@ -91,17 +82,15 @@ def score_bias_in_forward_and_weights(case: Case) -> None:
     for mask in case.masks(inputs):
         _assert_agree(case, inputs, mask, bias)
     bias.slopes = torch.zeros_like(bias.slopes)
-    plain = forward(case.mechanism, inputs, case.open_mask)
-    assert_close(
-        forward(case.mechanism, inputs, case.open_mask, bias), plain, "forward with a bias of zero"
-    )
+    plain = case.forward(inputs, case.open_mask)
+    assert_close(case.forward(inputs, case.open_mask, bias), plain, "forward with a bias of zero")
 
 
 def _assert_agree(case: Case, inputs: Inputs, mask: Mask, bias: ScoreBias | None = None) -> None:
     value = repeat_heads(inputs.value, case.num_heads)
-    expected: Tensor = weights(case.mechanism, inputs, mask, bias) @ value
+    expected: Tensor = case.weights(inputs, mask, bias) @ value
     what = f"forward against weights @ value, {_sizes(inputs)}, under {mask}"
-    assert_close(forward(case.mechanism, inputs, mask, bias), expected, what)
+    assert_close(case.forward(inputs, mask, bias), expected, what)
 
 
 def _sizes(inputs: Inputs) -> str:
@@ -115,7 +104,7 @@ def rows_sum_to_one_or_zero(case: Case) -> None:
     for query_length in (7, 13):
         inputs = case.draw(query_length=query_length)
         for mask in case.masks(inputs):
-            got = weights(case.mechanism, inputs, mask)
+            got = case.weights(inputs, mask)
             allowed = mask.boolean(query_length, inputs.key_length)
             expected = torch.ones_like(got[..., 0])
             if allowed is not None:
@@ -132,7 +121,7 @@ def weights_nonnegative(case: Case) -> None:
         raise NotApplicable("it declares nonnegative=False")
     inputs = case.draw(scale=2.0)
     for mask in case.masks(inputs):
-        got = weights(case.mechanism, inputs, mask)
+        got = case.weights(inputs, mask)
         negative = got.clamp(max=0.0)
         assert_close(
             negative, torch.zeros_like(negative), f"negative weights under {mask}", tolerance=SAME
@@ -144,49 +133,38 @@ ENDS = 8
 
 
 def assert_methods_agree(
-    case: Case,
-    inputs: Inputs,
-    when: str,
-    *,
-    mechanism: Mechanism | None = None,
-    tolerance: float = CLOSE,
+    case: Case, inputs: Inputs, when: str, *, tolerance: float = CLOSE
 ) -> None:
-    """Assert that `forward`, `weights @ value` and `step` agree, without a mask and causally.
-
-    `mechanism` may be a copy of the case's mechanism in another precision.
-    """
-    tested = case.mechanism if mechanism is None else mechanism
+    """Assert that `forward`, `weights @ value` and `step` agree, without a mask and causally."""
     value = repeat_heads(inputs.value, case.num_heads)
     for mask in case.plain_masks:
-        output = forward(tested, inputs, mask)
-        expected = weights(tested, inputs, mask) @ value
+        output = case.forward(inputs, mask)
+        expected = case.weights(inputs, mask) @ value
         what = f"forward against weights @ value {when} under {mask}"
         assert_close(output, expected, what, tolerance=tolerance)
         if mask.causal:
-            _decode(tested, inputs, output, when, tolerance)
+            _decode(case, inputs, output, when, tolerance)
 
 
-def _decode(
-    mechanism: Mechanism, inputs: Inputs, expected: Tensor, when: str, tolerance: float
-) -> None:
+def _decode(case: Case, inputs: Inputs, expected: Tensor, when: str, tolerance: float) -> None:
     """Decode the first and last tokens one by one; those between at once if there are many."""
-    state: Any = start(mechanism, inputs)
+    state: Any = case.start(inputs)
     length, ends = inputs.key_length, min(ENDS, inputs.key_length // 2)
     for chunk in (slice(0, ends), slice(ends, length - ends), slice(length - ends, length)):
         if chunk.stop - chunk.start > 2 * ENDS:
-            state = extend(mechanism, state, inputs.keys(chunk))
+            state = case.extend(state, inputs.keys(chunk))
             continue
-        decoded, state = step(mechanism, state, inputs.tokens(chunk))
+        decoded, state = case.step(state, inputs.tokens(chunk))
         what = f"positions from {chunk.start} decoded against the causal forward {when}"
         assert_close(decoded, expected[:, :, chunk], what, tolerance=tolerance)
 
 
-def assert_finite_gradients(mechanism: Mechanism, inputs: Inputs, mask: Mask, when: str) -> None:
+def assert_finite_gradients(case: Case, inputs: Inputs, mask: Mask, when: str) -> None:
     """Assert that the output and all gradients are finite."""
     leaves = inputs.leaves()
-    output = forward(mechanism, leaves, mask)
+    output = case.forward(leaves, mask)
     assert_finite(output, f"outputs {when}")
-    named = {**leaves.tensors(), **dict(mechanism.named_parameters())}
+    named = {**leaves.tensors(), **dict(case.mechanism.named_parameters())}
     trainable = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
     gradients = torch.autograd.grad(output.sum(), list(trainable.values()), allow_unused=True)
     for name, gradient in zip(trainable, gradients, strict=True):
@@ -226,10 +204,10 @@ def _vary(case: Case, attribute: str, choices: tuple[object, ...]) -> None:
             if not case.supports(mask):
                 continue
             original = getattr(case.mechanism, attribute)
-            expected = forward(case.mechanism, inputs, mask)
+            expected = case.forward(inputs, mask)
             for choice in choices:
                 setattr(case.mechanism, attribute, choice)
-                got = forward(case.mechanism, inputs, mask)
+                got = case.forward(inputs, mask)
                 what = f"{query_length} queries, {key_length} keys, {mask}: {attribute}={choice!r}"
                 assert_close(got, expected, f"{what} against {original!r}")
             setattr(case.mechanism, attribute, original)
@@ -246,31 +224,31 @@ def forward_on_long_sequences(case: Case) -> None:
     sized = _long_case(case)
     inputs = _tokens(sized)
     for mask in sized.masks(inputs):
-        expected = weights(sized.mechanism, inputs, mask) @ inputs.value
+        expected = sized.weights(inputs, mask) @ inputs.value
         what = f"forward against weights @ value, {LONGEST} tokens, under {mask}"
-        assert_close(forward(sized.mechanism, inputs, mask), expected, what)
+        assert_close(sized.forward(inputs, mask), expected, what)
 
 
 def decoding_long_sequences(case: Case) -> None:
     """After a long prompt in large chunks, `step` and `read` equal the last rows of `forward`."""
     sized = _long_case(case)
     inputs = _tokens(sized)
-    expected = forward(sized.mechanism, inputs, sized.open_mask)
-    state, end = start(sized.mechanism, inputs), 0
+    expected = sized.forward(inputs, sized.open_mask)
+    state, end = sized.start(inputs), 0
     for chunk in CHUNKS:
-        state = extend(sized.mechanism, state, inputs.keys(slice(end, end + chunk)))
+        state = sized.extend(state, inputs.keys(slice(end, end + chunk)))
         end += chunk
     after = state
     if "causal" in sized.capabilities.masks:
-        causal = forward(sized.mechanism, inputs, Causal())
+        causal = sized.forward(inputs, Causal())
         for position in range(end, LONGEST):
             token = slice(position, position + 1)
-            output, after = step(sized.mechanism, after, inputs.tokens(token))
+            output, after = sized.step(after, inputs.tokens(token))
             assert_close(
                 output, causal[:, :, token], f"position {position} decoded after a long prompt"
             )
     else:
-        after = extend(sized.mechanism, after, inputs.keys(slice(end, None)))
+        after = sized.extend(after, inputs.keys(slice(end, None)))
     last = inputs.query[:, :, -1:]
     got = sized.mechanism.read(after, last)
     assert_close(

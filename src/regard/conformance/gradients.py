@@ -18,9 +18,7 @@ from regard.conformance.case import (
     Inputs,
     NotApplicable,
     assert_close,
-    forward,
     require,
-    weights,
 )
 from regard.core.masks import Mask
 from regard.core.mechanism import repeat_heads
@@ -52,9 +50,9 @@ def gradients_through_weights(case: Case) -> None:
         if bias is not None:
             named["bias"] = bias.slopes.requires_grad_()
         for mask in case.masks(inputs):
-            output = forward(case.mechanism, inputs, mask, bias)
+            output = case.forward(inputs, mask, bias)
             value = repeat_heads(inputs.value, case.num_heads)
-            other = weights(case.mechanism, inputs, mask, bias) @ value
+            other = case.weights(inputs, mask, bias) @ value
             direction = torch.randn(output.shape, generator=case.generator, dtype=output.dtype)
             got, expected = (
                 _gradients(output, direction, named),
@@ -71,17 +69,17 @@ def gradients_in_a_larger_batch(case: Case) -> None:
     parameters = dict(case.mechanism.named_parameters())
     named = {**inputs.tensors(), **parameters}
     for mask in case.plain_masks:
-        output = forward(case.mechanism, inputs, mask)
+        output = case.forward(inputs, mask)
         direction = torch.randn(output.shape, generator=case.generator, dtype=output.dtype)
         whole = _gradients(output, direction, named)
-        shown = weights(case.mechanism, inputs, mask)
+        shown = case.weights(inputs, mask)
         what = f"gradient of the values in a batch of 5 against weightsᵀ @ g under {mask}"
         assert_close(whole["value"], shown.mT @ direction, what)
         sums = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
         for row in range(len(direction)):
             own = inputs.examples(slice(row, row + 1)).leaves()
             alone = _gradients(
-                forward(case.mechanism, own, mask),
+                case.forward(own, mask),
                 direction[row : row + 1],
                 {**own.tensors(), **parameters},
             )
@@ -99,7 +97,7 @@ def every_parameter_has_gradient(case: Case) -> None:
     parameters = {n: p for n, p in case.mechanism.named_parameters() if p.requires_grad}
     if not parameters:
         raise NotApplicable("it has no trainable parameters")
-    output = forward(case.mechanism, case.draw_tokens(KEYS), case.open_mask)
+    output = case.forward(case.draw_tokens(KEYS), case.open_mask)
     require(output.requires_grad, "the output depends on none of its parameters")
     direction = torch.randn(output.shape, generator=case.generator, dtype=output.dtype)
     for name, gradient in _gradients(output, direction, parameters).items():
@@ -119,13 +117,13 @@ class _ForwardOf:
     """`forward` as a function of one of its tensors."""
 
     def __init__(self, case: Case, inputs: Inputs, mask: Mask, name: str) -> None:
-        self.mechanism, self.inputs, self.mask, self.name = case.mechanism, inputs, mask, name
+        self.case, self.inputs, self.mask, self.name = case, inputs, mask, name
 
     def __call__(self, tensor: Tensor) -> Tensor:
         if self.name in self.inputs.tensors():
-            return forward(self.mechanism, self.inputs.with_tensors({self.name: tensor}), self.mask)
+            return self.case.forward(self.inputs.with_tensors({self.name: tensor}), self.mask)
         args = (self.inputs.query, self.inputs.key, self.inputs.value, self.mask)
         output: Tensor = functional_call(
-            self.mechanism, {self.name: tensor}, args, dict(self.inputs.gates)
+            self.case.mechanism, {self.name: tensor}, args, dict(self.inputs.gates)
         )
         return output

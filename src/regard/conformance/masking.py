@@ -18,11 +18,6 @@ from regard.conformance.case import (
     assert_close,
     assert_equal,
     assert_zero,
-    extend,
-    forward,
-    start,
-    step,
-    weights,
 )
 from regard.core.masks import Allowed, Causal, Mask, Padding, Window
 
@@ -34,7 +29,7 @@ def masked_pairs_have_zero_weight(case: Case) -> None:
         for mask in case.masks(inputs):
             allowed = mask.boolean(query_length, inputs.key_length)
             if allowed is not None:
-                got = weights(case.mechanism, inputs, mask)
+                got = case.weights(inputs, mask)
                 assert_zero(got.masked_fill(allowed, 0.0), f"weights of pairs that {mask} forbids")
 
 
@@ -51,7 +46,7 @@ def masking_equals_deleting(case: Case) -> None:
         allowed = mask.boolean(inputs.query_length, inputs.key_length)
         if allowed is None:
             continue
-        whole = forward(case.mechanism, inputs, mask)
+        whole = case.forward(inputs, mask)
         visible = allowed.expand(2, -1, -1, -1)
         for row, position, head in product(
             range(2), range(inputs.query_length), range(allowed.shape[1])
@@ -64,7 +59,7 @@ def masking_equals_deleting(case: Case) -> None:
             )
             # A mask shared by all heads is compared for all of them at once.
             heads = slice(None) if allowed.shape[1] == 1 else slice(head, head + 1)
-            expected = forward(case.mechanism, alone)[0, heads, 0]
+            expected = case.forward(alone)[0, heads, 0]
             what = f"row {row}, query {position} under {mask} against the visible keys alone"
             assert_close(whole[row, heads, position], expected, what)
 
@@ -73,11 +68,9 @@ def window_mask(case: Case) -> None:
     """Window(0) is the query's own position; a window wider than the sequence has no effect."""
     case.need_mask("window")
     inputs = case.draw_tokens(KEYS)
-    widest = forward(case.mechanism, inputs, Window(KEYS) & case.open_mask)
-    assert_close(
-        widest, forward(case.mechanism, inputs, case.open_mask), "a window of the sequence length"
-    )
-    own = weights(case.mechanism, inputs, Window(0) & case.open_mask)
+    widest = case.forward(inputs, Window(KEYS) & case.open_mask)
+    assert_close(widest, case.forward(inputs, case.open_mask), "a window of the sequence length")
+    own = case.weights(inputs, Window(0) & case.open_mask)
     others = ~torch.eye(KEYS, dtype=torch.bool)
     assert_zero(
         own.masked_fill(~others, 0.0), "weights away from a query's own position under Window(0)"
@@ -88,10 +81,10 @@ def window_mask(case: Case) -> None:
     values = case.like(inputs)
     for radius in (1, 3):
         mask = Window(radius) & case.open_mask
-        before = forward(case.mechanism, inputs, mask)
+        before = case.forward(inputs, mask)
         for position in (0, KEYS // 2, KEYS - 1):
             outside = ((torch.arange(KEYS) - position).abs() > radius)[:, None]
-            after = forward(case.mechanism, inputs.replaced(values, outside, queries=False), mask)
+            after = case.forward(inputs.replaced(values, outside, queries=False), mask)
             what = f"query {position} after changing keys outside its window of radius {radius}"
             assert_equal(after[:, :, position], before[:, :, position], what)
 
@@ -105,17 +98,17 @@ def padding_invariance(case: Case) -> None:
     for mask in (Padding(lengths), Causal() & Padding(lengths)):
         if not case.supports(mask):
             continue
-        before = forward(case.mechanism, inputs, mask)
+        before = case.forward(inputs, mask)
         for scale in (1.0, 1e3, 1e4):
             other = case.like(inputs, scale=scale)
             other = other.with_tensors({"value": other.value * scale})
-            after = forward(case.mechanism, inputs.replaced(other, padded, queries=False), mask)
+            after = case.forward(inputs.replaced(other, padded, queries=False), mask)
             assert_equal(
                 after, before, f"outputs after changing padded keys (×{scale:g}) under {mask}"
             )
         for row, length in enumerate(lengths.tolist()):
             cut = inputs.examples(slice(row, row + 1)).tokens(slice(0, length))
-            expected = forward(case.mechanism, cut, mask.without("lengths"))
+            expected = case.forward(cut, mask.without("lengths"))
             what = f"row {row} against the same row truncated to its length {length} under {mask}"
             assert_close(before[row, :, :length], expected[0], what)
 
@@ -128,9 +121,9 @@ def fully_masked_rows(case: Case) -> None:
             continue
         applied = True
         leaves = inputs.leaves()
-        output = forward(case.mechanism, leaves, mask)
+        output = case.forward(leaves, mask)
         assert_zero(output[empty], f"outputs of fully masked rows under {mask}")
-        assert_zero(weights(case.mechanism, leaves, mask)[empty], f"their weights under {mask}")
+        assert_zero(case.weights(leaves, mask)[empty], f"their weights under {mask}")
         if not output.requires_grad:
             continue
         named = {**leaves.tensors(), **dict(case.mechanism.named_parameters())}
@@ -187,8 +180,8 @@ def window_radii(case: Case) -> None:
     distance = (torch.arange(length)[:, None] - torch.arange(length)).abs()
     for radius in RADII:
         mask, band = Window(radius) & case.open_mask, distance <= radius
-        attention = weights(case.mechanism, inputs, mask)
-        output = forward(case.mechanism, inputs, mask)
+        attention = case.weights(inputs, mask)
+        output = case.forward(inputs, mask)
         assert_zero(attention.masked_fill(band, 0.0), f"weights of pairs more than {radius} apart")
         assert_close(
             output, attention @ inputs.value, f"forward against weights @ value under {mask}"
@@ -196,7 +189,7 @@ def window_radii(case: Case) -> None:
         expanded = Allowed(band) & case.open_mask
         if case.supports(expanded):
             what = f"forward under {mask} against the same band as a boolean mask"
-            assert_close(output, forward(case.mechanism, inputs, expanded), what)
+            assert_close(output, case.forward(inputs, expanded), what)
         if not case.capabilities.position_aware:
             _assert_visible_keys_only(case, inputs, mask, output)
 
@@ -211,9 +204,9 @@ def _assert_equals_expanded(
     short = Allowed(pattern) & case.open_mask
     whole = Allowed(pattern.expand(full).contiguous()) & case.open_mask
     what = f"under a boolean mask of shape {tuple(pattern.shape)} against the expanded mask"
-    got, expected = (forward(case.mechanism, inputs, mask) for mask in (short, whole))
+    got, expected = (case.forward(inputs, mask) for mask in (short, whole))
     assert_equal(got, expected, f"forward {what}")
-    got, expected = (weights(case.mechanism, inputs, mask) for mask in (short, whole))
+    got, expected = (case.weights(inputs, mask) for mask in (short, whole))
     assert_equal(got, expected, f"weights {what}")
 
 
@@ -225,7 +218,7 @@ def _assert_visible_keys_only(case: Case, inputs: Inputs, mask: Mask, output: Te
     for position in (0, length // 2, length - 1):
         kept = allowed[0, 0, position].nonzero()[:, 0]
         alone = inputs.keys(kept).queries(slice(position, position + 1))
-        expected = forward(case.mechanism, alone, case.open_mask)
+        expected = case.forward(alone, case.open_mask)
         what = f"query {position} under {mask} against the visible keys alone"
         assert_close(output[:, :, position : position + 1], expected, what)
 
@@ -239,14 +232,12 @@ def causal_leak_values(case: Case) -> None:
     case.need_mask("causal")
     for length, cuts in _lengths(case):
         inputs = case.draw_tokens(length)
-        before = forward(case.mechanism, inputs, Causal())
+        before = case.forward(inputs, Causal())
         for scale in SCALES:
             other = case.like(inputs, scale=scale)
             for cut in cuts:
                 later = torch.arange(length)[:, None] >= cut
-                after = forward(
-                    case.mechanism, inputs.replaced(other, later, queries=True), Causal()
-                )
+                after = case.forward(inputs.replaced(other, later, queries=True), Causal())
                 what = f"outputs before position {cut} after changing what follows (×{scale:g})"
                 assert_equal(after[:, :, :cut], before[:, :, :cut], what)
 
@@ -257,7 +248,7 @@ def causal_leak_gradients(case: Case) -> None:
     for length, cuts in _lengths(case):
         for scale in (1.0, 1e3):
             inputs = _late_and_large(case, length, cuts[-1], scale).leaves()
-            output = forward(case.mechanism, inputs, Causal())
+            output = case.forward(inputs, Causal())
             for cut in cuts:
                 early = output[:, :, :cut]
                 direction = torch.randn(early.shape, generator=case.generator, dtype=early.dtype)
@@ -274,23 +265,21 @@ def causal_alignment(case: Case) -> None:
     """The last query is aligned with the last key; queries before the first key give zeros."""
     case.need_mask("causal")
     inputs = case.draw_tokens(KEYS)
-    whole = forward(case.mechanism, inputs, Causal())
-    whole_weights = weights(case.mechanism, inputs, Causal())
+    whole = case.forward(inputs, Causal())
+    whole_weights = case.weights(inputs, Causal())
     for count in (1, 2, QUERIES):
         last = inputs.queries(slice(KEYS - count, None))
         what = f"the last {count} queries alone against the last {count} rows"
-        assert_equal(
-            forward(case.mechanism, last, Causal()), whole[:, :, -count:], f"forward, {what}"
-        )
-        got = weights(case.mechanism, last, Causal())
+        assert_equal(case.forward(last, Causal()), whole[:, :, -count:], f"forward, {what}")
+        got = case.weights(last, Causal())
         assert_equal(got, whole_weights[:, :, -count:], f"weights, {what}")
     for count in (1, QUERIES):
         late = inputs.keys(slice(KEYS - count, None))
-        got = forward(case.mechanism, late, Causal())
+        got = case.forward(late, Causal())
         assert_zero(got[:, :, :-count], "outputs of queries before the first key")
-        got_weights = weights(case.mechanism, late, Causal())
+        got_weights = case.weights(late, Causal())
         assert_zero(got_weights[:, :, :-count], "weights of queries before the first key")
-        alone = forward(case.mechanism, late.queries(slice(KEYS - count, None)), Causal())
+        alone = case.forward(late.queries(slice(KEYS - count, None)), Causal())
         assert_equal(
             got[:, :, -count:], alone, f"outputs where only the last {count} queries have keys"
         )
@@ -312,8 +301,8 @@ def lengths_zero_and_one(case: Case) -> None:
     for mask in case.plain_masks:
         for queries, keys in ((7, 0), (0, KEYS), (0, 0), (1, 1), (7, 1), (1, KEYS)):
             inputs = case.draw(query_length=queries, key_length=keys)
-            expected = weights(case.mechanism, inputs, mask) @ inputs.value
-            output = forward(case.mechanism, inputs, mask)
+            expected = case.weights(inputs, mask) @ inputs.value
+            output = case.forward(inputs, mask)
             assert_equal(
                 output, expected, f"forward of {queries} queries and {keys} keys under {mask}"
             )
@@ -328,8 +317,8 @@ def lengths_zero_and_one(case: Case) -> None:
 def decoding_no_tokens(case: Case) -> None:
     """Extending by no tokens changes nothing; a step of no tokens has an empty output."""
     inputs, none = case.draw_tokens(5), case.draw_tokens(0)
-    state = extend(case.mechanism, start(case.mechanism, inputs), inputs)
-    output, after = step(case.mechanism, extend(case.mechanism, state, none), none)
+    state = case.extend(case.start(inputs), inputs)
+    output, after = case.step(case.extend(state, none), none)
     assert_equal(output, none.value.expand(-1, HEADS, -1, -1), "the output of a step of no tokens")
     expected = case.mechanism.read(state, inputs.query)
     assert_equal(

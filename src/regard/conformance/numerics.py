@@ -21,12 +21,7 @@ from regard.conformance.case import (
     assert_close,
     assert_equal,
     assert_finite,
-    extend,
-    forward,
     require,
-    start,
-    step,
-    weights,
 )
 from regard.conformance.equivalence import assert_finite_gradients, assert_methods_agree
 from regard.core.masks import NO_MASK, Mask, Padding
@@ -43,41 +38,38 @@ LARGE_SCORE_TOLERANCE = 1e-3
 
 def finite_at_large_scores(case: Case) -> None:
     """In float32, with queries and keys 100 times too large, nothing overflows."""
-    mechanism = case.mechanism.float()
+    case.mechanism.float()
     for mask in case.plain_masks:
         for scales in ((LARGE, 1.0), (1.0, LARGE), (LARGE, LARGE)):
-            inputs = case.draw_tokens(KEYS).map(lambda tensor: tensor.float())
+            inputs = case.draw_tokens(KEYS).float()
             query, key = inputs.query * scales[0], inputs.key * scales[1]
             inputs = inputs.with_tensors({"query": query, "key": key})
-            output = forward(mechanism, inputs, mask)
+            output = case.forward(inputs, mask)
             when = f"with queries ×{scales[0]:g} and keys ×{scales[1]:g} under {mask}"
-            assert_finite(weights(mechanism, inputs, mask), f"weights {when}")
+            assert_finite(case.weights(inputs, mask), f"weights {when}")
             if case.capabilities.nonnegative and case.capabilities.rows_sum_to_one:
                 largest = inputs.value.abs().max()
                 excess = (output.abs() - largest).clamp(min=0.0)
                 what = f"outputs {when}, beyond the largest value"
                 assert_close(excess, torch.zeros_like(excess), what, tolerance=SINGLE)
-            assert_finite_gradients(mechanism, inputs, mask, when)
+            assert_finite_gradients(case, inputs, mask, when)
 
 
 def methods_agree_at_large_scores(case: Case) -> None:
     """In float32, with scores up to ±60, all methods agree, and rows sum to one."""
-    mechanism = copy.deepcopy(case.mechanism).float()
+    single = case.with_mechanism(copy.deepcopy(case.mechanism).float())
     for size in SCORES:
         for direction, inputs in _with_scores(case, size).items():
             when = f"with scores {direction} {size:g}"
-            single = inputs.map(lambda tensor: tensor.float())
-            assert_methods_agree(
-                case, single, when, mechanism=mechanism, tolerance=LARGE_SCORE_TOLERANCE
-            )
+            assert_methods_agree(single, inputs.float(), when, tolerance=LARGE_SCORE_TOLERANCE)
             if not case.capabilities.rows_sum_to_one:
                 continue
             for mask in case.plain_masks:
-                attention = weights(mechanism, single, mask)
+                attention = single.weights(inputs.float(), mask)
                 expected = torch.ones_like(attention[..., 0])
                 if case.capabilities.position_aware:
                     # Its own window may end before the mask does: such a row has no weight.
-                    expected = expected * (weights(case.mechanism, inputs, mask) != 0).any(dim=-1)
+                    expected = expected * (case.weights(inputs, mask) != 0).any(dim=-1)
                 what = f"sums of the rows {when} under {mask}"
                 assert_close(attention.sum(dim=-1), expected, what, tolerance=LARGE_SCORE_TOLERANCE)
 
@@ -102,12 +94,12 @@ def _with_scores(case: Case, size: float) -> dict[str, Inputs]:
 
 def float32_matches_float64(case: Case) -> None:
     """float32 matches the float64 output to about four digits."""
-    single = copy.deepcopy(case.mechanism).float()
+    single = case.with_mechanism(copy.deepcopy(case.mechanism).float())
     length = LONG if case.fits(LONG) else KEYS
     inputs = case.draw_tokens(length, batch_size=2)
     for mask in case.masks(inputs):
-        expected = forward(case.mechanism, inputs, mask)
-        got = forward(single, inputs.map(lambda tensor: tensor.float()), mask)
+        expected = case.forward(inputs, mask)
+        got = single.forward(inputs.float(), mask)
         assert_close(got, expected, f"float32 against float64 under {mask}", tolerance=SINGLE)
 
 
@@ -115,18 +107,15 @@ def deterministic_in_eval(case: Case) -> None:
     """Repeated calls are bit-identical, in training mode too."""
     inputs = case.draw_tokens(KEYS)
     for mask in case.masks(inputs):
-        first = forward(case.mechanism.eval(), inputs, mask)
-        again = forward(case.mechanism.eval(), inputs, mask)
+        case.mechanism.eval()
+        first, again = case.forward(inputs, mask), case.forward(inputs, mask)
         assert_close(again, first, f"the same call a second time under {mask}", tolerance=0.0)
-        attention = weights(case.mechanism, inputs, mask)
-        again = weights(case.mechanism, inputs, mask)
-        assert_close(
-            again, attention, f"the same weights a second time under {mask}", tolerance=0.0
-        )
-        training = forward(case.mechanism.train(), inputs, mask)
-        assert_close(
-            training, first, f"training against evaluation mode under {mask}", tolerance=0.0
-        )
+        attention, again = case.weights(inputs, mask), case.weights(inputs, mask)
+        what = f"the same weights a second time under {mask}"
+        assert_close(again, attention, what, tolerance=0.0)
+        case.mechanism.train()
+        what = f"training against evaluation mode under {mask}"
+        assert_close(case.forward(inputs, mask), first, what, tolerance=0.0)
         require(not first.isnan().any(), f"the output is NaN under {mask}")
 
 
@@ -141,18 +130,18 @@ def saturated_gates(case: Case) -> None:
     length = LONG if case.fits(LONG) else KEYS
     for when, inputs in _saturated(case, length):
         assert_methods_agree(case, inputs, when)
-        single = inputs.map(lambda tensor: tensor.float())
-        mechanism = case.build().float()
-        assert_finite(weights(mechanism, single, case.open_mask), f"weights in float32 {when}")
-        assert_finite_gradients(mechanism, single, case.open_mask, f"in float32 {when}")
+        single = case.with_mechanism(case.build().float())
+        attention = single.weights(inputs.float(), case.open_mask)
+        assert_finite(attention, f"weights in float32 {when}")
+        assert_finite_gradients(single, inputs.float(), case.open_mask, f"in float32 {when}")
 
 
 def zero_and_repeated_inputs(case: Case) -> None:
     """With zero queries or keys, and repeated keys, all methods agree and are finite."""
     for when, inputs in _degenerate(case):
-        assert_finite(forward(case.mechanism, inputs, case.open_mask), f"outputs {when}")
+        assert_finite(case.forward(inputs, case.open_mask), f"outputs {when}")
         assert_methods_agree(case, inputs, when)
-        assert_finite_gradients(case.mechanism, inputs, case.open_mask, when)
+        assert_finite_gradients(case, inputs, case.open_mask, when)
 
 
 def _saturated(case: Case, length: int) -> Iterator[tuple[str, Inputs]]:
@@ -205,20 +194,20 @@ def memory_layout(case: Case) -> None:
     for layout, other in layouts.items():
         for mask in case.masks(inputs):
             expected, got = (
-                forward(case.mechanism, inputs, mask),
-                forward(case.mechanism, other, mask),
+                case.forward(inputs, mask),
+                case.forward(other, mask),
             )
             assert_close(got, expected, f"forward with {layout} under {mask}")
             assert_close(
-                weights(case.mechanism, other, mask),
-                weights(case.mechanism, inputs, mask),
+                case.weights(other, mask),
+                case.weights(inputs, mask),
                 f"weights with {layout} under {mask}",
             )
-        expected, _ = step(case.mechanism, start(case.mechanism, inputs), inputs)
-        got, _ = step(case.mechanism, start(case.mechanism, other), other)
+        expected, _ = case.step(case.start(inputs), inputs)
+        got, _ = case.step(case.start(other), other)
         assert_close(got, expected, f"decoding with {layout}")
     shared = inputs.examples(slice(0, 1)).map(lambda tensor: tensor.expand(3, -1, -1, -1))
-    whole = forward(case.mechanism, shared, case.open_mask)
+    whole = case.forward(shared, case.open_mask)
     assert_equal(whole, whole[:1].expand_as(whole), "one example expanded to a batch")
 
 
@@ -229,10 +218,10 @@ def inputs_not_mutated(case: Case) -> None:
         tensors = {**inputs.tensors(), **_tensors_of(mask)}
         kept = {name: tensor.clone() for name, tensor in tensors.items()}
         with torch.no_grad():
-            forward(case.mechanism, inputs, mask)
-            weights(case.mechanism, inputs, mask)
+            case.forward(inputs, mask)
+            case.weights(inputs, mask)
             padding = Mask(lengths=mask.lengths) if mask.lengths is not None else NO_MASK
-            state = extend(case.mechanism, start(case.mechanism, inputs), inputs, padding)
+            state = case.extend(case.start(inputs), inputs, padding)
             case.mechanism.read(state, inputs.query)
         for name, tensor in tensors.items():
             require(
@@ -245,12 +234,12 @@ def dtype_preserved(case: Case) -> None:
     """The output of every method has the dtype of the input."""
     for dtype in (torch.float32, torch.float64):
         inputs = case.draw_tokens(KEYS).map(lambda tensor, to=dtype: tensor.to(to))  # type: ignore[misc]
-        mechanism = case.mechanism.to(dtype)
-        state = extend(mechanism, start(mechanism, inputs), inputs)
+        case.mechanism.to(dtype)
+        state = case.extend(case.start(inputs), inputs)
         outputs: dict[str, Any] = {
-            "forward": forward(mechanism, inputs, case.open_mask),
-            "weights": weights(mechanism, inputs, case.open_mask),
-            "read": mechanism.read(state, inputs.query),
+            "forward": case.forward(inputs, case.open_mask),
+            "weights": case.weights(inputs, case.open_mask),
+            "read": case.mechanism.read(state, inputs.query),
         }
         for method, output in outputs.items():
             require(output.dtype == dtype, f"{method} returns {output.dtype} for {dtype}")
@@ -280,22 +269,20 @@ def batch_independence(case: Case) -> None:
     for mask in case.masks(inputs):
         if mask.allowed is not None:
             continue
-        whole = forward(case.mechanism, inputs, mask)
+        whole = case.forward(inputs, mask)
         for row in range(rows):
             own = slice(row, row + 1)
             own_mask = mask
             if mask.lengths is not None:
                 own_mask = mask.without("lengths") & Padding(mask.lengths[own])
-            alone = forward(case.mechanism, inputs.examples(own), own_mask)
+            alone = case.forward(inputs.examples(own), own_mask)
             assert_close(whole[own], alone, f"row {row} in the batch against alone under {mask}")
-    whole = forward(case.mechanism, inputs, case.open_mask)
+    whole = case.forward(inputs, case.open_mask)
     for scale in (1.0, 1e3):
         other = case.like(inputs, scale=scale)
         for row in range(rows):
             others = (torch.arange(rows) != row)[:, None, None, None]
-            after = forward(
-                case.mechanism, inputs.replaced(other, others, queries=True), case.open_mask
-            )
+            after = case.forward(inputs.replaced(other, others, queries=True), case.open_mask)
             assert_equal(
                 after[row], whole[row], f"row {row} after changing the other rows (×{scale:g})"
             )
@@ -304,14 +291,12 @@ def batch_independence(case: Case) -> None:
 def head_independence(case: Case) -> None:
     """The output of a head does not depend on the inputs of other heads."""
     inputs = case.draw_tokens(KEYS)
-    whole = forward(case.mechanism, inputs, case.open_mask)
+    whole = case.forward(inputs, case.open_mask)
     for scale in (1.0, 1e3):
         other = case.like(inputs, scale=scale)
         for head in range(case.num_heads):
             others = (torch.arange(case.num_heads) != head)[None, :, None, None]
-            after = forward(
-                case.mechanism, inputs.replaced(other, others, queries=True), case.open_mask
-            )
+            after = case.forward(inputs.replaced(other, others, queries=True), case.open_mask)
             what = f"head {head} after changing the other heads (×{scale:g})"
             assert_equal(after[:, head], whole[:, head], what)
 
@@ -324,9 +309,9 @@ def permutation_behaviour(case: Case) -> None:
             continue
         # The last query sees every key, so this covers causal-only mechanisms too.
         inputs = case.draw(query_length=1, key_length=length)
-        before = forward(case.mechanism, inputs, case.open_mask)
+        before = case.forward(inputs, case.open_mask)
         for order in (torch.arange(length).flip(0), _shuffled(case, length)):
-            after = forward(case.mechanism, inputs.keys(order), case.open_mask)
+            after = case.forward(inputs.keys(order), case.open_mask)
             if case.capabilities.position_aware:
                 changed |= bool((after - before).abs().max() > CLOSE)
             else:

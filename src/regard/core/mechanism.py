@@ -28,6 +28,11 @@ from regard.core.errors import RegardError
 from regard.core.masks import MASK_KINDS, NO_MASK, Mask
 
 LAYOUT = ("batch", "heads", "length", "width")
+Query = Float[Tensor, "batch heads query_length query_dim"]
+Key = Float[Tensor, "batch kv_heads key_length key_dim"]
+Value = Float[Tensor, "batch kv_heads key_length value_dim"]
+Output = Float[Tensor, "batch heads query_length value_dim"]
+Weights = Float[Tensor, "batch heads query_length key_length"]
 
 
 def validate_attention_inputs(
@@ -187,28 +192,16 @@ class Mechanism(nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        key: Float[Tensor, "batch kv_heads key_length key_dim"],
-        value: Float[Tensor, "batch kv_heads key_length value_dim"],
-        mask: Mask = NO_MASK,
-        *_: Any,
-        **gates: Any,
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        self, query: Query, key: Key, value: Value, mask: Mask = NO_MASK, *_: Any, **gates: Any
+    ) -> Output:
         """The attention output; zeros for a query with no key to attend to."""
 
     @abstractmethod
     def weights(
-        self,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        key: Float[Tensor, "batch kv_heads key_length key_dim"],
-        mask: Mask = NO_MASK,
-        *_: Any,
-        **gates: Any,
-    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        self, query: Query, key: Key, mask: Mask = NO_MASK, *_: Any, **gates: Any
+    ) -> Weights:
         """The attention weights: `forward` is `weights @ value`."""
 
-    @abstractmethod
     def start(
         self,
         *,
@@ -220,27 +213,21 @@ class Mechanism(nn.Module, ABC):
         device: torch.device | str = "cpu",
     ) -> Any:
         """An empty state."""
+        key = torch.zeros(batch_size, num_kv_heads, 0, key_dim, dtype=dtype, device=device)
+        return self.empty_state(key, key.new_zeros(batch_size, num_kv_heads, 0, value_dim))
+
+    def empty_state(self, key: Key, value: Value) -> Any:
+        """What `start` returns, given keys and values of length 0; a subclass defines one of the two."""
+        raise NotImplementedError
 
     @abstractmethod
     def extend(
-        self,
-        state: Any,
-        key: Float[Tensor, "batch kv_heads new_length key_dim"],
-        value: Float[Tensor, "batch kv_heads new_length value_dim"],
-        mask: Mask = NO_MASK,
-        *_: Any,
-        **gates: Any,
+        self, state: Any, key: Key, value: Value, mask: Mask = NO_MASK, *_: Any, **gates: Any
     ) -> Any:
         """The state with further keys and values; `mask` may be `Padding(lengths)`."""
 
     @abstractmethod
-    def read(
-        self,
-        state: Any,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        *_: Any,
-        **kwargs: Any,
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+    def read(self, state: Any, query: Query, *_: Any, **kwargs: Any) -> Output:
         """The output of queries at the last position, over all tokens in the state."""
 
     @abstractmethod
@@ -250,9 +237,9 @@ class Mechanism(nn.Module, ABC):
     def step(
         self,
         state: Any,
-        query: Float[Tensor, "batch heads new_length query_dim"],
-        key: Float[Tensor, "batch kv_heads new_length key_dim"],
-        value: Float[Tensor, "batch kv_heads new_length value_dim"],
+        query: Query,
+        key: Key,
+        value: Value,
         *,
         bias: ScoreBias | None = None,
         **gates: Tensor,
@@ -278,6 +265,12 @@ class Mechanism(nn.Module, ABC):
     def num_parameters(self) -> int:
         """The number of trainable numbers."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+    def validate_minimum(self, minimum: int = 1, /, **options: int) -> None:
+        """Raise an error for an option of the constructor below its minimum."""
+        for name, value in options.items():
+            if value < minimum:
+                raise RegardError(f"{self.name} has {name}={value}; it must be {minimum} or more.")
 
     def validate_call(self, query: Tensor, key: Tensor, value: Tensor | None, mask: Mask) -> None:
         """Raise an error for a call outside this mechanism's `capabilities`."""

@@ -45,16 +45,15 @@ def compatible_mechanisms(
 def validate_mechanism(mechanism: Mechanism, *, role: Role, score_bias: bool) -> None:
     """Raise an error if a mechanism does not support the role or a score bias."""
     supported = mechanism.capabilities
-    what = f"Mechanism '{mechanism_name(mechanism)}' cannot"
     if role not in supported.roles:
         raise RegardError(
-            f"{what} be used for {role}-attention: its roles are "
+            f"{_cannot(mechanism)} be used for {role}-attention: its roles are "
             f"{', '.join(sorted(supported.roles))}. "
             f"Choose one of: {_listed(compatible_mechanisms(role=role, score_bias=score_bias))}."
         )
     if score_bias and not supported.score_bias:
         raise RegardError(
-            f"{what} use a score bias such as alibi: it has no scores. "
+            f"{_cannot(mechanism)} use a score bias such as alibi: it has no scores. "
             "Use rotary, sinusoidal or learned positions, "
             f"or choose one of: {_listed(compatible_mechanisms(role=role, score_bias=True))}."
         )
@@ -65,40 +64,40 @@ def validate_mechanism_call(
 ) -> None:
     """Raise an error if a mechanism does not support a mask or a length."""
     supported = mechanism.capabilities
-    limit = supported.max_length
-    if (
-        mask.kinds <= supported.masks
-        and (mask.causal or not supported.requires_causal)
-        and (limit is None or key_length <= limit)
-    ):
-        return
-    what = f"Mechanism '{mechanism_name(mechanism)}' cannot be used"
     unsupported = mask.kinds - supported.masks
     if unsupported:
         names = compatible_mechanisms(role=role, causal=mask.causal, masks=mask.kinds)
         raise RegardError(
-            f"{what} with the mask {mask}: it supports the mask kinds "
+            f"{_cannot(mechanism)} be used with the mask {mask}: it supports the mask kinds "
             f"{', '.join(sorted(supported.masks)) or 'none'}, not {', '.join(sorted(unsupported))}. "
             f"Choose one of: {_listed(names)}."
         )
     if supported.requires_causal and not mask.causal:
         names = compatible_mechanisms(role=role, causal=False, masks=mask.kinds)
         raise RegardError(
-            f"{what} with the mask {mask}: it needs causal masking. Pass a mask with Causal(), "
+            f"{_cannot(mechanism)} be used with the mask {mask}: it needs causal masking. "
+            f"Pass a mask with Causal(), or choose one of: {_listed(names)}."
+        )
+    limit = supported.max_length
+    if limit is not None and key_length > limit:
+        names = compatible_mechanisms(
+            role=role, causal=mask.causal, masks=mask.kinds, any_length=True
+        )
+        raise RegardError(
+            f"{_cannot(mechanism)} be used for {role}-attention: it has weights for a fixed number "
+            f"of positions (max_length={limit}) but the input has {key_length}. Raise max_length, "
             f"or choose one of: {_listed(names)}."
         )
-    names = compatible_mechanisms(role=role, causal=mask.causal, masks=mask.kinds, any_length=True)
-    raise RegardError(
-        f"{what} for {role}-attention: it has weights for a fixed number of positions "
-        f"(max_length={limit}) but the input has {key_length}. Raise max_length, or choose one of: "
-        f"{_listed(names)}."
-    )
 
 
 def mechanism_name(mechanism: Mechanism) -> str:
     """The name of a mechanism in `MECHANISMS`, or its class name."""
     kind = type(mechanism).__name__
     return next((name for name, entry in MECHANISMS.items() if entry.class_name == kind), kind)
+
+
+def _cannot(mechanism: Mechanism) -> str:
+    return f"Mechanism '{mechanism_name(mechanism)}' cannot"
 
 
 def _listed(names: list[str]) -> str:

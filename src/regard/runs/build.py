@@ -97,8 +97,8 @@ def _validate_segments(spec: RunSpec) -> None:
         )
     if unit == "texts" and splits_sentences:
         raise RegardError(
-            f"task.sentences=true: the segments of the model '{spec.model}' are the two texts of a pair. Set "
-            "task.sentences=false, or model.name=hierarchical."
+            f"task.sentences=true: the segments of the model '{spec.model}' are the two texts of a pair. "
+            "Set task.sentences=false, or model.name=hierarchical."
         )
 
 

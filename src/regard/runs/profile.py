@@ -20,13 +20,12 @@ from regard.core.errors import RegardError
 from regard.costs.calibration import Calibration
 from regard.costs.predict import predict
 from regard.costs.trace import Mode, Run, Workload, trace
-from regard.data.batching import collate_pairs, evaluation_batches
+from regard.data.batching import collate_pairs
 from regard.data.token_store import TokenStore
 from regard.models.generation.search import MIN_FINISHED_FRACTION, top_k_tokens
 from regard.runs.build import build_spec_model, flops_of
 from regard.runs.spec import RunSpec
-from regard.tasks.seq2seq.task import eval_batch_tokens
-from regard.tasks.task import Task
+from regard.tasks.task import Task, eval_batches
 from regard.training.averaging import build_averaging
 from regard.training.checkpoint import collect_state
 from regard.training.step import Stepper
@@ -327,7 +326,7 @@ def _estimate_split(
     batched = store
     if beam_size:
         batched = TokenStore.build((store.source(row).tolist(), ()) for row in range(len(store)))
-    batches = evaluation_batches(batched, max_tokens=eval_batch_tokens(batched))
+    batches = eval_batches(batched)
     estimates = []
     for index in evenly_spaced(len(batches), samples):
         batch = collate_pairs(store, batches.indices(index))

@@ -41,7 +41,7 @@ from regard.studies.run_selection import (
 )
 from regard.studies.spec import StudySpec
 from regard.studies.statistics.bootstrap import ItemComparison, compare_on_items
-from regard.studies.statistics.compare_seeds import SeedComparison, SeedPair, compare_over_seeds
+from regard.studies.statistics.paired import SeedComparison, SeedPair, compare_over_seeds
 from regard.studies.summary import (
     describe_budget,
     describe_tuning,

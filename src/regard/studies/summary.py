@@ -16,7 +16,7 @@ from regard.studies.prepare import PreparedStudy
 from regard.studies.run_selection import CollectedRun
 from regard.studies.spec import StudySpec
 from regard.studies.statistics.bootstrap import ItemComparison, ItemPair
-from regard.studies.statistics.compare_seeds import MIN_SEEDS, SeedComparison, SeedPair
+from regard.studies.statistics.paired import MIN_SEEDS, SeedComparison, SeedPair
 from regard.tasks.task import Task
 
 MAX_LISTED = 6

@@ -26,7 +26,6 @@ from torch.nn import functional as F
 from regard.core.batches import TextBatch
 from regard.core.errors import RegardError
 from regard.core.protocols import Decode, Loss
-from regard.data.batching import token_batches
 from regard.data.datasets.films import FilmDocuments
 from regard.data.noising import mask_tokens
 from regard.data.readers.text_file import RowErrors
@@ -34,9 +33,15 @@ from regard.data.splits import EvalSplit, Leakage, leakage_summary, split_facts
 from regard.data.text_dataset import ChunkDataset, Document, DocumentFile, TextDataset
 from regard.data.tokenizers.subword import MASK_ID
 from regard.data.tokenizers.vocabulary import Vocabulary
-from regard.tasks.metrics.accuracy import perplexity, token_matches, validate_references
+from regard.tasks.metrics.classification import perplexity, token_matches
 from regard.tasks.metrics.metric import CorpusMetric, percentage
-from regard.tasks.task import EvalResult, to_device_of
+from regard.tasks.task import (
+    EvalResult,
+    eval_batches,
+    to_device_of,
+    validate_options,
+    validate_train_split,
+)
 from regard.tasks.text_task import (
     RowSource,
     TextBatches,
@@ -44,7 +49,6 @@ from regard.tasks.text_task import (
     TextTask,
     TextVocabularies,
     collate_texts,
-    evaluation_index_batches,
     split_rows,
 )
 
@@ -68,11 +72,8 @@ class MaskedLMOptions(TextOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.mask_fraction <= 1:
-            raise RegardError(
-                f"task.mask_fraction={self.mask_fraction}: it must be above 0 and at most 1. "
-                "Use such as 0.15."
-            )
+        rule = "above 0 and at most 1. Use such as 0.15"
+        validate_options(self, rule, lambda value: 0 < value <= 1, "mask_fraction")
 
 
 class HeadOutput(NamedTuple):
@@ -129,7 +130,7 @@ def eval_split(texts: Sequence[str], options: MaskedLMOptions, vocabulary: Vocab
     """The documents, each with its masked tokens as reference."""
     rows, chunks = eval_rows(texts, options, vocabulary)
     references: dict[int, list[str]] = {}
-    batches = eval_batches(rows, options, vocabulary)
+    batches = masked_batches(rows, options, vocabulary)
     for index in range(len(batches)):
         targets_of_rows = batches[index].token_targets
         for row, targets in zip(batches.indices(index), targets_of_rows, strict=True):
@@ -147,12 +148,12 @@ def eval_rows(
     return chunks.examples(rng=np.random.default_rng(EVAL_SEED), next_sentence=pairs), chunks
 
 
-def eval_batches(
+def masked_batches(
     rows: TextDataset, options: MaskedLMOptions, vocabulary: Vocabulary
 ) -> TextBatches:
     """Evaluation batches with fixed masks."""
     return TextBatches(
-        index_batches=evaluation_index_batches(rows),
+        index_batches=eval_batches(rows.store),
         collate=lambda indices: masked_batch(
             rows, indices, options, vocabulary=vocabulary.size, seeds=(EVAL_SEED,)
         ),
@@ -250,16 +251,11 @@ class MaskedLMCorpus:
         leakage = Leakage[Any](splits, lowercase=options.lowercase, text_of=lambda row: row.text)
         watched = leakage.watch(split_rows(texts, options, "train", train_errors))
         train = chunk_documents((row.text for row in watched), options, vocabularies.text)
-        if not len(train):
-            raise RegardError(
-                "The training split is empty. Give more documents, or lower task.validation_fraction="
-                f"{options.validation_fraction} and task.test_fraction={options.test_fraction}."
-            )
+        validate_train_split(train, options, units="documents")
         return cls(
             vocabularies=vocabularies,
             train=train,
-            validation=splits["validation"],
-            test=splits["test"],
+            **splits,
             leakage=leakage.counts(),
             errors=errors,
         )
@@ -318,40 +314,20 @@ class MaskedLM(TextTask):
             )
 
     @classmethod
-    def from_options(
-        cls,
-        options: MaskedLMOptions,
-        *,
-        seed: int,
-        decode: Decode,
-        vocabularies: TextVocabularies | None = None,
-    ) -> Self:
+    def read_corpus(
+        cls, options: MaskedLMOptions, vocabularies: TextVocabularies | None
+    ) -> MaskedLMCorpus:
         """Read the data files that the options name."""
         texts: RowSource[Document] = (
             FilmDocuments()
             if options.train_file is None
             else DocumentFile(path=Path(options.train_file))
         )
-        corpus = MaskedLMCorpus.read(options, texts=texts, vocabularies=vocabularies)
-        return cls(corpus=corpus, options=options, seed=seed, decode=decode)
-
-    @classmethod
-    def scores(
-        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> dict[str, float]:
-        """The accuracy on masked tokens; next-sentence labels are not among the predictions."""
-        validate_references(references)
-        sums = np.array(token_matches(predictions, references)).sum(axis=0)
-        return {"masked_accuracy": percentage(sums).item()}
+        return MaskedLMCorpus.read(options, texts=texts, vocabularies=vocabularies)
 
     @classmethod
     def read_split(
-        cls,
-        file: str,
-        options: MaskedLMOptions,
-        *,
-        errors: RowErrors,
-        vocabularies: TextVocabularies | None = None,
+        cls, file: str, options: MaskedLMOptions, *, vocabularies: Any = None, errors: RowErrors
     ) -> EvalSplit:
         """Read a file of documents to evaluate on.
 
@@ -367,12 +343,9 @@ class MaskedLM(TextTask):
         rows = self.corpus.train.examples(
             rng=np.random.default_rng([self.seed, number]), next_sentence=self.options.next_sentence
         )
-        index_batches = token_batches(
-            rows.store, max_tokens=self.options.batch_tokens, seed=self.seed, epoch=number
-        )
         vocabulary, seeds = self.corpus.vocabularies.text.size, (self.seed, number)
         return TextBatches(
-            index_batches=index_batches,
+            index_batches=self.batches(rows.store, epoch=number),
             collate=lambda indices: masked_batch(
                 rows, indices, self.options, vocabulary=vocabulary, seeds=seeds
             ),
@@ -392,7 +365,7 @@ class MaskedLM(TextTask):
         """Scores on a split, and the predicted tokens of each document."""
         vocabulary = self.corpus.vocabularies.text
         rows, chunks = eval_rows(split.inputs, self.options, vocabulary)
-        batches = eval_batches(rows, self.options, vocabulary)
+        batches = masked_batches(rows, self.options, vocabulary)
         tokens_of: dict[int, list[str]] = {}
         tokens, pairs = RunningScore(), RunningScore()
         for index in range(len(batches)):
@@ -418,13 +391,7 @@ class MaskedLM(TextTask):
 
     @classmethod
     def predict(
-        cls,
-        model: Any,
-        texts: Sequence[str],
-        vocabularies: TextVocabularies,
-        decode: Decode,
-        *,
-        options: Any,
+        cls, model: Any, texts: Sequence[str], vocabularies: Any, decode: Decode, *, options: Any
     ) -> list[str]:
         """Each text with every [MASK] replaced by the most probable token."""
         del decode
@@ -438,7 +405,7 @@ class MaskedLM(TextTask):
                     f"{longest}. Split it."
                 )
         rows, outputs = TextDataset.of_texts(encoded), [""] * len(encoded)
-        index_batches = evaluation_index_batches(rows)
+        index_batches = eval_batches(rows.store)
         with torch.inference_mode():
             for index in range(len(index_batches)):
                 indices = index_batches.indices(index)

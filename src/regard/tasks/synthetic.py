@@ -17,17 +17,15 @@ metric of copy and reverse is exact match, in percent.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Any, ClassVar
 
 from regard.core.errors import RegardError
-from regard.core.protocols import Decode
-from regard.data.readers.formats import PairRow
-from regard.data.readers.labelled import LabelledRow
+from regard.core.registry import known_options
 from regard.data.readers.text_file import RowErrors
-from regard.data.splits import EvalSplit, Leakage
+from regard.data.splits import EvalSplit
 from regard.data.synthetic import (
     AAStar,
     Associations,
@@ -36,6 +34,7 @@ from regard.data.synthetic import (
     ExampleGenerator,
     ListOperations,
     Parity,
+    SyntheticExamples,
     SyntheticLabels,
     SyntheticPairs,
     length_range,
@@ -44,16 +43,13 @@ from regard.tasks.classification.corpus import (
     NUM_BOUNDARY_TOKENS,
     ClassifyCorpus,
     ClassifyOptions,
-    encode_labelled,
     labelled_split,
-    split_truncation,
 )
 from regard.tasks.classification.labels import validate_labels
 from regard.tasks.classification.task import Classify
-from regard.tasks.metrics.accuracy import exact_match, exact_matches
-from regard.tasks.metrics.metric import CorpusMetric, percentage
-from regard.tasks.seq2seq.corpus import PairRows, PairVocabularies, Seq2SeqOptions
-from regard.tasks.seq2seq.task import Seq2SeqTask
+from regard.tasks.seq2seq.corpus import PairVocabularies, Seq2SeqCorpus, Seq2SeqOptions
+from regard.tasks.seq2seq.task import ExactMatchTask
+from regard.tasks.task import Task, validate_positive, validate_proper_fractions
 from regard.tasks.text_task import TextVocabularies, split_rows
 
 
@@ -77,26 +73,6 @@ class SyntheticOptions:
     test_longest: int = 64
     data_seed: int = 0
 
-    def train_kwargs(self) -> dict[str, int]:
-        """Keyword arguments of `SyntheticExamples` for training and validation."""
-        return {
-            "shortest": self.shortest,
-            "longest": self.longest,
-            "count": self.num_examples,
-            "seed": 2 * self.data_seed,
-        }
-
-    def test_kwargs(
-        self, shortest: int | None = None, longest: int | None = None
-    ) -> dict[str, int]:
-        """Keyword arguments of `SyntheticExamples` for the test split, or for other lengths."""
-        return {
-            "shortest": self.test_shortest if shortest is None else shortest,
-            "longest": self.test_longest if longest is None else longest,
-            "count": self.num_test_examples,
-            "seed": 2 * self.data_seed + 1,  # odd, so that no split repeats the training data
-        }
-
     def validate(self) -> None:
         """Raise on data files and impossible numbers."""
         for name in ("train_file", "validation_file", "test_file"):
@@ -105,26 +81,13 @@ class SyntheticOptions:
                     f"task.{name}={getattr(self, name)!r}: a synthetic task generates its data. Remove "
                     "it; to train on a file, use the task 'classify' or 'translate'."
                 )
-        for name in ("num_examples", "num_test_examples", "shortest", "test_shortest"):
-            if getattr(self, name) < 1:
-                raise RegardError(f"task.{name}={getattr(self, name)}: it must be 1 or more.")
+        validate_positive(self, "num_examples", "num_test_examples", "shortest", "test_shortest")
         for first, last in (("shortest", "longest"), ("test_shortest", "test_longest")):
             if getattr(self, first) > getattr(self, last):
                 raise RegardError(
                     f"task.{first}={getattr(self, first)} is more than "
                     f"task.{last}={getattr(self, last)}. Swap them."
                 )
-
-
-def validate_max_length(generator: ExampleGenerator, options: Any, *, boundary_tokens: int) -> None:
-    """Raise if strings would be truncated, since the target may depend on the removed tokens."""
-    length = max(options.longest, options.test_longest)
-    tokens = generator.num_tokens(length) + boundary_tokens
-    if tokens > options.max_length:
-        raise RegardError(
-            f"A string of length {length} has {tokens} tokens, but task.max_length is "
-            f"{options.max_length}. Raise it, or lower task.longest and task.test_longest."
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,86 +102,6 @@ class SyntheticLabelOptions(SyntheticOptions, ClassifyOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.validate()
-
-
-class SyntheticClassification(Classify):
-    """Classification of generated strings; a subclass names the generator."""
-
-    options_class: ClassVar[type[SyntheticLabelOptions]]
-
-    @classmethod
-    @abstractmethod
-    def generator(cls, options: Any) -> ExampleGenerator:
-        """The generator of the examples."""
-
-    @classmethod
-    def from_options(
-        cls,
-        options: ClassifyOptions,
-        *,
-        seed: int,
-        decode: Decode,
-        vocabularies: TextVocabularies | None = None,
-    ) -> Self:
-        """Generate the data."""
-        assert isinstance(options, SyntheticLabelOptions)
-        generator = cls.generator(options)
-        validate_max_length(generator, options, boundary_tokens=NUM_BOUNDARY_TOKENS)
-        corpus = synthetic_corpus(generator, options, vocabularies=vocabularies)
-        return cls(corpus=corpus, options=options, seed=seed, decode=decode)
-
-    @classmethod
-    def read_split(
-        cls, file: str, options: Any, *, vocabularies: Any = None, errors: RowErrors
-    ) -> EvalSplit:
-        """Examples of a length or range of lengths, such as "80-100"; else a labelled file."""
-        lengths = length_range(file)
-        if lengths is None:
-            return super().read_split(file, options, vocabularies=vocabularies, errors=errors)
-        examples = SyntheticLabels(
-            generator=cls.generator(options), **options.test_kwargs(*lengths)
-        )
-        return labelled_split(examples.rows(errors=errors))
-
-
-def synthetic_corpus(
-    generator: ExampleGenerator,
-    options: SyntheticLabelOptions,
-    *,
-    vocabularies: TextVocabularies | None = None,
-) -> ClassifyCorpus:
-    """Data splits and vocabularies; given `vocabularies` are reused."""
-    errors = RowErrors()
-    examples = SyntheticLabels(generator=generator, **options.train_kwargs())
-    rows = list(split_rows(examples, options, "train", errors))
-    if vocabularies is None:
-        vocabularies = TextVocabularies.build(
-            options, kind=options.tokens, texts=(row.text for row in rows)
-        )
-    if not vocabularies.labels:
-        labels = tuple(sorted({row.label for row in rows}))
-        vocabularies = TextVocabularies(text=vocabularies.text, labels=labels)
-    validate_labels(vocabularies.labels, examples.path)
-    test = SyntheticLabels(generator=generator, **options.test_kwargs())
-    splits = {
-        "validation": labelled_split(split_rows(examples, options, "validation", errors)),
-        "test": labelled_split(test.rows(errors=errors)),
-    }
-    leakage = Leakage[LabelledRow](
-        splits, lowercase=options.lowercase, text_of=lambda row: row.text
-    )
-    train, truncation = encode_labelled(leakage.watch(rows), options, vocabularies)
-    return ClassifyCorpus(
-        vocabularies=vocabularies,
-        train=train,
-        validation=splits["validation"],
-        test=splits["test"],
-        leakage=leakage.counts(),
-        notice="",
-        truncation={"train": truncation} | split_truncation(splits, vocabularies, options),
-        max_length=options.max_length,
-        errors=errors,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,81 +120,116 @@ class SyntheticPairOptions(SyntheticOptions, Seq2SeqOptions):
         self.validate()
 
 
-class SyntheticSeq2Seq(Seq2SeqTask):
-    """A transformation of generated strings; a subclass names the generator."""
+class SyntheticTask(Task):
+    """A task on generated strings; a subclass names the generator, whose options are the task's."""
 
-    options_class: ClassVar[type[SyntheticPairOptions]]
-    metrics: ClassVar[dict[str, bool]] = {"exact_match": False, "loss": True}
-    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {
-        "exact_match": CorpusMetric(exact_matches, percentage)
-    }
-    groups_references = False
+    generator_class: ClassVar[Callable[..., ExampleGenerator]]
+    examples_class: ClassVar[type[SyntheticExamples]]
+    num_boundary_tokens: ClassVar[int] = 0
 
     @classmethod
-    @abstractmethod
     def generator(cls, options: Any) -> ExampleGenerator:
         """The generator of the examples."""
+        names = [name for name in known_options(cls.generator_class) if hasattr(options, name)]
+        return cls.generator_class(**{name: getattr(options, name) for name in names})
 
     @classmethod
-    def from_options(
-        cls,
-        options: Seq2SeqOptions,
-        *,
-        seed: int,
-        decode: Decode,
-        vocabularies: PairVocabularies | None = None,
-    ) -> Self:
-        """Generate the data."""
-        assert isinstance(options, SyntheticPairOptions)
+    def train_source(cls, options: Any) -> Any:
+        """Training and validation examples; raises if strings would be truncated.
+
+        The target may depend on the removed tokens.
+        """
         generator = cls.generator(options)
-        validate_max_length(generator, options, boundary_tokens=0)
-        task = super().from_options(options, seed=seed, decode=decode, vocabularies=vocabularies)
-        test = SyntheticPairs(generator=generator, **options.test_kwargs())
-        corpus = replace(task.corpus, test=_pair_split(test.rows(errors=RowErrors())))
-        return cls(corpus=corpus, options=options, seed=seed, decode=decode)
+        length = max(options.longest, options.test_longest)
+        tokens = generator.num_tokens(length) + cls.num_boundary_tokens
+        if tokens > options.max_length:
+            raise RegardError(
+                f"A string of length {length} has {tokens} tokens, but task.max_length is "
+                f"{options.max_length}. Raise it, or lower task.longest and task.test_longest."
+            )
+        return cls.examples_class(
+            generator=generator,
+            shortest=options.shortest,
+            longest=options.longest,
+            count=options.num_examples,
+            seed=2 * options.data_seed,
+        )
 
     @classmethod
-    def train_source(cls, options: Seq2SeqOptions) -> PairRows:
-        assert isinstance(options, SyntheticPairOptions)
-        return SyntheticPairs(generator=cls.generator(options), **options.train_kwargs())
+    def test_split(cls, options: Any, shortest: int, longest: int) -> EvalSplit:
+        """Test examples of these lengths."""
+        examples = SyntheticExamples(
+            generator=cls.generator(options),
+            shortest=shortest,
+            longest=longest,
+            count=options.num_test_examples,
+            seed=2 * options.data_seed + 1,  # odd, so that no split repeats the training data
+        )
+        return EvalSplit.of(examples.examples(), group=False)
 
     @classmethod
     def read_split(
         cls, file: str, options: Any, *, vocabularies: Any = None, errors: RowErrors
     ) -> EvalSplit:
-        """Examples of a length or range of lengths, such as "80-100"; else a file of pairs."""
-        lengths = length_range(file)
-        if lengths is None:
-            return super().read_split(file, options, vocabularies=vocabularies, errors=errors)
-        examples = SyntheticPairs(generator=cls.generator(options), **options.test_kwargs(*lengths))
-        return _pair_split(examples.rows(errors=errors))
+        """Examples of a length or range of lengths, such as "80-100"; else a file."""
+        if lengths := length_range(file):
+            return cls.test_split(options, *lengths)
+        return super().read_split(file, options, vocabularies=vocabularies, errors=errors)
+
+
+class SyntheticClassification(SyntheticTask, Classify):
+    """Classification of generated strings."""
+
+    options_class = SyntheticLabelOptions
+    examples_class = SyntheticLabels
+    num_boundary_tokens = NUM_BOUNDARY_TOKENS
 
     @classmethod
-    def scores(
-        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> dict[str, float]:
-        """Exact match in percent."""
-        return {"exact_match": exact_match(predictions, references)}
+    def read_corpus(
+        cls, options: ClassifyOptions, vocabularies: TextVocabularies | None
+    ) -> ClassifyCorpus:
+        """Generate the data."""
+        assert isinstance(options, SyntheticLabelOptions)
+        errors = RowErrors()
+        examples = cls.train_source(options)
+        rows = list(split_rows(examples, options, "train", errors))
+        if vocabularies is None:
+            vocabularies = TextVocabularies.build(
+                options, kind=options.tokens, texts=(row.text for row in rows)
+            )
+        if not vocabularies.labels:
+            labels = tuple(sorted({row.label for row in rows}))
+            vocabularies = replace(vocabularies, labels=labels)
+        validate_labels(vocabularies.labels, examples.path)
+        splits = {
+            "validation": labelled_split(split_rows(examples, options, "validation", errors)),
+            "test": cls.test_split(options, options.test_shortest, options.test_longest),
+        }
+        return ClassifyCorpus.encode(rows, splits, options, vocabularies, errors=errors)
 
 
-def _pair_split(rows: Iterator[PairRow]) -> EvalSplit:
-    return EvalSplit.of(((row.source, row.target) for row in rows), group=False)
+class SyntheticSeq2Seq(SyntheticTask, ExactMatchTask):
+    """A transformation of generated strings."""
 
+    options_class: ClassVar[type[SyntheticPairOptions]]
+    examples_class = SyntheticPairs
+    groups_references = False
 
-@dataclass(frozen=True, kw_only=True)
-class ParityOptions(SyntheticLabelOptions):
-    """As `SyntheticLabelOptions`; lengths are in bits."""
+    @classmethod
+    def read_corpus(
+        cls, options: Seq2SeqOptions, vocabularies: PairVocabularies | None
+    ) -> Seq2SeqCorpus:
+        """Generate the data."""
+        assert isinstance(options, SyntheticPairOptions)
+        corpus = super().read_corpus(options, vocabularies)
+        test = cls.test_split(options, options.test_shortest, options.test_longest)
+        return replace(corpus, test=test)
 
 
 class ParityTask(SyntheticClassification):
-    """Whether the number of ones is even or odd."""
+    """Whether the number of ones is even or odd; lengths are in bits."""
 
-    options_class = ParityOptions
-
-    @classmethod
-    def generator(cls, options: Any) -> ExampleGenerator:
-        del options
-        return Parity()
+    generator_class = Parity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,18 +244,14 @@ class AAStarOptions(SyntheticLabelOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.b_fraction < 1:
-            raise RegardError(f"task.b_fraction={self.b_fraction}: it must be from 0 to below 1.")
+        validate_proper_fractions(self, "b_fraction")
 
 
 class AAStarTask(SyntheticClassification):
     """Whether a string is in the language (aa)*."""
 
     options_class = AAStarOptions
-
-    @classmethod
-    def generator(cls, options: Any) -> ExampleGenerator:
-        return AAStar(b_fraction=options.b_fraction)
+    generator_class = AAStar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -352,20 +266,14 @@ class Copy(SyntheticSeq2Seq):
     """Copy the input."""
 
     options_class = CopyOptions
-
-    @classmethod
-    def generator(cls, options: Any) -> ExampleGenerator:
-        return Copying(symbols=options.symbols)
+    generator_class = Copying
 
 
 class Reverse(SyntheticSeq2Seq):
     """Reverse the input."""
 
     options_class = CopyOptions
-
-    @classmethod
-    def generator(cls, options: Any) -> ExampleGenerator:
-        return Copying(symbols=options.symbols, backwards=True)
+    generator_class = partial(Copying, backwards=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -376,19 +284,13 @@ class AssociativeRecallOptions(SyntheticLabelOptions):
     values: int = 16
     tokens: str = "words"
     num_examples: int = 20000
-    longest: int = 16
-    test_shortest: int = 17
-    test_longest: int = 64
 
 
 class AssociativeRecallTask(SyntheticClassification):
     """The value of the queried key."""
 
     options_class = AssociativeRecallOptions
-
-    @classmethod
-    def generator(cls, options: Any) -> ExampleGenerator:
-        return Associations(keys=options.keys, values=options.values)
+    generator_class = Associations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -410,10 +312,7 @@ class BracketsTask(SyntheticClassification):
     """Whether a string is balanced."""
 
     options_class = BracketsOptions
-
-    @classmethod
-    def generator(cls, options: Any) -> ExampleGenerator:
-        return Brackets(kinds=options.kinds, depth=options.depth)
+    generator_class = Brackets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -433,7 +332,4 @@ class ListOpsTask(SyntheticClassification):
     """The value of an expression, a digit."""
 
     options_class = ListOpsOptions
-
-    @classmethod
-    def generator(cls, options: Any) -> ExampleGenerator:
-        return ListOperations(depth=options.depth)
+    generator_class = ListOperations

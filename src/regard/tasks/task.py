@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from regard.core.batches import PairBatch, TextBatch
 from regard.core.errors import RegardError
 from regard.core.protocols import Decode, Loss
 from regard.core.registry import lookup
+from regard.data.batching import Batches, evaluation_batches, token_batches
 from regard.data.readers.text_file import RowErrors
 from regard.data.splits import EvalSplit
+from regard.data.token_store import TokenStore
 from regard.tasks.metrics.metric import MetricTable
 
 TensorBatch = TypeVar("TensorBatch", PairBatch, TextBatch)
+EVAL_BATCH_TOKENS = 8192  # larger than in training: evaluation stores no gradients
 
 
 class EvalResult(NamedTuple):
@@ -77,18 +80,17 @@ class Task(MetricTable, ABC):
             )
 
     @classmethod
-    @abstractmethod
     def from_options(
         cls, options: Any, *, seed: int, decode: Decode, vocabularies: Any = None
     ) -> Self:
         """Read the data files that the options name; given vocabularies are reused."""
+        corpus = cls.read_corpus(options, vocabularies)
+        return cls(corpus=corpus, options=options, seed=seed, decode=decode)
 
     @classmethod
     @abstractmethod
-    def scores(
-        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> dict[str, float]:
-        """Every metric that is a function of the predictions."""
+    def read_corpus(cls, options: Any, vocabularies: Any) -> Any:
+        """The data splits and vocabularies; given vocabularies are reused, None builds new ones."""
 
     @classmethod
     @abstractmethod
@@ -100,13 +102,7 @@ class Task(MetricTable, ABC):
     @classmethod
     @abstractmethod
     def predict(
-        cls,
-        model: Any,
-        texts: Sequence[str],
-        vocabularies: Any,
-        decode: Decode,
-        *,
-        options: Any,
+        cls, model: Any, texts: Sequence[str], vocabularies: Any, decode: Decode, *, options: Any
     ) -> list[str]:
         """The prediction for each text, in order."""
 
@@ -118,6 +114,12 @@ class Task(MetricTable, ABC):
     @abstractmethod
     def epoch(self, number: int) -> Any:
         """The batches of one epoch, created lazily; a function of seed and epoch number."""
+
+    def batches(self, store: TokenStore, *, epoch: int) -> Batches:
+        """The rows of `store` in random order, in batches of similar length, filled by tokens."""
+        return token_batches(
+            store, max_tokens=self.options.batch_tokens, seed=self.seed, epoch=epoch
+        )
 
     @abstractmethod
     def loss(self, model: Any, batch: Any) -> Loss:
@@ -161,6 +163,40 @@ class Task(MetricTable, ABC):
         """Scores of trivial baselines, such as the majority baseline, by name."""
         del split
         return {}
+
+
+def validate_options(options: Any, rule: str, is_valid: Callable[[Any], bool], *names: str) -> None:
+    """Raise unless the named options are valid; `rule` completes "it must be"."""
+    for name in names:
+        if not is_valid(value := getattr(options, name)):
+            raise RegardError(f"task.{name}={value}: it must be {rule}.")
+
+
+def validate_positive(options: Any, *names: str) -> None:
+    """Raise unless the named options are 1 or more."""
+    validate_options(options, "1 or more", lambda value: value >= 1, *names)
+
+
+def validate_proper_fractions(options: Any, *names: str) -> None:
+    """Raise unless the named options are from 0 to below 1."""
+    validate_options(options, "from 0 to below 1", lambda value: 0 <= value < 1, *names)
+
+
+def validate_train_split(train: Sized, options: Any, *, units: str, path: object = None) -> None:
+    """Raise if the training split is empty."""
+    if not len(train):
+        of_file = "" if path is None else f" of '{path}'"
+        raise RegardError(
+            f"The training split{of_file} is empty. Give more {units}, or lower "
+            f"task.validation_fraction={options.validation_fraction} and "
+            f"task.test_fraction={options.test_fraction}."
+        )
+
+
+def eval_batches(store: TokenStore) -> Batches:
+    """All rows, batched by length for evaluation; the longest row always fits."""
+    longest = int((store.source_lengths + store.target_lengths).max(initial=0)) + 3
+    return evaluation_batches(store, max_tokens=max(EVAL_BATCH_TOKENS, longest))
 
 
 def to_device_of(model: Any, batch: TensorBatch) -> TensorBatch:

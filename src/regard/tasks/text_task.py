@@ -14,13 +14,14 @@ from jaxtyping import Int64
 
 from regard.core.batches import TextBatch
 from regard.core.errors import RegardError
-from regard.data.batching import Batches, evaluation_batches
+from regard.data.batching import Batches
 from regard.data.noising import IGNORE_INDEX
 from regard.data.readers.text_file import RowErrors
 from regard.data.splits import dedup_key, holdout_fractions, split_of
 from regard.data.text_dataset import DocumentDataset, TextDataset
 from regard.data.tokenizers.vocabulary import Vocabulary, build_vocabulary, load_vocabulary
-from regard.tasks.task import Task
+from regard.tasks.metrics.classification import validate_references
+from regard.tasks.task import Task, validate_options, validate_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +54,9 @@ class TextOptions:
     metric: str = ""
 
     def __post_init__(self) -> None:
-        for name, least in (("vocabulary_size", 1), ("max_length", 8), ("batch_tokens", 1)):
-            if getattr(self, name) < least:
-                raise RegardError(f"task.{name}={getattr(self, name)}: it must be {least} or more.")
+        validate_positive(self, "vocabulary_size")
+        validate_options(self, "8 or more", lambda value: value >= 8, "max_length")
+        validate_positive(self, "batch_tokens")
         if self.batch_tokens <= self.max_length:
             raise RegardError(
                 f"task.batch_tokens={self.batch_tokens} does not hold a row of "
@@ -130,6 +131,14 @@ class TextTask(Task):
     vocabularies_class: ClassVar[type[TextVocabularies]] = TextVocabularies
 
     @classmethod
+    def scores(
+        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
+        """Every metric that is a function of the predictions."""
+        validate_references(references)
+        return super().scores(predictions, references)
+
+    @classmethod
     def cost_kwargs(cls, batch: TextBatch) -> dict[str, int]:
         """The sizes of a batch, as keyword arguments of the model's `cost`."""
         return {
@@ -173,8 +182,6 @@ def split_rows(
             yield row
 
 
-EVAL_BATCH_TOKENS = 8192  # larger than in training: evaluation stores no gradients
-
 Collate = Callable[[Int64[np.ndarray, " rows"]], TextBatch]
 
 
@@ -203,12 +210,6 @@ class TextBatches(Sequence[TextBatch]):
         if isinstance(index, slice):
             return TextBatches(index_batches=self._index_batches[index], collate=self._collate)
         return self._collate(self.indices(index))
-
-
-def evaluation_index_batches(rows: TextDataset | DocumentDataset) -> Batches:
-    """All rows, batched by length for evaluation."""
-    longest = int(rows.store.source_lengths.max(initial=0)) + 3
-    return evaluation_batches(rows.store, max_tokens=max(EVAL_BATCH_TOKENS, longest))
 
 
 def collate_texts(

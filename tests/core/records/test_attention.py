@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import Any
 
 import pytest
@@ -53,20 +54,21 @@ def test_inconsistent_alignment_is_rejected(change: dict[str, Any], complaint: s
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "field"),
     [
-        {"maps": {"m": 3}},
-        {"maps": [1, 2]},
-        {"maps": {"m": [[["x", 1, 2], [0, 0, 0]]]}},
-        {"source_tokens": "abc"},
-        {"source_tokens": [1, 2, 3]},
-        {"title": 3},
-        {"colour": "red"},
+        ({"maps": {"m": 3}}, "maps.m is 3"),
+        ({"maps": [1, 2]}, "maps is [1, 2]"),
+        ({"maps": {"m": [[["x", 1, 2], [0, 0, 0]]]}}, "maps.m[0][0][0] is 'x'"),
+        ({"maps": {"layer 1": 3}}, "maps['layer 1'] is 3"),
+        ({"source_tokens": "abc"}, "source_tokens is 'abc'"),
+        ({"source_tokens": [1, 2, 3]}, "source_tokens[0] is 1"),
+        ({"title": 3}, "title is 3"),
+        ({"colour": "red"}, "unknown field colour"),
     ],
 )
-def test_other_json_is_not_an_alignment(change: dict[str, Any]) -> None:
+def test_other_json_is_not_an_alignment(change: dict[str, Any], field: str) -> None:
     plain = json.loads(ALIGNMENT.as_json()) | change
-    with pytest.raises(RegardError, match="not a valid AlignmentRecord"):
+    with pytest.raises(RegardError, match=f"not a valid AlignmentRecord: {re.escape(field)}"):
         AlignmentRecord.from_json(json.dumps(plain))
 
 
@@ -131,19 +133,20 @@ def test_inconsistent_tree_is_rejected(change: dict[str, Any], complaint: str) -
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "field"),
     [
-        {"leaves": "word"},
-        {"merges": [[0, 1, 2]]},
-        {"errors": 3},
-        {"predictions": [1, 2]},
-        {"more": 1},
+        ({"leaves": "word"}, "leaves is 'word'"),
+        ({"merges": [[0, 1, 2]]}, "merges[0] is [0, 1, 2]"),
+        ({"merges": [[0, True]]}, "merges[0][1] is True"),
+        ({"errors": 3}, "errors is 3"),
+        ({"errors": [float("nan")]}, "errors[0] is nan"),
+        ({"predictions": [1, 2]}, "predictions[0] is 1"),
+        ({"more": 1}, "unknown field more"),
     ],
-    ids=str,
 )
-def test_other_json_is_not_a_tree(change: dict[str, Any]) -> None:
+def test_other_json_is_not_a_tree(change: dict[str, Any], field: str) -> None:
     plain = json.loads(TREE.as_json()) | change
-    with pytest.raises(RegardError, match="not a valid TreeRecord"):
+    with pytest.raises(RegardError, match=f"not a valid TreeRecord: {re.escape(field)}"):
         TreeRecord.from_json(json.dumps(plain))
 
 

@@ -122,6 +122,7 @@ def changed(record: ClaimRecord, field: str, value: Any) -> str:
         ("\xff", "Invalid JSON"),
         ("[NaN]", r"\[0\] is nan"),
         ("[" * 100_000 + "]" * 100_000, "recursion limit"),
+        ('[{"name": ' + "1" * 5000 + "}]", "Invalid JSON: number"),
         (changed(EVEN, "statement", "\ud800 x"), r"Invalid JSON: .*line 1 column \d+"),
         (records_as_json([EVEN, EVEN]), "it has 2 records of the claim 'squares-are-even'"),
     ],
@@ -182,7 +183,7 @@ CURVE = "finding/figure/curves/0"
         (EVEN, "finding/values", None, "finding.values is None, must be an object"),
         (EVEN, "finding/values/square", {}, "finding.values.square is {}, must be"),
         (EVEN, "finding/figure", 3, "finding.figure is 3, must be an object"),
-        (EVEN, "finding/figure/kind", "Drawing", "'Drawing'"),
+        (EVEN, "finding/figure/kind", "Drawing", "finding.figure: Input tag 'Drawing'"),
         (
             EVEN,
             "finding/figure/x_scale",

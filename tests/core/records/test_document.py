@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import Any
 
 import pytest
@@ -76,20 +77,20 @@ def test_inconsistent_document_is_rejected(change: dict[str, Any], complaint: st
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "field"),
     [
-        {"tokens": "abc"},
-        {"tokens": [1, 2, 3]},
-        {"hops": [["x", 1, 2]]},
-        {"sentence_weights": 3},
-        {"probabilities": [1]},
-        {"reference": 3},
-        {"colour": "red"},
+        ({"tokens": "abc"}, "tokens is 'abc'"),
+        ({"tokens": [1, 2, 3]}, "tokens[0] is 1"),
+        ({"hops": [["x", 1, 2]]}, "hops[0][0] is 'x'"),
+        ({"sentence_weights": 3}, "sentence_weights is 3"),
+        ({"probabilities": [1]}, "probabilities is [1]"),
+        ({"reference": 3}, "reference is 3"),
+        ({"colour": "red"}, "unknown field colour"),
     ],
 )
-def test_other_json_is_not_a_document(change: dict[str, Any]) -> None:
+def test_other_json_is_not_a_document(change: dict[str, Any], field: str) -> None:
     plain = json.loads(DOCUMENT.as_json()) | change
-    with pytest.raises(RegardError, match="not a valid DocumentRecord"):
+    with pytest.raises(RegardError, match=f"not a valid DocumentRecord: {re.escape(field)}"):
         DocumentRecord.from_json(json.dumps(plain))
 
 
@@ -135,17 +136,20 @@ def test_inconsistent_deletion_is_rejected(change: dict[str, Any], complaint: st
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "field"),
     [
-        {"top": 3},
-        {"fractions": ["x"]},
-        {"probability": float("nan")},
-        {"area_difference": {"mean": "?", "low": None, "high": None}},
-        {"colour": "red"},
+        ({"top": 3}, "top is 3"),
+        ({"fractions": ["x"]}, "fractions[0] is 'x'"),
+        ({"probability": float("nan")}, "probability is nan"),
+        (
+            {"area_difference": {"mean": "?", "low": None, "high": None}},
+            "area_difference.mean is '?'",
+        ),
+        ({"colour": "red"}, "unknown field colour"),
     ],
 )
-def test_other_values_are_not_a_deletion_result(change: dict[str, Any]) -> None:
-    with pytest.raises(RegardError, match="not a valid DeletionRecord"):
+def test_other_values_are_not_a_deletion_result(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(RegardError, match=f"not a valid DeletionRecord: {re.escape(field)}"):
         DeletionRecord.from_dict(DELETION.to_dict() | change)
 
 

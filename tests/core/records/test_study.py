@@ -51,3 +51,12 @@ def test_nan_score_is_not_written() -> None:
     variant = dataclasses.replace(RECORD.variants[0], mean=float("nan"))
     with pytest.raises(ValueError, match="not JSON compliant"):
         dataclasses.replace(RECORD, variants=(variant,)).as_json()
+
+
+def test_error_names_the_field() -> None:
+    plain = json.loads(RECORD.as_json())
+    plain["attention_examples"][0]["alignments"] = {"dot": {"title": "t"}}
+    with pytest.raises(
+        RegardError, match=r"attention_examples\[0\]\.alignments\.dot\.source_tokens"
+    ):
+        StudyRecord.from_json(json.dumps(plain))

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.models.autoencoders.test_recursive_records import CLASSES, LENGTHS, TOKENS, WORDS, model
+from tests.models.autoencoders.test_recursive_records import (
+    CLASSES,
+    LENGTHS,
+    TOKENS,
+    WORDS,
+    model,
+    spans,
+)
 
 from regard.core.errors import RegardError
 from regard.models.autoencoders.recursive import Phrases, collect_phrases, tree_records
@@ -28,7 +35,9 @@ def test_phrases_are_tree_nodes() -> None:
     net = model()
     phrases = collect_phrases(net, TOKENS, LENGTHS, words=WORDS)
     records = tree_records(net, TOKENS, LENGTHS, words=WORDS, classes=CLASSES)
-    expected = {record.phrase(node) for record in records for node in range(record.num_nodes)}
+    expected = {
+        " ".join(record.leaves[start:stop]) for record in records for start, stop in spans(record)
+    }
     assert set(phrases.texts) == expected
     assert len(phrases.texts) == len(expected)
     lengths = phrases.vectors.norm(dim=1)

@@ -16,7 +16,7 @@ from regard.runs import build
 from regard.runs.folder import RunFolder, evaluations
 from regard.runs.spec import RunSpec
 from regard.runs.train import begin_run
-from regard.studies.execution import jobs as one_run
+from regard.studies.execution import jobs
 from regard.studies.execution.jobs import Job, run_job
 from regard.tasks.seq2seq.corpus import Seq2SeqCorpus
 from regard.training.callbacks import StepMetrics
@@ -41,7 +41,7 @@ def done(job: Job, **words: Any) -> bool:
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Records every read of the data files; the cache of other tests is cleared."""
-    monkeypatch.setattr(one_run, "_corpus_cache", {})
+    monkeypatch.setattr(jobs, "_corpus_cache", {})
     found: list[str] = []
 
     class Counting(Seq2SeqCorpus):
@@ -125,7 +125,7 @@ def test_checkpoint_of_another_spec_is_refused(tmp_path: Path) -> None:
 def test_locked_folder_is_refused_after_a_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_run, "LOCK_TIMEOUT", 0.0)
+    monkeypatch.setattr(jobs, "LOCK_TIMEOUT", 0.0)
     job = toy_job(tmp_path)
     with (
         folder_lock(job.folder),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from regard.core.errors import RegardError
-from regard.tasks.metrics.calibration import Calibration, ReliabilityBin
+from regard.tasks.metrics.classification import Calibration, ReliabilityBin
 
 
 def calibration(pairs: list[tuple[float, bool]], *, bins: int = 10) -> Calibration:

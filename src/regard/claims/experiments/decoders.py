@@ -25,7 +25,7 @@ from regard.models.seq2seq.recurrent import RecurrentEncoderDecoder
 from regard.runs.folder import RunFolder, read_predictions
 from regard.runs.spec import RunSpec, Sections
 from regard.studies.execution.jobs import run_job
-from regard.studies.statistics.compare_seeds import SeedComparison
+from regard.studies.statistics.paired import SeedComparison
 
 WITHOUT = "none"
 SCORES = ("dot", "general", "additive", "location")

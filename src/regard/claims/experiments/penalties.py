@@ -31,7 +31,8 @@ from regard.runs.load import load
 from regard.runs.spec import RunSpec, Sections
 from regard.studies.execution.jobs import run_job
 from regard.tasks.classification.corpus import encode_texts
-from regard.tasks.text_task import collate_texts, evaluation_index_batches
+from regard.tasks.task import eval_batches
+from regard.tasks.text_task import collate_texts
 
 Hop = tuple[sympy.Symbol, ...]
 
@@ -214,7 +215,7 @@ def overlap_of(run: Path) -> float:
     assert isinstance(trained.model, StructuredClassifier)
     texts = build_task(trained.spec, vocabularies=trained.vocabularies).corpus.test.inputs
     rows = encode_texts(texts, trained.vocabularies, trained.spec.task_options)
-    batches, overlaps = evaluation_index_batches(rows), []
+    batches, overlaps = eval_batches(rows.store), []
     for index in range(len(batches)):
         batch = collate_texts(rows, batches.indices(index))
         with torch.inference_mode():

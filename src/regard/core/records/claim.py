@@ -114,12 +114,8 @@ class Finding:
         for verdict, name in (("holds if", "condition"), ("fails", "counter_example")):
             if self.verdict != verdict:
                 object.__setattr__(self, name, "")
-        if self.verdict == "holds if" and not self.condition:
-            raise RegardError("The verdict 'holds if' requires a condition: set condition.")
-        if self.verdict == "fails" and not self.counter_example:
-            raise RegardError(
-                "The verdict 'fails' requires a counter-example: set counter_example."
-            )
+            elif not getattr(self, name):
+                raise RegardError(f"The verdict '{verdict}' requires a {name}: pass {name}.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from regard.core.errors import RegardError
 from regard.core.records.record import Record
@@ -65,6 +65,7 @@ class DeletionRecord(Record):
         area_difference: Area of `top` minus area of `random`.
     """
 
+    HOW_TO_MAKE: ClassVar[str] = "Pass the output of `DeletionRecord.to_dict`."
     fractions: tuple[float, ...]
     removed: tuple[float, ...]
     texts: int

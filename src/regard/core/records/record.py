@@ -48,7 +48,7 @@ class Record:
 
 
 def parse_json(kind: Any, text: str | bytes, *, problem: str, way_out: str) -> Any:
-    """Parse JSON and validate it as a `kind`. The error is `problem`, the path and value of the field, and `way_out`."""
+    """Parse JSON and validate it as `kind`. The error names the field and its value."""
     from pydantic import ValidationError
 
     try:
@@ -78,10 +78,15 @@ def _describe(error: ValidationError, text: str | bytes) -> str:
         return f"unknown field {path}"
     if first["type"] == "value_error":
         return f"{path}: {first['ctx']['error']}" if path else str(first["ctx"]["error"])
-    # A union has one error per member.
-    same = [other for other in others if _field_path(other["loc"], parsed) == path]
-    rules = [fault["msg"].partition(" should ")[2] or fault["msg"] for fault in (first, *same)]
-    return f"{path or 'it'} is {reprlib.repr(first['input'])}, must {' or '.join(rules)}"
+    # A union has one error per member. A message is like "Input should be a valid number".
+    same = [first, *(other for other in others if _field_path(other["loc"], parsed) == path)]
+    rule = " or ".join(fault["msg"].partition(" should ")[2] for fault in same)
+    path = path or "it"
+    return (
+        f"{path} is {reprlib.repr(first['input'])}, must {rule}"
+        if rule
+        else f"{path}: {first['msg']}"
+    )
 
 
 def _field_path(loc: tuple[int | str, ...], value: Any, *, missing: bool = False) -> str:

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.core.cost import Cost
+from regard.core.cost import AttentionShape, Cost
 from regard.core.mechanism import first_order_only
 from regard.core.normalise import inverse, inverse_slope
 from regard.mechanisms.scores.softmax import average_ops
@@ -61,12 +61,10 @@ def _sizes(length: int, chunk_size: int) -> list[int]:
 
 
 def causal_average_cost(
+    shape: AttentionShape,
     *,
-    query_length: int,
-    key_length: int,
     pair_width: int,
     num_features: int,
-    value_dim: int,
     chunk_size: int,
     curve_ops: int = 0,
     feature_ops: int = 0,
@@ -76,7 +74,8 @@ def causal_average_cost(
     `curve_ops` are elementwise operations per pair beside the dot product, `feature_ops` those of the
     features of one vector.
     """
-    layout = ChunkLayout(query_length, key_length, chunk_size)
+    query_length, value_dim = shape.query_length, shape.value_dim
+    layout = ChunkLayout(query_length, shape.key_length, chunk_size)
     matmul_flops = backward = 0
     elementwise_ops = average_ops(query_length, value_dim)
     for i, size in enumerate(layout.key_sizes):
@@ -150,31 +149,26 @@ class ChunkKernel(Protocol):
 
 
 class DotProduct:
-    """κ(q, k) = q·k, for features that were computed beforehand."""
+    """κ(q, k) = q·k, for features that were computed beforehand: every map is the identity."""
 
     is_transforming = False
 
     def transform(self, inputs: Tensor, *, out: Tensor) -> None:
-        """The identity."""
+        """Not called, since `is_transforming` is False."""
 
     def transform_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
-        """The identity."""
         return gradient
 
     def features(self, kept: Tensor) -> Tensor:
-        """The identity."""
         return kept
 
     def features_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
-        """The identity."""
         return gradient
 
     def curve(self, dots: Tensor) -> Tensor:
-        """The identity."""
         return dots
 
     def curve_gradient(self, dots: Tensor, gradient: Tensor) -> Tensor:
-        """The identity."""
         return gradient
 
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from regard.core.cost import AttentionShape, Cost
 from regard.mechanisms.kernels.chunked import ChunkKernel, DotProduct
-from regard.mechanisms.kernels.linear_attention import FeatureKernel, KernelMechanism
+from regard.mechanisms.kernels.linear_attention import (
+    FeatureKernel,
+    Features,
+    KernelMechanism,
+    Vectors,
+)
 
 
 class EluKernel(FeatureKernel):
@@ -22,10 +26,7 @@ class EluKernel(FeatureKernel):
     def num_features(self, width: int) -> int:
         return width
 
-    def features(
-        self, inputs: Float[Tensor, "*batch length width"]
-    ) -> Float[Tensor, "*batch length width"]:
-        """φ, the same for queries and keys."""
+    def features(self, inputs: Vectors) -> Features:
         return inputs.clamp(max=0).exp() + inputs.relu()
 
     query_features = features

@@ -22,11 +22,15 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from regard.core.cost import AttentionShape, Cost
-from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import (
     Capabilities,
+    Key,
     Mechanism,
+    Output,
+    Query,
+    Value,
+    Weights,
     repeat_heads,
     select_rows,
     validate_extend,
@@ -41,6 +45,9 @@ from regard.mechanisms.kernels.chunked import (
 )
 from regard.mechanisms.scores.softmax import average_ops, boolean_ops
 
+Vectors = Float[Tensor, "*batch length width"]
+Features = Float[Tensor, "*batch length num_features"]
+
 
 class FeatureKernel(nn.Module, ABC):
     """A kernel κ(q, k) = φ(q)·φ(k), given by its feature map φ."""
@@ -53,15 +60,11 @@ class FeatureKernel(nn.Module, ABC):
         """The number of features of a vector of this width."""
 
     @abstractmethod
-    def query_features(
-        self, inputs: Float[Tensor, "*batch length width"]
-    ) -> Float[Tensor, "*batch length num_features"]:
+    def query_features(self, inputs: Vectors) -> Features:
         """φ of queries; a factor per query cancels in attention."""
 
     @abstractmethod
-    def key_features(
-        self, inputs: Float[Tensor, "*batch length width"]
-    ) -> Float[Tensor, "*batch length num_features"]:
+    def key_features(self, inputs: Vectors) -> Features:
         """φ of keys."""
 
     @abstractmethod
@@ -70,7 +73,6 @@ class FeatureKernel(nn.Module, ABC):
 
     def constant_ops(self, width: int) -> int:
         """Elementwise operations of the feature map that occur once per call."""
-        del width
         return 0
 
     def pairwise(
@@ -81,7 +83,7 @@ class FeatureKernel(nn.Module, ABC):
         """The kernel of every query with every key."""
         return self.query_features(query) @ self.key_features(key).mT
 
-    def norms(self, inputs: Float[Tensor, "*batch length width"]) -> Float[Tensor, "*batch length"]:
+    def norms(self, inputs: Vectors) -> Float[Tensor, "*batch length"]:
         """The norm of each feature vector, √κ(x, x); for kernels with `cancels`."""
         raise NotImplementedError
 
@@ -109,12 +111,7 @@ class FeatureKernel(nn.Module, ABC):
             queries=shape.query_length, keys=shape.key_length, width=shape.key_dim
         )
         return made + causal_average_cost(
-            query_length=shape.query_length,
-            key_length=shape.key_length,
-            pair_width=features,
-            num_features=features,
-            value_dim=shape.value_dim,
-            chunk_size=chunk_size,
+            shape, pair_width=features, num_features=features, chunk_size=chunk_size
         )
 
 
@@ -135,7 +132,6 @@ class KernelState(NamedTuple):
     position: Int[Tensor, " batch"]
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
-        """The state whose row r is row index[r] of this one."""
         return select_rows(self, index)
 
 
@@ -159,8 +155,7 @@ class KernelMechanism(Mechanism):
         super().__init__()
         if form not in FORM_CHOICES:
             raise unknown_name(f"form of {self.name}", form, FORM_CHOICES)
-        if chunk_size < 1:
-            raise RegardError(f"{self.name} has chunk_size={chunk_size}; it must be 1 or more.")
+        self.validate_minimum(chunk_size=chunk_size)
         self.kernel = kernel
         self.nonnegative = nonnegative
         self.rows_sum_to_one = rows_sum_to_one
@@ -191,13 +186,7 @@ class KernelMechanism(Mechanism):
         summed = made.matmul_flops + 2 * length * features * value_dim
         return "quadratic" if quadratic <= LINEAR_OVERHEAD * summed else linear
 
-    def forward(
-        self,
-        query: Float[Tensor, "batch heads query_length key_dim"],
-        key: Float[Tensor, "batch kv_heads key_length key_dim"],
-        value: Float[Tensor, "batch kv_heads key_length value_dim"],
-        mask: Mask = NO_MASK,
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+    def forward(self, query: Query, key: Key, value: Value, mask: Mask = NO_MASK) -> Output:
         self.validate_call(query, key, value, mask)
         key, value = repeat_heads(key, query.shape[1]), repeat_heads(value, query.shape[1])
         form = self.form_for(
@@ -210,12 +199,7 @@ class KernelMechanism(Mechanism):
         forms = {"quadratic": self._quadratic, "linear": self._linear, "chunked": self._chunked}
         return forms[form](query, key, value, mask)
 
-    def weights(
-        self,
-        query: Float[Tensor, "batch heads query_length key_dim"],
-        key: Float[Tensor, "batch kv_heads key_length key_dim"],
-        mask: Mask = NO_MASK,
-    ) -> Float[Tensor, "batch heads query_length key_length"]:
+    def weights(self, query: Query, key: Key, mask: Mask = NO_MASK) -> Weights:
         self.validate_call(query, key, None, mask)
         key = repeat_heads(key, query.shape[1])
         pairs, floor = self._pairs(query, key, mask), self._floor(query, key, mask)
@@ -269,30 +253,17 @@ class KernelMechanism(Mechanism):
             value = value.masked_fill(padded, 0.0)
         return key_features.transpose(-2, -1) @ value, key_features.sum(dim=-2)
 
-    def start(
-        self,
-        *,
-        batch_size: int,
-        num_kv_heads: int,
-        key_dim: int,
-        value_dim: int,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> KernelState:
-        size = (batch_size, num_kv_heads, self.kernel.num_features(key_dim))
+    def empty_state(self, key: Key, value: Value) -> KernelState:
+        size = (*key.shape[:2], self.kernel.num_features(key.shape[-1]))
         return KernelState(
-            memory=torch.zeros(*size, value_dim, dtype=dtype, device=device),
-            total=torch.zeros(size, dtype=dtype, device=device),
-            bound=torch.zeros(size[:2], dtype=dtype, device=device),
-            position=torch.zeros(batch_size, dtype=torch.long, device=device),
+            memory=value.new_zeros(*size, value.shape[-1]),
+            total=value.new_zeros(size),
+            bound=value.new_zeros(size[:2]),
+            position=torch.zeros(len(key), dtype=torch.long, device=key.device),
         )
 
     def extend(
-        self,
-        state: KernelState,
-        key: Float[Tensor, "batch kv_heads new_length key_dim"],
-        value: Float[Tensor, "batch kv_heads new_length value_dim"],
-        mask: Mask = NO_MASK,
+        self, state: KernelState, key: Key, value: Value, mask: Mask = NO_MASK
     ) -> KernelState:
         validate_extend(key, value, mask)
         memory, total = self._summed(key, value, mask)
@@ -317,9 +288,7 @@ class KernelMechanism(Mechanism):
             return norms
         return norms.masked_fill(~mask.keep(key.shape[2])[:, None], 0.0)
 
-    def read(
-        self, state: KernelState, query: Float[Tensor, "batch heads query_length key_dim"]
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+    def read(self, state: KernelState, query: Query) -> Output:
         # Query heads that share a key/value head read the same sums, so they are grouped.
         kv_heads = state.memory.shape[1]
         grouped = query.unflatten(1, (kv_heads, -1)).flatten(2, 3)
@@ -338,15 +307,15 @@ class KernelMechanism(Mechanism):
             value_dim=shape.value_dim,
             causal=shape.causal,
         )
-        costs = {
-            "quadratic": self._pair_cost,
-            "linear": self._full_cost,
-            "chunked": self._chunk_cost,
-        }
-        one_head, heads = costs[form](shape), shape.batch_heads
         guard, once = self._guard_cost(shape), self.kernel.constant_ops(shape.key_dim)
         if form == "quadratic":
+            one_head = self._pair_cost(shape)
             once += boolean_ops(shape) + (shape.pairs if shape.causal else 0)
+        elif form == "linear":
+            one_head = self._full_cost(shape)
+        else:
+            one_head = self.kernel.causal_cost(shape, chunk_size=self.chunk_size)
+        heads = shape.batch_heads
         features = self.kernel.num_features(shape.key_dim)
         # One key per key/value head, and one query per head.
         step = (
@@ -415,6 +384,3 @@ class KernelMechanism(Mechanism):
             + 2 * shape.query_length * shape.value_dim,
             sequential_steps=2,
         )
-
-    def _chunk_cost(self, shape: AttentionShape) -> Cost:
-        return self.kernel.causal_cost(shape, chunk_size=self.chunk_size)

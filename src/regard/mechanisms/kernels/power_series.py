@@ -19,8 +19,13 @@ from torch import Tensor
 
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
-from regard.mechanisms.kernels.chunked import ChunkKernel, causal_average_cost
-from regard.mechanisms.kernels.linear_attention import FeatureKernel, KernelMechanism
+from regard.mechanisms.kernels.chunked import ChunkKernel, DotProduct, causal_average_cost
+from regard.mechanisms.kernels.linear_attention import (
+    FeatureKernel,
+    Features,
+    KernelMechanism,
+    Vectors,
+)
 from regard.mechanisms.kernels.monomials import (
     monomial_features,
     monomial_gradient,
@@ -32,10 +37,9 @@ from regard.mechanisms.kernels.monomials import (
 MAX_FEATURES = 10_000
 
 
-class SeriesKernel(FeatureKernel):
+class SeriesKernel(FeatureKernel, DotProduct):
     """Σ_m coefficients[m] (q·k)^m, with coefficients that are not negative."""
 
-    is_transforming = False
     cancels = True
 
     def __init__(
@@ -60,25 +64,15 @@ class SeriesKernel(FeatureKernel):
         present = (degree for degree, factor in enumerate(self.coefficients) if factor)
         return num_monomials(width, present)
 
-    def transform(self, inputs: Tensor, *, out: Tensor) -> None:
-        """The identity."""
-
-    def transform_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
-        """The identity."""
-        return gradient
-
-    def features(
-        self, inputs: Float[Tensor, "*batch length width"]
-    ) -> Float[Tensor, "*batch length num_features"]:
+    def features(self, inputs: Vectors) -> Features:
         """The weighted monomials, the same for queries and keys."""
         return monomial_features(inputs, coefficients=self.coefficients)
 
     query_features = features
     key_features = features
 
-    def features_gradient(self, inputs: Tensor, gradient: Tensor) -> Tensor:
-        """The gradient of the inputs, from that of their features."""
-        return monomial_gradient(inputs, gradient, coefficients=self.coefficients)
+    def features_gradient(self, kept: Tensor, gradient: Tensor) -> Tensor:
+        return monomial_gradient(kept, gradient, coefficients=self.coefficients)
 
     def feature_cost(self, *, queries: int, keys: int, width: int) -> Cost:
         length = queries + keys
@@ -96,15 +90,13 @@ class SeriesKernel(FeatureKernel):
         return 2 * width + self.curve_ops
 
     def curve(self, dots: Tensor) -> Tensor:
-        """The series at these dot products."""
         return _polynomial(self.coefficients, dots)
 
     def curve_gradient(self, dots: Tensor, gradient: Tensor) -> Tensor:
-        """The gradient of the dot products, from that of the series."""
         derivative = [m * c for m, c in enumerate(self.coefficients)][1:] or [0.0]
         return gradient.mul_(_polynomial(derivative, dots))
 
-    def norms(self, inputs: Float[Tensor, "*batch length width"]) -> Float[Tensor, "*batch length"]:
+    def norms(self, inputs: Vectors) -> Float[Tensor, "*batch length"]:
         return self.curve(inputs.square().sum(dim=-1)).sqrt()
 
     def pairwise(
@@ -128,11 +120,9 @@ class SeriesKernel(FeatureKernel):
 
     def causal_cost(self, shape: AttentionShape, *, chunk_size: int) -> Cost:
         return causal_average_cost(
-            query_length=shape.query_length,
-            key_length=shape.key_length,
+            shape,
             pair_width=shape.key_dim,
             num_features=self.num_features(shape.key_dim),
-            value_dim=shape.value_dim,
             chunk_size=chunk_size,
             curve_ops=self.curve_ops,
             feature_ops=monomial_ops(shape.key_dim, self.coefficients),

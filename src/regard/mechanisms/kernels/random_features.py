@@ -18,7 +18,12 @@ from torch import Tensor
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
 from regard.core.mechanism import first_order_only
-from regard.mechanisms.kernels.linear_attention import FeatureKernel, KernelMechanism
+from regard.mechanisms.kernels.linear_attention import (
+    FeatureKernel,
+    Features,
+    KernelMechanism,
+    Vectors,
+)
 
 
 class RandomFeatureKernel(FeatureKernel):
@@ -32,18 +37,13 @@ class RandomFeatureKernel(FeatureKernel):
         self.scale = scale
 
     def num_features(self, width: int) -> int:
-        del width
         return len(self.directions)
 
-    def query_features(
-        self, inputs: Float[Tensor, "*batch length width"]
-    ) -> Float[Tensor, "*batch length num_features"]:
+    def query_features(self, inputs: Vectors) -> Features:
         # A factor on one query's features cancels in its denominator.
         return self._features(inputs, None)
 
-    def key_features(
-        self, inputs: Float[Tensor, "*batch length width"]
-    ) -> Float[Tensor, "*batch length num_features"]:
+    def key_features(self, inputs: Vectors) -> Features:
         # ‖w‖²/2 bounds every exponent from above; half of it centres the range that occurs. A
         # constant factor on all keys cancels in the denominator.
         return self._features(inputs, self.directions.square().sum(dim=1).max() / 4)

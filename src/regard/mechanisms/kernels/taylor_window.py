@@ -16,11 +16,15 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from regard.core.cost import AttentionShape, Cost
-from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import (
     Capabilities,
+    Key,
     Mechanism,
+    Output,
+    Query,
+    Value,
+    Weights,
     repeat_heads,
     select_rows,
     validate_extend,
@@ -42,7 +46,6 @@ class TaylorWindowState(NamedTuple):
     memory: Float[Tensor, "batch kv_heads num_features value_dim_and_one"]
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
-        """The state whose row r is row index[r] of this one."""
         return select_rows(self, index)
 
 
@@ -59,10 +62,8 @@ class TaylorWindowAttention(Mechanism):
         max_features: int = MAX_FEATURES,
     ) -> None:
         super().__init__()
-        if radius < 0:
-            raise RegardError(f"{self.name} has radius={radius}; it must be 0 or more.")
-        if chunk_size < 1:
-            raise RegardError(f"{self.name} has chunk_size={chunk_size}; it must be 1 or more.")
+        self.validate_minimum(0, radius=radius)
+        self.validate_minimum(chunk_size=chunk_size)
         self.scale = key_dim**-0.5
         self.kernel = taylor_kernel(
             key_dim=key_dim, num_terms=num_terms, scale=self.scale, max_features=max_features
@@ -82,13 +83,7 @@ class TaylorWindowAttention(Mechanism):
             position_aware=True,
         )
 
-    def forward(
-        self,
-        query: Float[Tensor, "batch heads query_length key_dim"],
-        key: Float[Tensor, "batch kv_heads key_length key_dim"],
-        value: Float[Tensor, "batch kv_heads key_length value_dim"],
-        mask: Mask = NO_MASK,
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+    def forward(self, query: Query, key: Key, value: Value, mask: Mask = NO_MASK) -> Output:
         self.validate_call(query, key, value, mask)
         rows, heads = min(query.shape[2], key.shape[2]), query.shape[1]
         if rows == 0:
@@ -165,20 +160,14 @@ class TaylorWindowAttention(Mechanism):
             shrink = (-best).exp().masked_fill(far_sum == 0, 0.0)
         return (scores - best).exp() + far * shrink, shrink
 
-    def weights(
-        self,
-        query: Float[Tensor, "batch heads query_length key_dim"],
-        key: Float[Tensor, "batch kv_heads key_length key_dim"],
-        mask: Mask = NO_MASK,
-    ) -> Float[Tensor, "batch heads query_length key_length"]:
+    def weights(self, query: Query, key: Key, mask: Mask = NO_MASK) -> Weights:
         self.validate_call(query, key, None, mask)
         query_length, key_length = query.shape[2], key.shape[2]
         distance = key_length - query_length + _distances(query_length, key_length, query.device)
         allowed = mask.boolean(query_length, key_length, device=query.device)
         assert allowed is not None  # validated as causal
-        none = query.new_zeros(())
         key = repeat_heads(key, query.shape[1])
-        pairs, _ = self._pairs(query, key, distance, allowed, none)
+        pairs, _ = self._pairs(query, key, distance, allowed, remote=query.new_zeros(()))
         return pairs * inverse(pairs.sum(dim=-1), floor=self._floor(query))[..., None]
 
     def _floor(self, query: Tensor) -> Tensor:
@@ -186,30 +175,13 @@ class TaylorWindowAttention(Mechanism):
         one = query.new_ones(1, 1, 1)
         return noise_floor(one) if self.signed else one * min_floor(query.dtype)
 
-    def start(
-        self,
-        *,
-        batch_size: int,
-        num_kv_heads: int,
-        key_dim: int,
-        value_dim: int,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> TaylorWindowState:
-        features = self.kernel.num_features(key_dim)
-        memory = torch.zeros(
-            batch_size, num_kv_heads, features, value_dim + 1, dtype=dtype, device=device
-        )
-        no_keys = memory.new_zeros(batch_size, num_kv_heads, 0, key_dim)
-        window = KVCache.empty(no_keys, memory[:, :, :0, :-1])
-        return TaylorWindowState(*window, memory)
+    def empty_state(self, key: Key, value: Value) -> TaylorWindowState:
+        features = self.kernel.num_features(key.shape[-1])
+        memory = value.new_zeros(*value.shape[:2], features, value.shape[-1] + 1)
+        return TaylorWindowState(*KVCache.empty(key, value), memory)
 
     def extend(
-        self,
-        state: TaylorWindowState,
-        key: Float[Tensor, "batch kv_heads new_length key_dim"],
-        value: Float[Tensor, "batch kv_heads new_length value_dim"],
-        mask: Mask = NO_MASK,
+        self, state: TaylorWindowState, key: Key, value: Value, mask: Mask = NO_MASK
     ) -> TaylorWindowState:
         validate_extend(key, value, mask)
         window = KVCache(*state[:-1]).append(key, value, mask)
@@ -218,14 +190,9 @@ class TaylorWindowAttention(Mechanism):
         features = self.kernel.key_features(leaving).transpose(-2, -1)
         return TaylorWindowState(*window.latest(self.radius + 1), state.memory + features @ counted)
 
-    def read(
-        self,
-        state: TaylorWindowState,
-        query: Float[Tensor, "batch heads query_length key_dim"],
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+    def read(self, state: TaylorWindowState, query: Query) -> Output:
         heads, window = query.shape[1], KVCache(*state[:-1])
-        distance = window.position[:, None] - 1 - window.key_positions
-        distance = distance[:, None, None, :]
+        distance = (window.position[:, None] - 1 - window.key_positions)[:, None, None, :]
         counted, _ = _counted(state.value, state.key, None)
         sums = self._sums(
             query,

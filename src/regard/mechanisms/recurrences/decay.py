@@ -20,8 +20,8 @@ from torch.nn import functional
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
-from regard.core.mechanism import Gate
-from regard.mechanisms.recurrences.recurrence import RecurrentMechanism, Tensors
+from regard.core.mechanism import Gate, Key, Query, Weights
+from regard.mechanisms.recurrences.recurrence import Control, RecurrentMechanism, Tensors
 
 # Per-channel decays are computed for every pair within a block; across blocks they factor.
 BLOCK = 16
@@ -39,12 +39,7 @@ class DecayedMechanism(RecurrentMechanism):
         written = (key * (final - elapsed).exp()).transpose(-2, -1) @ value
         return output, (memory * final.exp().transpose(-2, -1) + written,)
 
-    def pair_weights(
-        self,
-        query: Float[Tensor, "batch heads length key_dim"],
-        key: Float[Tensor, "batch heads length key_dim"],
-        control: Float[Tensor, "batch heads length control_dim"],
-    ) -> Float[Tensor, "batch heads length length"]:
+    def pair_weights(self, query: Query, key: Key, control: Control) -> Weights:
         # In float64: over a long sequence, differences of the cumulative sum would lose digits.
         return _decayed_pairs(query, key, control.double().cumsum(dim=-2))
 
@@ -137,13 +132,7 @@ class GatedAttention(DecayedMechanism):
     def __init__(self, *, chunk_size: int = 64) -> None:
         super().__init__(chunk_size=chunk_size)
 
-    def control(
-        self,
-        key: Float[Tensor, "batch kv_heads length key_dim"],
-        *,
-        log_decay: Float[Tensor, "batch kv_heads length key_dim"],
-    ) -> Float[Tensor, "batch kv_heads length key_dim"]:
-        del key
+    def control(self, key: Key, *, log_decay: Control) -> Control:
         # e^−100 is zero in effect; −∞ would make differences undefined.
         return log_decay.clamp(min=-100.0)
 
@@ -170,9 +159,7 @@ class RetentionAttention(DecayedMechanism):
         # Heads that share keys and values have different decays.
         return max(num_kv_heads, len(self.decays))
 
-    def control(
-        self, key: Float[Tensor, "batch heads length key_dim"]
-    ) -> Float[Tensor, "batch heads length 1"]:
+    def control(self, key: Key) -> Control:
         if len(self.decays) not in (1, key.shape[1]):
             raise RegardError(
                 f"{self.name} was built for num_heads={len(self.decays)} and got {key.shape[1]} heads: "
@@ -182,5 +169,4 @@ class RetentionAttention(DecayedMechanism):
         return log_decay[None, :, None, None].expand(key.shape[0], key.shape[1], key.shape[2], 1)
 
     def control_dim(self, key_dim: int) -> int:
-        del key_dim
         return 1

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.core.cost import Cost
-from regard.core.mechanism import Gate
-from regard.mechanisms.recurrences.recurrence import RecurrentMechanism, Tensors
+from regard.core.mechanism import Gate, Key, Query, Weights
+from regard.mechanisms.recurrences.recurrence import Control, RecurrentMechanism, Tensors
 
 
 class DeltaAttention(RecurrentMechanism):
@@ -29,18 +29,10 @@ class DeltaAttention(RecurrentMechanism):
     def __init__(self, *, chunk_size: int = 64) -> None:
         super().__init__(chunk_size=chunk_size)
 
-    def control(
-        self,
-        key: Float[Tensor, "batch kv_heads length key_dim"],
-        *,
-        strength: Float[Tensor, "batch kv_heads length 1"],
-    ) -> Float[Tensor, "batch kv_heads length 1"]:
-        del key
+    def control(self, key: Key, *, strength: Control) -> Control:
         return strength
 
-    def prepare(
-        self, key: Float[Tensor, "batch kv_heads length key_dim"]
-    ) -> Float[Tensor, "batch kv_heads length key_dim"]:
+    def prepare(self, key: Key) -> Key:
         return functional.normalize(key, dim=-1)
 
     def chunk_step(self, state: Tensors, chunk: Tensors) -> tuple[Tensor, Tensors]:
@@ -50,12 +42,7 @@ class DeltaAttention(RecurrentMechanism):
         output = query @ memory + (query @ key.transpose(-2, -1)).tril() @ written
         return output, (memory + key.transpose(-2, -1) @ written,)
 
-    def pair_weights(
-        self,
-        query: Float[Tensor, "batch heads length key_dim"],
-        key: Float[Tensor, "batch heads length key_dim"],
-        control: Float[Tensor, "batch heads length 1"],
-    ) -> Float[Tensor, "batch heads length length"]:
+    def pair_weights(self, query: Query, key: Key, control: Control) -> Weights:
         one_hot = torch.eye(key.shape[2], dtype=key.dtype, device=key.device)
         written = _solve(key, control, one_hot.expand(*key.shape[:2], -1, -1))
         return (query @ key.transpose(-2, -1)).tril() @ written

@@ -19,11 +19,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.core.cost import AttentionShape, Cost
-from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import (
     Capabilities,
+    Key,
     Mechanism,
+    Output,
+    Query,
+    Value,
+    Weights,
     first_order_only,
     repeat_heads,
     select_rows,
@@ -31,6 +35,7 @@ from regard.core.mechanism import (
 )
 
 Tensors = tuple[Tensor, ...]
+Control = Float[Tensor, "batch kv_heads key_length control_dim"]
 ChunkStep = Callable[[Tensors, Tensors], tuple[Tensor, Tensors]]
 
 
@@ -97,7 +102,6 @@ class MemoryState(NamedTuple):
     position: Int[Tensor, " batch"]
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
-        """The state whose row r is row index[r] of this one."""
         return select_rows(self, index)
 
 
@@ -106,8 +110,7 @@ class RecurrentMechanism(Mechanism):
 
     def __init__(self, *, chunk_size: int) -> None:
         super().__init__()
-        if chunk_size < 1:
-            raise RegardError(f"{self.name} has chunk_size={chunk_size}; it must be 1 or more.")
+        self.validate_minimum(chunk_size=chunk_size)
         self.chunk_size = chunk_size
 
     @property
@@ -122,9 +125,7 @@ class RecurrentMechanism(Mechanism):
         )
 
     @abstractmethod
-    def control(
-        self, key: Float[Tensor, "batch kv_heads length key_dim"], *_: Any, **gates: Any
-    ) -> Float[Tensor, "batch kv_heads length control_dim"]:
+    def control(self, key: Key, *_: Any, **gates: Any) -> Control:
         """The per-key input of the update, such as a log decay; 0 must leave the memory unchanged."""
 
     @abstractmethod
@@ -132,12 +133,7 @@ class RecurrentMechanism(Mechanism):
         """From (memory,) and (query, key, value, control) of a chunk to its output and new (memory,)."""
 
     @abstractmethod
-    def pair_weights(
-        self,
-        query: Float[Tensor, "batch heads length key_dim"],
-        key: Float[Tensor, "batch heads length key_dim"],
-        control: Float[Tensor, "batch heads length control_dim"],
-    ) -> Float[Tensor, "batch heads length length"]:
+    def pair_weights(self, query: Query, key: Key, control: Control) -> Weights:
         """The attention weights of a whole sequence."""
 
     @abstractmethod
@@ -151,20 +147,13 @@ class RecurrentMechanism(Mechanism):
         """The number of memories in the decoding state: by default one per key/value head."""
         return num_kv_heads
 
-    def prepare(
-        self, key: Float[Tensor, "batch kv_heads length key_dim"]
-    ) -> Float[Tensor, "batch kv_heads length key_dim"]:
+    def prepare(self, key: Key) -> Key:
         """Transform the keys; by default they are unchanged."""
         return key
 
     def forward(
-        self,
-        query: Float[Tensor, "batch heads query_length key_dim"],
-        key: Float[Tensor, "batch kv_heads key_length key_dim"],
-        value: Float[Tensor, "batch kv_heads key_length value_dim"],
-        mask: Mask = NO_MASK,
-        **gates: Tensor,
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        self, query: Query, key: Key, value: Value, mask: Mask = NO_MASK, **gates: Tensor
+    ) -> Output:
         self.validate_call(query, key, value, mask)
         rows = min(query.shape[2], key.shape[2])
         ahead = query.shape[2] - rows
@@ -179,13 +168,7 @@ class RecurrentMechanism(Mechanism):
         # Queries before the first key have no key to attend to.
         return functional.pad(output[:, :, -rows:], (0, 0, ahead, 0))
 
-    def weights(
-        self,
-        query: Float[Tensor, "batch heads query_length key_dim"],
-        key: Float[Tensor, "batch kv_heads key_length key_dim"],
-        mask: Mask = NO_MASK,
-        **gates: Tensor,
-    ) -> Float[Tensor, "batch heads query_length key_length"]:
+    def weights(self, query: Query, key: Key, mask: Mask = NO_MASK, **gates: Tensor) -> Weights:
         self.validate_call(query, key, None, mask)
         rows = min(query.shape[2], key.shape[2])
         ahead = query.shape[2] - rows
@@ -218,29 +201,15 @@ class RecurrentMechanism(Mechanism):
     def _scaled(self, query: Tensor) -> Tensor:
         return query * query.shape[-1] ** -0.5
 
-    def start(
-        self,
-        *,
-        batch_size: int,
-        num_kv_heads: int,
-        key_dim: int,
-        value_dim: int,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> MemoryState:
-        size = (batch_size, self.memory_heads(num_kv_heads), key_dim, value_dim)
+    def empty_state(self, key: Key, value: Value) -> MemoryState:
+        batch_size, kv_heads, _, key_dim = key.shape
         return MemoryState(
-            memory=torch.zeros(size, dtype=dtype, device=device),
-            position=torch.zeros(batch_size, dtype=torch.long, device=device),
+            memory=key.new_zeros(batch_size, self.memory_heads(kv_heads), key_dim, value.shape[-1]),
+            position=torch.zeros(batch_size, dtype=torch.long, device=key.device),
         )
 
     def extend(
-        self,
-        state: MemoryState,
-        key: Float[Tensor, "batch kv_heads new_length key_dim"],
-        value: Float[Tensor, "batch kv_heads new_length value_dim"],
-        mask: Mask = NO_MASK,
-        **gates: Tensor,
+        self, state: MemoryState, key: Key, value: Value, mask: Mask = NO_MASK, **gates: Tensor
     ) -> MemoryState:
         validate_extend(key, value, mask)
         if key.shape[2] == 0:
@@ -258,9 +227,7 @@ class RecurrentMechanism(Mechanism):
         taken = key.shape[2] if mask.lengths is None else mask.lengths.to(state.position)
         return MemoryState(memory=memory[0], position=state.position + taken)
 
-    def read(
-        self, state: MemoryState, query: Float[Tensor, "batch heads query_length key_dim"]
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+    def read(self, state: MemoryState, query: Query) -> Output:
         return self._scaled(query) @ repeat_heads(state.memory, query.shape[1])
 
     def cost(self, shape: AttentionShape) -> Cost:

@@ -18,14 +18,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
-from regard.core.errors import RegardError
-from regard.core.mechanism import first_order_only, repeat_heads
+from regard.core.mechanism import Key, Query, Weights, first_order_only, repeat_heads
 from regard.mechanisms.scores.dot_product import head_product
-from regard.mechanisms.scores.softmax import ScoredMechanism
+from regard.mechanisms.scores.softmax import Positions, ScoredMechanism
 
 # Entries of the temporary in one step: 2 MB of float32, which fits in the CPU cache.
 STEP_ENTRIES = 1 << 19
@@ -113,7 +112,7 @@ def additive_scores(
     query: Float[Tensor, "batch heads query_length width"],
     key: Float[Tensor, "batch heads key_length width"],
     vector: Float[Tensor, "vector_heads width"],
-) -> Float[Tensor, "batch heads query_length key_length"]:
+) -> Weights:
     """vector · tanh(query + key) of every pair; `vector` has one row per head or one for all."""
     batch, heads, query_length, width = query.shape
     lane_vectors = vector.expand(batch, heads, width).flatten(0, 1)
@@ -135,8 +134,7 @@ class AdditiveAttention(ScoredMechanism):
         super().__init__()
         self.num_heads = num_heads
         hidden_dim = key_dim if hidden_dim is None else hidden_dim
-        if hidden_dim < 1:
-            raise RegardError(f"{self.name} has hidden_dim={hidden_dim}; it must be 1 or more.")
+        self.validate_minimum(hidden_dim=hidden_dim)
         self.query_weight = nn.Parameter(torch.empty(num_heads, query_dim, hidden_dim))
         self.key_weight = nn.Parameter(torch.empty(num_heads, key_dim, hidden_dim))
         self.score_vector = nn.Parameter(torch.empty(num_heads, hidden_dim))
@@ -144,22 +142,14 @@ class AdditiveAttention(ScoredMechanism):
         nn.init.normal_(self.key_weight, std=key_dim**-0.5)
         nn.init.normal_(self.score_vector, std=hidden_dim**-0.5)
 
-    def project_key(
-        self, key: Float[Tensor, "batch kv_heads key_length key_dim"]
-    ) -> Float[Tensor, "batch kept_heads key_length hidden_dim"]:
+    def project_key(self, key: Key) -> Float[Tensor, "batch kept_heads key_length hidden_dim"]:
         # Each query head has weights of its own, so a shared key is repeated first.
         heads = max(len(self.key_weight), key.shape[1])
         return head_product(repeat_heads(key, heads), self.key_weight)
 
     def scores(
-        self,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        cached_key: Float[Tensor, "batch heads key_length hidden_dim"],
-        *,
-        query_positions: Int[Tensor, "_rows query_length"],
-        key_positions: Int[Tensor, "_rows key_length"],
-    ) -> Float[Tensor, "batch heads query_length key_length"]:
-        del query_positions, key_positions
+        self, query: Query, cached_key: Key, *, query_positions: Positions, key_positions: Positions
+    ) -> Weights:
         projected = head_product(query, self.query_weight)
         return additive_scores(projected, cached_key, self.score_vector)
 

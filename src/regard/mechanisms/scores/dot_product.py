@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
 from regard.core.masks import Window
+from regard.core.mechanism import Query
 from regard.mechanisms.scores.fused import FusedMechanism
 
 
@@ -21,7 +22,6 @@ class DotAttention(FusedMechanism):
     """score = query · key   (Luong et al. 2015, sec. 3.1, "dot")."""
 
     def scale(self, key_dim: int) -> float:
-        del key_dim
         return 1.0
 
 
@@ -52,13 +52,10 @@ class GeneralAttention(FusedMechanism):
         # Scores of unit-variance queries and keys then have unit variance.
         nn.init.normal_(self.bilinear, std=(query_dim * key_dim) ** -0.5)
 
-    def prepare(
-        self, query: Float[Tensor, "batch heads query_length query_dim"]
-    ) -> Float[Tensor, "batch heads query_length key_dim"]:
+    def prepare(self, query: Query) -> Float[Tensor, "batch heads query_length key_dim"]:
         return head_product(query, self.bilinear)
 
     def scale(self, key_dim: int) -> float:
-        del key_dim
         return 1.0
 
     def score_cost(self, shape: AttentionShape) -> Cost:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.core.cost import AttentionShape, Cost
 from regard.core.counter import ATTENTION_OPS, SOFTMAX_OPS
 from regard.core.errors import RegardError
 from regard.core.masks import Mask
-from regard.core.mechanism import ScoreBias, repeat_heads
+from regard.core.mechanism import Key, Output, Query, ScoreBias, Value, Weights, repeat_heads
 from regard.core.normalise import softmax_over_keys
 from regard.mechanisms.scores.blocked import (
     ROWS,
@@ -28,7 +28,7 @@ from regard.mechanisms.scores.blocked import (
     softmax_attention,
 )
 from regard.mechanisms.scores.kv_cache import KVCache
-from regard.mechanisms.scores.softmax import ScoredMechanism
+from regard.mechanisms.scores.softmax import Positions, ScoredMechanism
 
 
 def softmax_attention_cost(shape: AttentionShape, *, radius: int | None) -> Cost:
@@ -129,9 +129,7 @@ def _max_path_length(radius: int | None, farthest: int) -> int:
 class FusedMechanism(ScoredMechanism):
     """softmax(scale · prepare(query) · key)."""
 
-    def prepare(
-        self, query: Float[Tensor, "batch heads query_length query_dim"]
-    ) -> Float[Tensor, "batch heads query_length key_dim"]:
+    def prepare(self, query: Query) -> Float[Tensor, "batch heads query_length key_dim"]:
         """Transform the query before the dot product; by default it is unchanged."""
         return query
 
@@ -140,25 +138,14 @@ class FusedMechanism(ScoredMechanism):
         raise NotImplementedError
 
     def scores(
-        self,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        cached_key: Float[Tensor, "batch heads key_length key_dim"],
-        *,
-        query_positions: Int[Tensor, "_rows query_length"],
-        key_positions: Int[Tensor, "_rows key_length"],
-    ) -> Float[Tensor, "batch heads query_length key_length"]:
-        del query_positions, key_positions
+        self, query: Query, cached_key: Key, *, query_positions: Positions, key_positions: Positions
+    ) -> Weights:
         scale = self.scale(cached_key.shape[-1])
         return (self.prepare(query) * scale) @ cached_key.transpose(-2, -1)
 
     def attend(
-        self,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        cached_key: Float[Tensor, "batch heads key_length key_dim"],
-        value: Float[Tensor, "batch heads key_length value_dim"],
-        mask: Mask,
-        bias: ScoreBias | None,
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        self, query: Query, cached_key: Key, value: Value, mask: Mask, bias: ScoreBias | None
+    ) -> Output:
         prepared = self.prepare(query)
         if prepared.shape[-1] != cached_key.shape[-1]:
             raise RegardError(
@@ -177,13 +164,7 @@ class FusedMechanism(ScoredMechanism):
             bias=bias,
         )
 
-    def read(
-        self,
-        state: KVCache,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        *,
-        bias: ScoreBias | None = None,
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+    def read(self, state: KVCache, query: Query, *, bias: ScoreBias | None = None) -> Output:
         min_length, slots = state.min_length, state.key.shape[2]
         if bias is not None or min_length == 0:
             return super().read(state, query, bias=bias)
@@ -203,7 +184,6 @@ class FusedMechanism(ScoredMechanism):
 
     def score_cost(self, shape: AttentionShape) -> Cost:
         """The cost of `prepare`; the scores are part of the fused kernel."""
-        del shape
         return Cost(parameters=self.num_parameters)
 
     def _slots(self, key_length: int) -> int:

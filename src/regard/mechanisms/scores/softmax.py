@@ -17,14 +17,22 @@ from regard.core.counter import SOFTMAX_OPS
 from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import (
     Capabilities,
+    Key,
     Mechanism,
+    Output,
+    Query,
     ScoreBias,
     Step,
+    Value,
+    Weights,
     repeat_heads,
     validate_extend,
 )
 from regard.core.normalise import softmax_over_keys
 from regard.mechanisms.scores.kv_cache import KVCache
+
+# The positions of queries or keys: one row for all examples, or one per example.
+Positions = Int[Tensor, "_rows _length"]
 
 
 def boolean_ops(shape: AttentionShape) -> int:
@@ -59,55 +67,37 @@ class ScoredMechanism(Mechanism):
 
     @abstractmethod
     def scores(
-        self,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        cached_key: Float[Tensor, "batch heads key_length cached_dim"],
-        *,
-        query_positions: Int[Tensor, "_rows query_length"],
-        key_positions: Int[Tensor, "_rows key_length"],
-    ) -> Float[Tensor, "batch heads query_length key_length"]:
-        """The score of every query–key pair; `cached_key` is the result of `project_key`."""
+        self, query: Query, cached_key: Key, *, query_positions: Positions, key_positions: Positions
+    ) -> Weights:
+        """The score of every query–key pair; `cached_key` is `project_key`, for every query head."""
 
-    def project_key(
-        self, key: Float[Tensor, "batch kv_heads key_length key_dim"]
-    ) -> Float[Tensor, "batch kept_heads key_length cached_dim"]:
+    def project_key(self, key: Key) -> Float[Tensor, "batch kept_heads key_length cached_dim"]:
         """What is computed once per key and kept in the KV cache; by default the key itself."""
         return key
 
     def attend(
-        self,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        cached_key: Float[Tensor, "batch heads key_length cached_dim"],
-        value: Float[Tensor, "batch heads key_length value_dim"],
-        mask: Mask,
-        bias: ScoreBias | None,
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+        self, query: Query, cached_key: Key, value: Value, mask: Mask, bias: ScoreBias | None
+    ) -> Output:
         """The output for whole sequences."""
         return self._weigh(query, cached_key, mask, bias) @ value
 
     def forward(
         self,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        key: Float[Tensor, "batch kv_heads key_length key_dim"],
-        value: Float[Tensor, "batch kv_heads key_length value_dim"],
+        query: Query,
+        key: Key,
+        value: Value,
         mask: Mask = NO_MASK,
         *,
         bias: ScoreBias | None = None,
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+    ) -> Output:
         self.validate_call(query, key, value, mask)
         heads = query.shape[1]
         cached_key = repeat_heads(self.project_key(key), heads)
-        window = mask & self.window
-        return self.attend(query, cached_key, repeat_heads(value, heads), window, bias)
+        return self.attend(query, cached_key, repeat_heads(value, heads), mask & self.window, bias)
 
     def weights(
-        self,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        key: Float[Tensor, "batch kv_heads key_length key_dim"],
-        mask: Mask = NO_MASK,
-        *,
-        bias: ScoreBias | None = None,
-    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        self, query: Query, key: Key, mask: Mask = NO_MASK, *, bias: ScoreBias | None = None
+    ) -> Weights:
         self.validate_call(query, key, None, mask)
         cached_key = repeat_heads(self.project_key(key), query.shape[1])
         return self._weigh(query, cached_key, mask & self.window, bias)
@@ -118,49 +108,30 @@ class ScoredMechanism(Mechanism):
         query_length, key_length = query.shape[2], cached_key.shape[2]
         key_positions = torch.arange(key_length, device=query.device)[None]
         # The last query has the position of the last key.
-        query_positions = key_positions.new_tensor(range(key_length - query_length, key_length))[
-            None
-        ]
-        scores = self.scores(
-            query, cached_key, query_positions=query_positions, key_positions=key_positions
-        )
-        if bias is not None:
-            scores = scores + bias.values(query_positions, key_positions)
-        return softmax_over_keys(
-            scores, mask.boolean(query_length, key_length, device=query.device)
-        )
+        query_positions = key_positions.new_tensor([range(key_length - query_length, key_length)])
+        scores = self._biased_scores(query, cached_key, query_positions, key_positions, bias)
+        allowed = mask.boolean(query_length, key_length, device=query.device)
+        return softmax_over_keys(scores, allowed)
 
-    def start(
-        self,
-        *,
-        batch_size: int,
-        num_kv_heads: int,
-        key_dim: int,
-        value_dim: int,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> KVCache:
-        size = (batch_size, num_kv_heads, 0)
-        no_keys = torch.zeros(*size, key_dim, dtype=dtype, device=device)
-        no_values = torch.zeros(*size, value_dim, dtype=dtype, device=device)
-        return KVCache.empty(self.project_key(no_keys), no_values)
+    def _biased_scores(
+        self, query: Tensor, key: Tensor, here: Tensor, there: Tensor, bias: ScoreBias | None
+    ) -> Tensor:
+        scores = self.scores(query, key, query_positions=here, key_positions=there)
+        return scores if bias is None else scores + bias.values(here, there)
 
-    def extend(
-        self,
-        state: KVCache,
-        key: Float[Tensor, "batch kv_heads new_length key_dim"],
-        value: Float[Tensor, "batch kv_heads new_length value_dim"],
-        mask: Mask = NO_MASK,
-    ) -> KVCache:
+    def empty_state(self, key: Key, value: Value) -> KVCache:
+        return KVCache.empty(self.project_key(key), value)
+
+    def extend(self, state: KVCache, key: Key, value: Value, mask: Mask = NO_MASK) -> KVCache:
         validate_extend(key, value, mask)
         return self._bounded(state.append(self.project_key(key), value, mask))
 
     def step(
         self,
         state: KVCache,
-        query: Float[Tensor, "batch heads new_length query_dim"],
-        key: Float[Tensor, "batch kv_heads new_length key_dim"],
-        value: Float[Tensor, "batch kv_heads new_length value_dim"],
+        query: Query,
+        key: Key,
+        value: Value,
         *,
         bias: ScoreBias | None = None,
         **gates: Tensor,
@@ -184,23 +155,11 @@ class ScoredMechanism(Mechanism):
             self.validate_length(int(extended.position.max()))
         return extended
 
-    def read(
-        self,
-        state: KVCache,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        *,
-        bias: ScoreBias | None = None,
-    ) -> Float[Tensor, "batch heads query_length value_dim"]:
+    def read(self, state: KVCache, query: Query, *, bias: ScoreBias | None = None) -> Output:
         heads = query.shape[1]
         query_positions = (state.position - 1)[:, None].expand(-1, query.shape[2])
-        scores = self.scores(
-            query,
-            repeat_heads(state.key, heads),
-            query_positions=query_positions,
-            key_positions=state.key_positions,
-        )
-        if bias is not None:
-            scores = scores + bias.values(query_positions, state.key_positions)
+        key = repeat_heads(state.key, heads)
+        scores = self._biased_scores(query, key, query_positions, state.key_positions, bias)
         allowed = None if state.is_full else state.is_token[:, None, None, :]
         return softmax_over_keys(scores, allowed) @ repeat_heads(state.value, heads)
 

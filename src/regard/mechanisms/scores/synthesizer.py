@@ -13,13 +13,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
-from regard.core.errors import RegardError
-from regard.core.mechanism import Capabilities, Role
-from regard.mechanisms.scores.softmax import ScoredMechanism
+from regard.core.mechanism import Capabilities, Key, Query, Role, Weights
+from regard.mechanisms.scores.softmax import Positions, ScoredMechanism
 
 
 class KeylessMechanism(ScoredMechanism):
@@ -28,10 +27,10 @@ class KeylessMechanism(ScoredMechanism):
     # Scores of pairs of positions are meaningless between two sequences: such a subclass is "self" only.
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "cross"})
 
-    def __init__(self, *, max_length: int) -> None:
+    def __init__(self, *, num_heads: int, max_length: int) -> None:
         super().__init__()
-        if max_length < 1:
-            raise RegardError(f"{self.name} has max_length={max_length}; it must be 1 or more.")
+        self.validate_minimum(max_length=max_length)
+        self.num_heads = num_heads
         self.max_length = max_length
 
     @property
@@ -40,9 +39,7 @@ class KeylessMechanism(ScoredMechanism):
             roles=self.roles, score_bias=True, position_aware=True, max_length=self.max_length
         )
 
-    def project_key(
-        self, key: Float[Tensor, "batch kv_heads key_length key_dim"]
-    ) -> Float[Tensor, "batch kv_heads key_length 0"]:
+    def project_key(self, key: Key) -> Float[Tensor, "batch kv_heads key_length 0"]:
         return key[..., :0]
 
     def cached_key_size(self, shape: AttentionShape) -> int:
@@ -58,8 +55,8 @@ def picked_in_step(shape: AttentionShape, max_length: int) -> int:
 def pick_columns(
     rows: Float[Tensor, "batch heads query_length width"],
     columns: Float[Tensor, "_heads width max_length"],
-    key_positions: Int[Tensor, "_rows key_length"],
-) -> Float[Tensor, "batch heads query_length key_length"]:
+    key_positions: Positions,
+) -> Weights:
     """rows @ columns, for the columns at the keys' positions, which may differ between batch rows."""
     positions = key_positions.clamp(min=0)
     if len(positions) == 1:
@@ -79,11 +76,9 @@ class DenseSynthesizer(KeylessMechanism):
         num_heads: int = 1,
         max_length: int = 512,
     ) -> None:
-        super().__init__(max_length=max_length)
-        self.num_heads = num_heads
+        super().__init__(num_heads=num_heads, max_length=max_length)
         hidden_dim = query_dim if hidden_dim is None else hidden_dim
-        if hidden_dim < 1:
-            raise RegardError(f"{self.name} has hidden_dim={hidden_dim}; it must be 1 or more.")
+        self.validate_minimum(hidden_dim=hidden_dim)
         self.hidden_weight = nn.Parameter(torch.empty(num_heads, query_dim, hidden_dim))
         self.hidden_bias = nn.Parameter(torch.zeros(num_heads, 1, hidden_dim))
         self.output_weight = nn.Parameter(torch.empty(num_heads, hidden_dim, max_length))
@@ -92,14 +87,8 @@ class DenseSynthesizer(KeylessMechanism):
         nn.init.normal_(self.output_weight, std=hidden_dim**-0.5)
 
     def scores(
-        self,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        cached_key: Float[Tensor, "batch heads key_length 0"],
-        *,
-        query_positions: Int[Tensor, "_rows query_length"],
-        key_positions: Int[Tensor, "_rows key_length"],
-    ) -> Float[Tensor, "batch heads query_length key_length"]:
-        del cached_key, query_positions
+        self, query: Query, cached_key: Key, *, query_positions: Positions, key_positions: Positions
+    ) -> Weights:
         hidden = torch.relu(query @ self.hidden_weight + self.hidden_bias)
         bias = self.output_bias.transpose(0, 1)[:, :, key_positions.clamp(min=0)]
         return pick_columns(hidden, self.output_weight, key_positions) + bias.permute(2, 1, 0, 3)
@@ -126,18 +115,12 @@ class RandomSynthesizer(KeylessMechanism):
     roles: ClassVar[frozenset[Role]] = frozenset({"self"})
 
     def __init__(self, *, num_heads: int = 1, max_length: int = 512) -> None:
-        super().__init__(max_length=max_length)
-        self.num_heads = num_heads
+        super().__init__(num_heads=num_heads, max_length=max_length)
         self.table = nn.Parameter(torch.randn(num_heads, max_length, max_length))
 
     def scores(
-        self,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        cached_key: Float[Tensor, "batch heads key_length 0"],
-        *,
-        query_positions: Int[Tensor, "_rows query_length"],
-        key_positions: Int[Tensor, "_rows key_length"],
-    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        self, query: Query, cached_key: Key, *, query_positions: Positions, key_positions: Positions
+    ) -> Weights:
         rows, columns = query_positions.clamp(min=0), key_positions.clamp(min=0)
         picked = self.table[:, rows[:, :, None], columns[:, None, :]].transpose(0, 1)
         return picked.expand(query.shape[0], query.shape[1], -1, -1)
@@ -160,20 +143,14 @@ class FactorisedSynthesizer(KeylessMechanism):
     roles: ClassVar[frozenset[Role]] = frozenset({"self"})
 
     def __init__(self, *, rank: int = 8, num_heads: int = 1, max_length: int = 512) -> None:
-        super().__init__(max_length=max_length)
-        self.num_heads = num_heads
+        super().__init__(num_heads=num_heads, max_length=max_length)
         # The scores then have unit variance, as in the full table.
         self.row_factors = nn.Parameter(torch.randn(num_heads, max_length, rank) * rank**-0.25)
         self.column_factors = nn.Parameter(torch.randn(num_heads, max_length, rank) * rank**-0.25)
 
     def scores(
-        self,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        cached_key: Float[Tensor, "batch heads key_length 0"],
-        *,
-        query_positions: Int[Tensor, "_rows query_length"],
-        key_positions: Int[Tensor, "_rows key_length"],
-    ) -> Float[Tensor, "batch heads query_length key_length"]:
+        self, query: Query, cached_key: Key, *, query_positions: Positions, key_positions: Positions
+    ) -> Weights:
         rows = self.row_factors[:, query_positions.clamp(min=0)].transpose(0, 1)
         columns = self.column_factors[:, key_positions.clamp(min=0)].transpose(0, 1)
         return (rows @ columns.transpose(-2, -1)).expand(query.shape[0], query.shape[1], -1, -1)
@@ -197,20 +174,13 @@ class LocationAttention(KeylessMechanism):
     """score of position j = (W query)_j   (Luong et al. 2015, sec. 3.1, "location")."""
 
     def __init__(self, *, query_dim: int, num_heads: int = 1, max_length: int = 512) -> None:
-        super().__init__(max_length=max_length)
-        self.num_heads = num_heads
+        super().__init__(num_heads=num_heads, max_length=max_length)
         self.projection = nn.Parameter(torch.empty(num_heads, query_dim, max_length))
         nn.init.normal_(self.projection, std=query_dim**-0.5)
 
     def scores(
-        self,
-        query: Float[Tensor, "batch heads query_length query_dim"],
-        cached_key: Float[Tensor, "batch heads key_length 0"],
-        *,
-        query_positions: Int[Tensor, "_rows query_length"],
-        key_positions: Int[Tensor, "rows key_length"],
-    ) -> Float[Tensor, "batch heads query_length key_length"]:
-        del cached_key, query_positions
+        self, query: Query, cached_key: Key, *, query_positions: Positions, key_positions: Positions
+    ) -> Weights:
         return pick_columns(query, self.projection, key_positions)
 
     def score_cost(self, shape: AttentionShape) -> Cost:

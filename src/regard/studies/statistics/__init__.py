@@ -11,12 +11,10 @@ if TYPE_CHECKING:
         ItemComparison as ItemComparison,
         compare_on_items as compare_on_items,
     )
-    from regard.studies.statistics.compare_seeds import (
-        SeedComparison as SeedComparison,
-        compare_over_seeds as compare_over_seeds,
-    )
     from regard.studies.statistics.paired import (
         Interval as Interval,
+        SeedComparison as SeedComparison,
+        compare_over_seeds as compare_over_seeds,
         holm_adjusted as holm_adjusted,
         pair_tests as pair_tests,
         seed_interval as seed_interval,

@@ -9,7 +9,7 @@ skewness, which error rates have when errors are few. The p-value is the level a
 just touch zero, so that interval and p-value always agree.
 
 Only the items are treated as a sample: nothing is said about other training runs of the method, which is
-`compare_seeds.py`. Statistics of several seeds may be summed beforehand; the result is then about these
+`paired.py`. Statistics of several seeds may be summed beforehand; the result is then about these
 models together. A claim needs a minimum number of items on which two variants differ, since the bootstrap
 is overconfident with a handful of them.
 """

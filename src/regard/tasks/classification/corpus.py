@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from regard.core.batches import UNKNOWN
-from regard.core.errors import RegardError
 from regard.core.registry import lookup
 from regard.data.datasets.films import FilmLanguages
 from regard.data.datasets.movie_reviews import MovieReviews
@@ -32,6 +31,7 @@ from regard.tasks.classification.labels import (
     validate_label_column,
     validate_labels,
 )
+from regard.tasks.task import validate_options, validate_positive, validate_proper_fractions
 from regard.tasks.text_task import RowSource, TextOptions, TextVocabularies, split_rows
 
 # Datasets that need no file, in the order of `DATASETS`; the first is the default.
@@ -76,17 +76,12 @@ class ClassifyOptions(TextOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         lookup("vocabulary", self.tokens, VOCABULARIES)
-        for name in ("min_count", "sentence_length"):
-            if getattr(self, name) < 1:
-                raise RegardError(f"task.{name}={getattr(self, name)}: it must be 1 or more.")
-        if not 1 <= self.max_line_bytes <= LARGEST_LINE_BYTES:
-            raise RegardError(
-                f"task.max_line_bytes={self.max_line_bytes}: it must be from 1 to {LARGEST_LINE_BYTES}."
-            )
-        if not 0 <= self.label_smoothing < 1:
-            raise RegardError(
-                f"task.label_smoothing={self.label_smoothing}: it must be from 0 to below 1."
-            )
+        validate_positive(self, "min_count", "sentence_length")
+        rule = f"from 1 to {LARGEST_LINE_BYTES}"
+        validate_options(
+            self, rule, lambda value: 1 <= value <= LARGEST_LINE_BYTES, "max_line_bytes"
+        )
+        validate_proper_fractions(self, "label_smoothing")
 
 
 Rows = TextDataset | DocumentDataset
@@ -275,18 +270,36 @@ class ClassifyCorpus:
             split: labelled_split(_eval_rows(texts, options, split, errors, known=known))
             for split in ("validation", "test")
         }
-        leakage = Leakage[Any](splits, lowercase=options.lowercase, text_of=lambda row: row.text)
         rows = split_rows(texts, options, "train", train_errors)
         rows = rows_with_known_labels(rows, known, path=texts.path, errors=errors, hint=ADD_LABEL)
+        notice = getattr(texts, "notice", "")
+        return cls.encode(rows, splits, options, vocabularies, errors=errors, notice=notice)
+
+    @classmethod
+    def encode(
+        cls,
+        rows: Iterable[LabelledRow],
+        splits: dict[str, EvalSplit],
+        options: ClassifyOptions,
+        vocabularies: TextVocabularies,
+        *,
+        errors: RowErrors,
+        notice: str = "",
+    ) -> Self:
+        """Encode the training rows, and count leakage and truncation."""
+        leakage = Leakage[Any](splits, lowercase=options.lowercase, text_of=lambda row: row.text)
         train, truncation = encode_labelled(leakage.watch(rows), options, vocabularies)
+        of_splits = {
+            name: count_truncation(split.inputs, vocabularies, options)
+            for name, split in splits.items()
+        }
         return cls(
             vocabularies=vocabularies,
             train=train,
-            validation=splits["validation"],
-            test=splits["test"],
+            **splits,
             leakage=leakage.counts(),
-            notice=getattr(texts, "notice", ""),
-            truncation={"train": truncation} | split_truncation(splits, vocabularies, options),
+            notice=notice,
+            truncation={"train": truncation, **of_splits},
             max_length=options.max_length,
             errors=errors,
         )
@@ -326,16 +339,6 @@ class ClassifyCorpus:
 def labelled_split(rows: Iterator[LabelledRow]) -> EvalSplit:
     """Texts, with their label as reference."""
     return EvalSplit.of(((row.text, row.label) for row in rows), group=False)
-
-
-def split_truncation(
-    splits: dict[str, EvalSplit], vocabularies: TextVocabularies, options: ClassifyOptions
-) -> dict[str, Truncation]:
-    """How much the texts of each evaluation split are truncated."""
-    return {
-        name: count_truncation(split.inputs, vocabularies, options)
-        for name, split in splits.items()
-    }
 
 
 def _counted(rows: Iterator[LabelledRow], labels: Counter[str]) -> Iterator[LabelledRow]:

@@ -16,7 +16,7 @@ than two words are skipped and counted.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -253,29 +253,25 @@ def mean_deletion(
             "No text has two words or more, so no word can be removed. Give longer texts."
         )
     fractions = found[0].fractions
-    columns = np.concatenate(
-        [_columns(result)[mask] for result, mask in zip(found, tested, strict=True)]
-    )
-    estimates = _estimates(columns, resamples=resamples, seed=seed)
+
+    def of_tested(part: Callable[[DeletionResult], np.ndarray]) -> np.ndarray:
+        pairs = zip(found, tested, strict=True)
+        return np.concatenate([part(result)[mask] for result, mask in pairs])
+
+    estimates = _estimates(of_tested(_columns), resamples=resamples, seed=seed)
     width = len(fractions)
     orders = []
     for _ in range(3):
         drops, flips = estimates[:width], estimates[width : 2 * width]
         orders.append(OrderRecord(drops=drops, flips=flips, area=estimates[2 * width]))
         estimates = estimates[2 * width + 1 :]
-    removed = np.concatenate(
-        [result.removed[mask] for result, mask in zip(found, tested, strict=True)]
-    )
-    probability = np.concatenate(
-        [result.probability[mask] for result, mask in zip(found, tested, strict=True)]
-    )
     return DeletionRecord(
         fractions=fractions,
-        removed=tuple(removed.mean(axis=0).tolist()),
+        removed=tuple(of_tested(lambda result: result.removed).mean(axis=0).tolist()),
         texts=texts,
         skipped_texts=sum(map(len, tested)) - texts,
         draws=found[0].random.drops.shape[1],
-        probability=float(probability.mean()),
+        probability=float(of_tested(lambda result: result.probability).mean()),
         top=orders[0],
         random=orders[1],
         least=orders[2],

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,8 +21,7 @@ from torch.nn import functional as F
 
 from regard.core.batches import TextBatch
 from regard.core.errors import RegardError
-from regard.core.protocols import ClassifierOutput, Decode, Loss, hop_overlap
-from regard.data.batching import token_batches
+from regard.core.protocols import ClassifierOutput, Decode, Loss, TextAttention, hop_overlap
 from regard.data.noising import IGNORE_INDEX
 from regard.data.readers.text_file import RowErrors
 from regard.data.splits import EvalSplit
@@ -37,18 +36,16 @@ from regard.tasks.classification.corpus import (
 )
 from regard.tasks.classification.deletion import deletion_curve, mean_deletion
 from regard.tasks.classification.labels import unseen_labels_note
-from regard.tasks.metrics.accuracy import exact_matches, label_counts, macro_f1, validate_references
-from regard.tasks.metrics.calibration import Calibration
-from regard.tasks.metrics.confusion_matrix import ConfusionMatrix
-from regard.tasks.metrics.metric import CorpusMetric, percentage
-from regard.tasks.task import EvalResult, to_device_of
-from regard.tasks.text_task import (
-    TextBatches,
-    TextTask,
-    TextVocabularies,
-    collate_texts,
-    evaluation_index_batches,
+from regard.tasks.metrics.classification import (
+    Calibration,
+    ConfusionMatrix,
+    exact_matches,
+    label_counts,
+    macro_f1,
 )
+from regard.tasks.metrics.metric import CorpusMetric, percentage
+from regard.tasks.task import EvalResult, eval_batches, to_device_of
+from regard.tasks.text_task import TextBatches, TextTask, TextVocabularies, collate_texts
 
 # The deletion test classifies some thirty variants of a text, so it samples texts; the first texts of a
 # file often have the same label.
@@ -77,7 +74,7 @@ def classify_details(
     }
     has_two_words = np.flatnonzero(rows.store.source_lengths >= 2)
     sample = _sample(has_two_words, count=DELETION_TEXTS, seed=seed)
-    if len(sample) and _has_attention(model, rows, sample[:1]):
+    if len(sample) and _attention(model, rows, sample[:1]) is not None:
         batches = (
             to_device_of(model, collate_texts(rows, sample[start : start + DELETION_BATCH]))
             for start in range(0, len(sample), DELETION_BATCH)
@@ -92,11 +89,7 @@ def classify_details(
 def mean_hop_overlap(model: Any, rows: Rows, *, seed: int = 0) -> dict[str, float]:
     """The mean `hop_overlap` of a sample of texts; empty for a model without several hops."""
     sample = _sample(np.arange(len(rows)), count=OVERLAP_TEXTS, seed=seed)
-    if not len(sample):
-        return {}
-    batch = to_device_of(model, collate_texts(rows, sample))
-    with torch.inference_mode():
-        attention = model.text_attention(batch.tokens, batch.lengths, batch.segments)
+    attention = _attention(model, rows, sample) if len(sample) else None
     if attention is None or attention.tokens.shape[1] < 2:
         return {}
     return {"hop_overlap": hop_overlap(attention.tokens).mean().item()}
@@ -111,10 +104,15 @@ def _sample(
     return np.sort(np.random.default_rng(seed).choice(texts, size=count, replace=False))
 
 
-def _has_attention(model: Any, rows: Rows, indices: np.ndarray) -> bool:
+def _attention(
+    model: Any, rows: Rows, indices: Int64[np.ndarray, " sample"]
+) -> TextAttention | None:
     batch = to_device_of(model, collate_texts(rows, indices))
     with torch.inference_mode():
-        return model.text_attention(batch.tokens, batch.lengths, batch.segments) is not None
+        attention: TextAttention | None = model.text_attention(
+            batch.tokens, batch.lengths, batch.segments
+        )
+    return attention
 
 
 class Classify(TextTask):
@@ -134,37 +132,18 @@ class Classify(TextTask):
     }
 
     @classmethod
-    def from_options(
-        cls,
-        options: ClassifyOptions,
-        *,
-        seed: int,
-        decode: Decode,
-        vocabularies: TextVocabularies | None = None,
-    ) -> Self:
+    def read_corpus(
+        cls, options: ClassifyOptions, vocabularies: TextVocabularies | None
+    ) -> ClassifyCorpus:
         """Read the data files that the options name."""
         texts = labelled_source(options, options.train_file)
-        corpus = ClassifyCorpus.read(options, texts=texts, vocabularies=vocabularies)
-        return cls(corpus=corpus, options=options, seed=seed, decode=decode)
+        return ClassifyCorpus.read(options, texts=texts, vocabularies=vocabularies)
 
     @classmethod
     def cost_kwargs(cls, batch: TextBatch) -> dict[str, int]:
         """The sizes of a batch, as keyword arguments of `cost`; `sentences` is the mean per row."""
         ends = batch.segments.gather(1, batch.lengths[:, None] - 1).float() + 1
         return {**super().cost_kwargs(batch), "sentences": max(1, round(ends.mean().item()))}
-
-    @classmethod
-    def scores(
-        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> dict[str, float]:
-        """Accuracy and macro-F1."""
-        validate_references(references)
-        return {
-            name: metric.score(
-                np.array(metric.statistics(predictions, references)).sum(axis=0)
-            ).item()
-            for name, metric in cls.corpus_metrics.items()
-        }
 
     @classmethod
     def read_split(
@@ -184,11 +163,9 @@ class Classify(TextTask):
     def epoch(self, number: int) -> TextBatches:
         """The batches of one epoch, by length."""
         rows: Rows = self.corpus.train
-        index_batches = token_batches(
-            rows.store, max_tokens=self.options.batch_tokens, seed=self.seed, epoch=number
-        )
         return TextBatches(
-            index_batches=index_batches, collate=lambda indices: collate_texts(rows, indices)
+            index_batches=self.batches(rows.store, epoch=number),
+            collate=lambda indices: collate_texts(rows, indices),
         )
 
     def loss(self, model: Any, batch: TextBatch) -> Loss:
@@ -260,13 +237,7 @@ class Classify(TextTask):
 
     @classmethod
     def predict(
-        cls,
-        model: Any,
-        texts: Sequence[str],
-        vocabularies: TextVocabularies,
-        decode: Decode,
-        *,
-        options: Any,
+        cls, model: Any, texts: Sequence[str], vocabularies: Any, decode: Decode, *, options: Any
     ) -> list[str]:
         """The predicted label of each text; long texts are truncated."""
         del decode
@@ -284,7 +255,7 @@ def classifier_output(model: Any, batch: TextBatch) -> ClassifierOutput:
 
 def class_logits(model: Any, rows: Rows) -> Float[Tensor, "rows classes"]:
     """The logits of all rows, in order."""
-    index_batches = evaluation_index_batches(rows)
+    index_batches = eval_batches(rows.store)
     indices = [index_batches.indices(number) for number in range(len(index_batches))]
     logits = [
         classifier_output(model, to_device_of(model, collate_texts(rows, chosen))).logits.cpu()

@@ -15,13 +15,18 @@ from jaxtyping import Int64
 from regard.core.errors import RegardError
 from regard.core.registry import lookup
 from regard.data.datasets.films import FilmQuestions, fact_sentences, sample_films
-from regard.data.readers.pairs import PairSource
 from regard.data.readers.text_file import RowErrors
 from regard.data.splits import EvalSplit, dedup_key, holdout_fractions, split_facts, split_of
 from regard.data.text_dataset import DocumentFile
 from regard.data.token_store import TokenStore
-from regard.data.tokenizers.vocabulary import Vocabulary, build_vocabulary
-from regard.tasks.seq2seq.corpus import PairVocabularies
+from regard.data.tokenizers.vocabulary import Vocabulary
+from regard.tasks.seq2seq.corpus import PairRows, PairVocabularies, pair_source, text_vocabulary
+from regard.tasks.task import (
+    validate_options,
+    validate_positive,
+    validate_proper_fractions,
+    validate_train_split,
+)
 
 TOKENIZERS = ("characters", "words", "subwords")
 SPANS = ("one", "several")
@@ -101,32 +106,15 @@ class LMOptions:
     metric: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("films", "vocabulary_size", "max_length", "batch_tokens"):
-            if getattr(self, name) < 1:
-                raise RegardError(f"task.{name}={getattr(self, name)}: it must be 1 or more.")
-        for name in ("span_fraction", "full_length_probability"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise RegardError(f"task.{name}={getattr(self, name)}: it must be from 0 to 1.")
-        for name in ("max_span_fraction", "min_kept_fraction", "noise_density"):
-            if not 0 < getattr(self, name) <= 1:
-                raise RegardError(
-                    f"task.{name}={getattr(self, name)}: it must be above 0 and at most 1."
-                )
-        held_out = (
-            "validation_fraction",
-            "test_fraction",
-            "qa_validation_fraction",
-            "qa_test_fraction",
-        )
-        for name in ("label_smoothing", "qa_fraction", *held_out):
-            if not 0 <= getattr(self, name) < 1:
-                raise RegardError(
-                    f"task.{name}={getattr(self, name)}: it must be from 0 to below 1."
-                )
-        if self.mean_span_length < 1:
-            raise RegardError(
-                f"task.mean_span_length={self.mean_span_length}: it must be 1 or more."
-            )
+        validate_positive(self, "films", "vocabulary_size", "max_length", "batch_tokens")
+        of_all = ("span_fraction", "full_length_probability")
+        validate_options(self, "from 0 to 1", lambda value: 0 <= value <= 1, *of_all)
+        of_text = ("max_span_fraction", "min_kept_fraction", "noise_density")
+        validate_options(self, "above 0 and at most 1", lambda value: 0 < value <= 1, *of_text)
+        validate_proper_fractions(self, "label_smoothing", "qa_fraction")
+        validate_proper_fractions(self, "validation_fraction", "test_fraction")
+        validate_proper_fractions(self, "qa_validation_fraction", "qa_test_fraction")
+        validate_positive(self, "mean_span_length")
         lookup("kind of task.tokens", self.tokens, dict.fromkeys(TOKENIZERS))
         lookup("choice for task.spans", self.spans, dict.fromkeys(SPANS))
         if self.stream and self.span_fraction:
@@ -179,17 +167,14 @@ class LMCorpus:
         pairs = list(qa_pairs(options, errors))
         if vocabularies is None:
             sides = chain.from_iterable(pairs)
-            shared = _vocabulary(options, chain(texts["train"], sides))
+            everything = chain(texts["train"], sides)
+            shared = text_vocabulary(options, options.tokens, everything, options.lowercase)
             vocabularies = PairVocabularies(source=shared, target=shared)
         vocabulary = vocabularies.target
         encoded = vocabulary.encode_all(texts["train"])
         chunk = partial(_chunks, max_length=options.max_length)
         train = TokenStore.build(((), row) for row in chain.from_iterable(map(chunk, encoded)))
-        if not len(train):
-            raise RegardError(
-                "The training split is empty. Give more texts, or lower task.validation_fraction="
-                f"{options.validation_fraction} and task.test_fraction={options.test_fraction}."
-            )
+        validate_train_split(train, options, units="texts")
         validation_is_train = not (
             texts["validation"] or options.validation_file or options.validation_fraction
         )
@@ -201,8 +186,8 @@ class LMCorpus:
             vocabularies=vocabularies,
             train=train,
             pairs=_pair_store(pairs if options.qa_fraction else [], vocabulary),
-            validation=_eval_split(texts["validation"]),
-            test=_eval_split(texts["test"]),
+            validation=eval_split(texts["validation"]),
+            test=eval_split(texts["test"]),
             validation_is_train=validation_is_train,
             chunked_texts=sum(len(ids) > options.max_length for ids in encoded),
             max_length=options.max_length,
@@ -242,11 +227,6 @@ class LMCorpus:
         }
 
 
-def read_eval_texts(path: str, *, errors: RowErrors) -> EvalSplit:
-    """The texts of a file, to evaluate on."""
-    return _eval_split(_file_texts(path, errors))
-
-
 def chunk_texts(
     texts: Sequence[str], vocabulary: Vocabulary, *, max_length: int
 ) -> tuple[TokenStore, Int64[np.ndarray, " rows"]]:
@@ -265,7 +245,7 @@ def _split_texts(options: LMOptions, errors: RowErrors) -> dict[str, list[str]]:
     all_texts = (
         [" ".join(fact_sentences(film)) for film in sample_films(options.films)]
         if options.train_file is None
-        else list(_file_texts(options.train_file, errors))
+        else list(file_texts(options.train_file, errors))
     )
     validation, test = holdout_fractions(options)
     texts: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
@@ -281,12 +261,13 @@ def _split_texts(options: LMOptions, errors: RowErrors) -> dict[str, list[str]]:
             texts[split_of(key, validation=validation, test=test)].append(text)
     for name in ("validation", "test"):
         if file := getattr(options, f"{name}_file"):
-            own = list(_file_texts(file, errors))
+            own = list(file_texts(file, errors))
             texts[name] = _joined_lines(own) if options.stream else own
     return texts
 
 
-def _file_texts(path: str, errors: RowErrors) -> Iterator[str]:
+def file_texts(path: str, errors: RowErrors) -> Iterator[str]:
+    """The texts of a file, one per line."""
     return (row.text for row in DocumentFile(path=Path(path)).rows(errors=errors))
 
 
@@ -306,13 +287,7 @@ def _joined_lines(lines: Sequence[str]) -> list[str]:
 def qa_pairs(options: LMOptions, errors: RowErrors) -> Iterator[tuple[str, str]]:
     """Question-answer pairs to mix in, without those that a fine-tuning task evaluates on."""
     if options.qa_file is not None:
-        source: Any = PairSource.from_text(
-            options.qa_file,
-            format=options.format,
-            source_column=options.source_column,
-            target_column=options.target_column,
-            header=options.header,
-        )
+        source: PairRows = pair_source(options, options.qa_file)
     elif options.train_file is None:
         source = FilmQuestions(count=options.films)
     else:
@@ -332,12 +307,8 @@ def _pair_store(pairs: Sequence[tuple[str, str]], vocabulary: Vocabulary) -> Tok
     return TokenStore.build(zip(questions, answers, strict=True))
 
 
-def _vocabulary(options: LMOptions, texts: Iterable[str]) -> Vocabulary:
-    size = {"size": options.vocabulary_size} if options.tokens == "subwords" else {}
-    return build_vocabulary(options.tokens, texts, lowercase=options.lowercase, **size)
-
-
-def _eval_split(texts: Iterable[str]) -> EvalSplit:
+def eval_split(texts: Iterable[str]) -> EvalSplit:
+    """The texts as references; a language model has no inputs."""
     return EvalSplit.of((("", text) for text in texts), group=False)
 
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from torch.nn import functional as F
 
 from regard.core.batches import UNKNOWN, PairBatch
 from regard.core.errors import RegardError
-from regard.core.protocols import Decode, Loss
-from regard.data.batching import Batches, evaluation_batches, token_batches
+from regard.core.protocols import Decode
+from regard.data.batching import Batches
 from regard.data.noising import corrupt_spans, corrupt_store
 from regard.data.readers.text_file import RowErrors
 from regard.data.splits import EvalSplit
@@ -29,29 +29,44 @@ from regard.tasks.language_model.corpus import (
     LMCorpus,
     LMOptions,
     chunk_texts,
+    eval_split,
+    file_texts,
     qa_options,
-    read_eval_texts,
 )
-from regard.tasks.metrics.accuracy import perplexity
+from regard.tasks.metrics.classification import perplexity
 from regard.tasks.metrics.metric import CorpusMetric, fraction
 from regard.tasks.seq2seq.corpus import PairVocabularies, Seq2SeqOptions
-from regard.tasks.seq2seq.task import eval_batch_tokens, next_token_loss, pair_sizes
-from regard.tasks.task import EvalResult, Task, to_device_of
+from regard.tasks.seq2seq.task import PairTask
+from regard.tasks.task import EvalResult, eval_batches, to_device_of
 
 EVAL_SEED = 0  # the same spans at every evaluation
 
 
-class LanguageModelling(Task):
+def _bits_and_characters(
+    predictions: Sequence[str], references: Sequence[Sequence[str]]
+) -> list[tuple[float, float]]:
+    """Per item: bits of the text, and its characters; the end of the text counts as one.
+
+    The "predictions" are the negative log-likelihoods of the texts, in nats.
+    """
+    return [
+        (float(nats) / math.log(2), float(len(choices[0]) + 1))
+        for nats, choices in zip(predictions, references, strict=True)
+    ]
+
+
+class LanguageModelling(PairTask):
     """The default metric is bits per character, or the loss with span corruption."""
 
     options_class: ClassVar[type[Any]] = LMOptions
-    vocabularies_class: ClassVar[type[Any]] = PairVocabularies
     metrics: ClassVar[dict[str, bool]] = {
         "bits_per_character": True,
         "perplexity": True,
         "loss": True,
     }
-    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {}
+    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {
+        "bits_per_character": CorpusMetric(_bits_and_characters, fraction)
+    }
     is_generative: ClassVar[bool] = True
 
     def __init__(self, *, corpus: Any, options: Any, seed: int, decode: Decode) -> None:
@@ -65,25 +80,9 @@ class LanguageModelling(Task):
             )
 
     @classmethod
-    def from_options(
-        cls,
-        options: Any,
-        *,
-        seed: int,
-        decode: Decode,
-        vocabularies: PairVocabularies | None = None,
-    ) -> Self:
+    def read_corpus(cls, options: Any, vocabularies: PairVocabularies | None) -> LMCorpus:
         """Read the data files that the options name."""
-        corpus = LMCorpus.read(options, vocabularies=vocabularies)
-        return cls(corpus=corpus, options=options, seed=seed, decode=decode)
-
-    @classmethod
-    def scores(
-        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> dict[str, float]:
-        """Bits per character; the "predictions" are the negative log-likelihoods of the texts, in nats."""
-        sums = np.array(_bits_and_characters(predictions, references)).sum(axis=0)
-        return {"bits_per_character": float(fraction(sums))}
+        return LMCorpus.read(options, vocabularies=vocabularies)
 
     @classmethod
     def read_split(
@@ -91,17 +90,11 @@ class LanguageModelling(Task):
     ) -> EvalSplit:
         """Read a file of texts to evaluate on."""
         del options, vocabularies
-        return read_eval_texts(file, errors=errors)
+        return eval_split(file_texts(file, errors))
 
     @classmethod
     def predict(
-        cls,
-        model: Any,
-        texts: Sequence[str],
-        vocabularies: PairVocabularies,
-        decode: Decode,
-        *,
-        options: Any,
+        cls, model: Any, texts: Sequence[str], vocabularies: Any, decode: Decode, *, options: Any
     ) -> list[str]:
         """Raises: a language model samples continuations with `TrainedRun.generate`."""
         del model, texts, vocabularies, decode, options
@@ -111,19 +104,7 @@ class LanguageModelling(Task):
 
     def epoch(self, number: int) -> Batches:
         """Every text once, whole or corrupted, with question-answer pairs mixed in."""
-        store = self._examples(number)
-        return token_batches(
-            store, max_tokens=self.options.batch_tokens, seed=self.seed, epoch=number
-        )
-
-    def loss(self, model: Any, batch: PairBatch) -> Loss:
-        """Cross-entropy summed over the target tokens."""
-        return next_token_loss(model, batch, label_smoothing=self.options.label_smoothing)
-
-    @classmethod
-    def cost_kwargs(cls, batch: PairBatch) -> dict[str, int]:
-        """The sizes of a batch, as keyword arguments of the model's `cost`."""
-        return pair_sizes(batch)
+        return self.batches(self._examples(number), epoch=number)
 
     @classmethod
     def inherited_options(cls, own: Mapping[str, Any], task_options: Any) -> dict[str, Any]:
@@ -146,7 +127,7 @@ class LanguageModelling(Task):
         if self.options.span_fraction == 1:
             store = self._corrupted(store, seed=EVAL_SEED, epoch=0)
         nats, count = np.zeros(len(split)), 0
-        batches = evaluation_batches(store, max_tokens=eval_batch_tokens(store))
+        batches = eval_batches(store)
         for index in range(len(batches)):
             batch = to_device_of(model, batches[index])
             np.add.at(nats, owners[batches.indices(index)], _nats_per_row(model, batch))
@@ -227,18 +208,3 @@ def _nats_per_row(model: Any, batch: PairBatch) -> Any:
     totals = np.zeros(len(mask))
     np.add.at(totals, rows, losses.double().cpu().numpy())
     return totals
-
-
-def _bits_and_characters(
-    predictions: Sequence[str], references: Sequence[Sequence[str]]
-) -> list[tuple[float, float]]:
-    """Per item: bits of the text, and its characters; the end of the text counts as one."""
-    return [
-        (float(nats) / math.log(2), float(len(choices[0]) + 1))
-        for nats, choices in zip(predictions, references, strict=True)
-    ]
-
-
-LanguageModelling.corpus_metrics = {
-    "bits_per_character": CorpusMetric(_bits_and_characters, fraction)
-}

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from regard.core.exports import lazy_exports
 
 if TYPE_CHECKING:
-    from regard.tasks.metrics.accuracy import macro_f1 as macro_f1, perplexity as perplexity
-    from regard.tasks.metrics.calibration import Calibration as Calibration
-    from regard.tasks.metrics.confusion_matrix import ConfusionMatrix as ConfusionMatrix
+    from regard.tasks.metrics.classification import (
+        Calibration as Calibration,
+        ConfusionMatrix as ConfusionMatrix,
+        macro_f1 as macro_f1,
+        perplexity as perplexity,
+    )
     from regard.tasks.metrics.edit_distance import (
         character_error_rate as character_error_rate,
         mean_character_error_rate as mean_character_error_rate,

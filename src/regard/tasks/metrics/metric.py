@@ -119,6 +119,17 @@ class MetricTable:
         return cls.corpus_metrics[metric]
 
     @classmethod
+    def scores(
+        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
+        """Every metric that is a function of the predictions."""
+        sums = {
+            name: cls.item_statistics(name, predictions, references).sum(axis=0)
+            for name in cls.corpus_metrics
+        }
+        return {name: cls.corpus_metrics[name].score(of).item() for name, of in sums.items()}
+
+    @classmethod
     def signatures(cls) -> dict[str, str]:
         """Signatures of the metrics that have several definitions."""
         return {}

@@ -31,10 +31,7 @@ def bleu(
     >>> bleu(["a small cat sat down"], ["A small cat sat down"]).score
     100.0
     """
-    validate_pairs(predictions, references)
-    metric = _bleu(lowercase=lowercase)
-    score = metric.corpus_score(list(predictions), [list(references)]).score
-    return TextScore(_rounded(score), str(metric.get_signature()))
+    return _score(_bleu(lowercase=lowercase), predictions, references)
 
 
 def chrf(
@@ -45,10 +42,7 @@ def chrf(
     >>> chrf(["a small cat"], ["A small cat"]).score
     100.0
     """
-    validate_pairs(predictions, references)
-    metric = _chrf(lowercase=lowercase)
-    score = metric.corpus_score(list(predictions), [list(references)]).score
-    return TextScore(_rounded(score), str(metric.get_signature()))
+    return _score(_chrf(lowercase=lowercase), predictions, references)
 
 
 def bleu_counts(
@@ -87,6 +81,8 @@ def _counts(
     return [[float(count) for count in row] for row in rows]
 
 
-def _rounded(score: float) -> float:
-    """The score rounded to ten digits: a perfect one would else be 100.00000000000004."""
-    return round(score, 10)
+def _score(metric: BLEU | CHRF, predictions: Sequence[str], references: Sequence[str]) -> TextScore:
+    validate_pairs(predictions, references)
+    score = metric.corpus_score(list(predictions), [list(references)]).score
+    # Rounded, since a perfect score would else be 100.00000000000004.
+    return TextScore(round(score, 10), str(metric.get_signature()))

@@ -9,16 +9,12 @@ can hardly beat the majority baseline. The metric is exact match, in percent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from regard.data.datasets.films import FilmQuestions
 from regard.data.splits import EvalSplit
-from regard.tasks.metrics.accuracy import exact_match, exact_matches
-from regard.tasks.metrics.metric import CorpusMetric, percentage
 from regard.tasks.seq2seq.corpus import PairRows, Seq2SeqOptions, pair_source
-from regard.tasks.seq2seq.task import Seq2SeqTask
+from regard.tasks.seq2seq.task import ExactMatchTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +27,10 @@ class ClosedBookQAOptions(Seq2SeqOptions):
     films: int = 2000
 
 
-class ClosedBookQA(Seq2SeqTask):
-    """Closed-book question answering; the default metric is exact match."""
+class ClosedBookQA(ExactMatchTask):
+    """Closed-book question answering."""
 
     options_class = ClosedBookQAOptions
-    metrics: ClassVar[dict[str, bool]] = {"exact_match": False, "loss": True}
-    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {
-        "exact_match": CorpusMetric(exact_matches, percentage)
-    }
     groups_references = True
 
     @classmethod
@@ -46,12 +38,6 @@ class ClosedBookQA(Seq2SeqTask):
         if options.train_file is None and isinstance(options, ClosedBookQAOptions):
             return FilmQuestions(count=options.films)
         return pair_source(options, str(options.train_file))
-
-    @classmethod
-    def scores(
-        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> dict[str, float]:
-        return {"exact_match": exact_match(predictions, references)}
 
     def baselines(self, split: EvalSplit) -> dict[str, float]:
         """The majority baseline: always the most frequent training answer."""

@@ -28,6 +28,12 @@ from regard.data.splits import (
 )
 from regard.data.token_store import TokenStore
 from regard.data.tokenizers.vocabulary import Vocabulary, build_vocabulary, load_vocabulary
+from regard.tasks.task import (
+    validate_options,
+    validate_positive,
+    validate_proper_fractions,
+    validate_train_split,
+)
 
 LOWERCASE = ("no", "source", "both")
 ENCODE_ROWS = 4096  # enough for the tokenizer to work in parallel
@@ -82,15 +88,11 @@ class Seq2SeqOptions:
     metric: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary_size", "max_length", "batch_tokens", "beam_size"):
-            if getattr(self, name) < 1:
-                raise RegardError(f"task.{name}={getattr(self, name)}: it must be 1 or more.")
-        if not 0 <= self.label_smoothing < 1:
-            raise RegardError(
-                f"task.label_smoothing={self.label_smoothing}: it must be from 0 to below 1."
-            )
-        if not 0 <= self.length_penalty < float("inf"):
-            raise RegardError(f"task.length_penalty={self.length_penalty}: it must be 0 or more.")
+        validate_positive(self, "vocabulary_size", "max_length", "batch_tokens", "beam_size")
+        validate_proper_fractions(self, "label_smoothing")
+        validate_options(
+            self, "0 or more", lambda value: 0 <= value < float("inf"), "length_penalty"
+        )
         lookup("choice for task.lowercase", self.lowercase, dict.fromkeys(LOWERCASE))
         if self.shared_vocabulary and self.lowercase == "source":
             raise RegardError(
@@ -119,11 +121,14 @@ class PairVocabularies:
         """Build the vocabularies in one pass over each side."""
         if options.shared_vocabulary:
             both = (text for side in (sources, targets) for text in side)
-            shared = _vocabulary(options, options.source_tokens, both, options.lowercase == "both")
+            lowercase = options.lowercase == "both"
+            shared = text_vocabulary(options, options.source_tokens, both, lowercase)
             return cls(source=shared, target=shared)
         return cls(
-            source=_vocabulary(options, options.source_tokens, sources, options.lowercase != "no"),
-            target=_vocabulary(
+            source=text_vocabulary(
+                options, options.source_tokens, sources, options.lowercase != "no"
+            ),
+            target=text_vocabulary(
                 options, options.target_tokens, targets, options.lowercase == "both"
             ),
         )
@@ -157,9 +162,8 @@ class PairVocabularies:
         )
 
 
-def _vocabulary(
-    options: Seq2SeqOptions, kind: str, texts: Iterable[str], lowercase: bool
-) -> Vocabulary:
+def text_vocabulary(options: Any, kind: str, texts: Iterable[str], lowercase: bool) -> Vocabulary:
+    """The vocabulary of the texts; `vocabulary_size` is for subwords only."""
     size = {"size": options.vocabulary_size} if kind == "subwords" else {}
     return build_vocabulary(kind, texts, lowercase=lowercase, **size)
 
@@ -204,17 +208,15 @@ class Seq2SeqCorpus:
 
         `group` is passed to `EvalSplit.of`, `default_format` to `pair_source`.
         """
-        errors = RowErrors(skip=options.skip_bad_rows)
-        reported = RowErrors(skip=True)  # for later passes over the same rows
+        errors = train_errors = RowErrors(skip=options.skip_bad_rows)
         if vocabularies is None:
+            train_errors = RowErrors(skip=True)  # for later passes over the same rows
             vocabularies = PairVocabularies.build(
                 options,
                 sources=(row.source for row in split_rows(options, pairs, "train", errors)),
-                targets=(row.target for row in split_rows(options, pairs, "train", reported)),
+                targets=(row.target for row in split_rows(options, pairs, "train", train_errors)),
             )
-            rows = split_rows(options, pairs, "train", reported)
-        else:
-            rows = split_rows(options, pairs, "train", errors)
+        rows = split_rows(options, pairs, "train", train_errors)
         splits = {
             split: _eval_split(
                 options,
@@ -232,17 +234,11 @@ class Seq2SeqCorpus:
         )
         encoded = encode_rows(leakage.watch(rows), vocabularies, options, pairs.path, errors)
         train = TokenStore.build((source, target) for _, source, target in encoded)
-        if not len(train):
-            raise RegardError(
-                f"The training split of '{pairs.path}' is empty. Give more rows, or lower "
-                f"task.validation_fraction={options.validation_fraction} and "
-                f"task.test_fraction={options.test_fraction}."
-            )
+        validate_train_split(train, options, units="rows", path=pairs.path)
         return cls(
             vocabularies=vocabularies,
             train=train,
-            validation=splits["validation"],
-            test=splits["test"],
+            **splits,
             leakage=leakage.counts(),
             errors=errors,
         )
@@ -266,9 +262,7 @@ class Seq2SeqCorpus:
         }
 
 
-def pair_source(
-    options: Seq2SeqOptions, text: str, *, default_format: str | None = None
-) -> PairSource:
+def pair_source(options: Any, text: str, *, default_format: str | None = None) -> PairSource:
     """The file or parallel files that an option names; `default_format` is for unknown extensions."""
     source = PairSource.from_text(
         text,

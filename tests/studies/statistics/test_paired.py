@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from regard.core.errors import RegardError
-from regard.studies.statistics.compare_seeds import SeedComparison, compare_over_seeds
+from regard.studies.statistics.paired import SeedComparison, compare_over_seeds
 from regard.studies.statistics.paired import (
     detectable_in_standard_errors,
     deviation_upper_factor,
