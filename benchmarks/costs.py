@@ -22,7 +22,7 @@ from benchmarks.measurement import Measurement
 from regard.core.cost import AttentionShape
 from regard.costs.calibration import Calibration, calibrate
 from regard.costs.measure import measured_seconds, peaks_in_child
-from regard.costs.predict import crossover, estimate_at, predict
+from regard.costs.predict import EstimateByLength, crossover, predict
 from regard.costs.trace import MODES, Mode, Run, Workload, trace
 from regard.costs.workloads import (
     LAYERS,
@@ -290,7 +290,7 @@ def _crossover_ratio(
         first, second = second, first
 
     def predicted(make: Callable[[int], Workload]) -> Callable[[int], float]:
-        return lambda length: estimate_at(make, length, calibration).seconds or 0.0
+        return lambda length: EstimateByLength(make, calibration).at(length).seconds or 0.0
 
     def measured(make: Callable[[int], Workload]) -> Callable[[int], float]:
         return lambda length: measured_seconds(make(length))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import jaxtyping
 from beartype import BeartypeConf, beartype
@@ -40,8 +40,7 @@ def fast_jaxtyped(function: Any = None, *, typechecker: Any = None) -> Any:
         return full_jaxtyped(function, typechecker=typechecker)
     resolved = {name: _resolve(hint, function) for name, hint in function.__annotations__.items()}
     checked = _checked(function, resolved)
-    # A shape is written as Float[Tensor, 'batch length'].
-    has_shapes = "[Tensor, '" in " ".join(str(hint) for hint in resolved.values())
+    has_shapes = any(_has_shape(hint) for hint in resolved.values())
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -63,6 +62,13 @@ def _checked(function: FunctionType, resolved: dict[str, Any]) -> Callable[..., 
         return check(function)
     finally:
         function.__annotations__ = original
+
+
+def _has_shape(hint: Any) -> bool:
+    """Whether an annotation, or a part of it, is a type such as Float[Tensor, "batch length"]."""
+    if isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray):
+        return True
+    return any(_has_shape(part) for part in get_args(hint))
 
 
 def _resolve(annotation: Any, function: FunctionType) -> Any:

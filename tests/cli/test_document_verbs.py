@@ -97,6 +97,7 @@ def test_structured_reports_hop_overlap(labelled: Path, tmp_path: Path) -> None:
     assert 0 <= json.loads(ran.stdout)["scores"]["test"]["hop_overlap"] <= 1
 
 
+@pytest.mark.stress
 def test_study_of_classifiers(labelled: Path, tmp_path: Path) -> None:
     ran = regard(
         "study", "hops", "--train-file", labelled, "--source-column", 1, "--target-column", 0,

@@ -10,6 +10,7 @@ from regard.conformance import CHECKS, check_mechanism
 from regard.core.mechanism import Mechanism
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("kind", SOUND, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_correct_mechanism_passes(kind: type[Mechanism], seed: int) -> None:
@@ -17,6 +18,7 @@ def test_a_correct_mechanism_passes(kind: type[Mechanism], seed: int) -> None:
     assert report.passed, "\n".join(record.message() for record in report.failures)
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize(("kind", "check"), CAUGHT_BY.items(), ids=str)
 @pytest.mark.parametrize("seed", [3])
 def test_a_broken_mechanism_fails_its_check(kind: type[Mechanism], check: str, seed: int) -> None:

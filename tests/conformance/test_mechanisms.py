@@ -32,7 +32,14 @@ def _name(part: object) -> str:
     return str(part)
 
 
-@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=_name)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        pytest.param(name, options, marks=[pytest.mark.stress] if options else [])
+        for name, options in VARIANTS
+    ],
+    ids=_name,
+)
 def test_the_mechanism_passes_the_suite(name: str, options: dict[str, Any]) -> None:
     (subject,) = find_subjects(name, options=options)
     report = check_subject(subject)

@@ -12,7 +12,6 @@ from regard.costs.predict import (
     EstimateByLength,
     crossover,
     estimate,
-    estimate_at,
     extrapolated_time,
     quadratic,
 )
@@ -43,7 +42,7 @@ def test_workloads_with_few_calls_are_traced_at_any_length() -> None:
         shape = AttentionShape(query_length=length, key_length=length, key_dim=8, value_dim=8)
         return attention_workload("scaled_dot", shape, "forward")
 
-    found = estimate_at(scaled_dot, 4096, None)
+    found = EstimateByLength(scaled_dot, None).at(4096)
     assert found.matmul_flops == 4 * 4096**2 * 8
     assert found.seconds is None
 

@@ -19,8 +19,12 @@ from regard.core.records.study import (
     StudyRunRecord,
     VariantRecord,
 )
-from regard.studies.statistics.paired import SeedComparison, compare_over_seeds
-from regard.studies.statistics.paired import holm_adjusted, significance_verdict
+from regard.studies.statistics.paired import (
+    SeedComparison,
+    compare_over_seeds,
+    holm_adjusted,
+    significance_verdict,
+)
 
 SCORES = {"dot": 9.1, "general": 8.8, "additive": 8.2, "location": 14.6}
 ATTENTION_STYLES = {"bahdanau": 0.0, "luong": -0.25}

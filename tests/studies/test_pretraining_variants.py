@@ -35,6 +35,7 @@ evaluate_every = 2
 """
 
 
+@pytest.mark.stress
 def test_variants_with_and_without_pretraining(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,7 +20,10 @@ from regard.training.loop import CHECKPOINT, METRICS
 
 STEPS = "70"
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a fork server and signals")
+pytestmark = [
+    pytest.mark.stress,
+    pytest.mark.skipif(os.name != "posix", reason="needs a fork server and signals"),
+]
 
 
 class Child:

@@ -1,4 +1,4 @@
-"""The `regard` command: looks up a verb, imports its module and runs it.
+"""The `regard` command: looks up a verb (sub-command), imports its module and runs it.
 
 A verb is a module with a function `run`; Typer takes the options from its signature and the help from its
 docstring. To add one, write its module here and add it to `VERBS`. Modules of other verbs are not

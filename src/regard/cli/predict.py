@@ -158,8 +158,8 @@ def run(
             "--tokens, --temperature, --top-k and --top-p are for text generation with a language model. "
             f"The run '{run_folder}' was trained on the task '{trained.spec.task}'. Remove them."
         )
+    inputs = iter(texts) if texts else _read_lines(file, max_line_bytes=line_limit)
     if trained.is_generative and score is None:
-        inputs = iter(texts) if texts else _read_lines(file, max_line_bytes=line_limit)
         if texts and len(texts) == 1 and out is None and not as_json:
             _stream(texts[0], trained.generate(texts[0], seed=seed, **sampling))
             return
@@ -177,7 +177,6 @@ def run(
         shown = report.examples(examples, seed=seed)
         lines = _score_lines(report, shown, as_json=as_json)
     else:
-        inputs = iter(texts) if texts else _read_lines(file, max_line_bytes=line_limit)
         outputs = trained.predict_each(truncation.count(inputs), **decode_kwargs)
         lines = (_output_line(output, as_json=as_json) for output in outputs)
     if attention is not None and texts:

@@ -198,7 +198,6 @@ class Calibration:
     elapsed_seconds: float
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
         return {
             "format": FORMAT,
             "machine": self.machine,
@@ -210,7 +209,6 @@ class Calibration:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Self:
-        """The inverse of `as_json`."""
         return cls(
             machine=dict(record["machine"]),
             tables={kind: LogTable.from_json(table) for kind, table in record["tables"].items()},
@@ -266,10 +264,7 @@ def calibrate(log: Callable[[str, float], None] = lambda _name, _fraction: None)
         passes += 1
     tables = {
         kind: LogTable.from_measurements(
-            grid.axes,
-            partial(_time_at, shortest, kind),
-            work=grid.work,
-            max_work=grid.max_work,
+            grid.axes, partial(_time_at, shortest, kind), work=grid.work, max_work=grid.max_work
         )
         for kind, grid in GRIDS.items()
     }

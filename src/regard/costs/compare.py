@@ -42,14 +42,8 @@ MATMUL_FIELDS: dict[Mode, tuple[str, ...]] = {
     "decode": ("step_matmul_flops",),
 }
 FORMULA_FIELDS = (
-    *(
-        "matmul_flops",
-        "transcendental_ops",
-        "elementwise_ops",
-        "backward_matmul_flops",
-        "step_matmul_flops",
-    ),
-    *("memory", "state"),
+    *("matmul_flops", "transcendental_ops", "elementwise_ops"),
+    *("backward_matmul_flops", "step_matmul_flops", "memory", "state"),
 )
 
 
@@ -115,10 +109,7 @@ class Candidate:
                 return sum(getattr(cost, name) for name in fields)
 
             self.closed_forms[fields] = closed_form(
-                count,
-                width=self.width,
-                multiple_of=self.multiple_of,
-                width_name=self.width_name,
+                count, width=self.width, multiple_of=self.multiple_of, width_name=self.width_name
             )
         return self.closed_forms[fields]
 
@@ -238,8 +229,7 @@ class Comparison:
     ) -> list[CostRow]:
         """A row for each mechanism that supports the shape, fastest first."""
         return self._rows(
-            names,
-            lambda name: mechanism_candidate(name, self.setting, self.calibration, options),
+            names, lambda name: mechanism_candidate(name, self.setting, self.calibration, options)
         )
 
     def layers(self) -> list[CostRow]:
@@ -250,8 +240,7 @@ class Comparison:
 
     def add_baseline(self, name: str) -> None:
         """Add a mechanism for crossovers, without a row."""
-        candidate = mechanism_candidate(name, self.setting, self.calibration)
-        self.candidates[name] = candidate
+        self.candidates[name] = mechanism_candidate(name, self.setting, self.calibration)
 
     def formulas(self, name: str) -> Formulas:
         """All closed forms of a mechanism of the comparison, for one head of one sequence."""
@@ -266,11 +255,7 @@ class Comparison:
         return Formulas(
             name=name,
             by_field=tuple(
-                (
-                    field,
-                    NO_FORMULA if form is None else form.as_text(),
-                    int(getattr(here, field)),
-                )
+                (field, NO_FORMULA if form is None else form.as_text(), int(getattr(here, field)))
                 for field, form in found.items()
             ),
             length_note=_length_note(different, length),

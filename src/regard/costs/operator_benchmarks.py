@@ -11,11 +11,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.costs.interpolation import Sizes
-from regard.costs.trace import Run
+from regard.costs.trace import Run, no_grad_run
 
 ROW_LENGTH = 128  # elements per row, for operators that work along rows
-
-
 # Bytes read and written, from pure overhead to far beyond any cache.
 BYTES = (1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 25)
 MIN_SECONDS = 0.0005  # shorter operators are timed over many calls
@@ -60,9 +58,12 @@ def _attention_backward(
     query, key, value = inputs = [
         torch.full((1, rows, n, width), 0.5, requires_grad=True) for n in (queries, keys, keys)
     ]
-    output = F.scaled_dot_product_attention(query, key, value, is_causal=causal)
+    return _backward(F.scaled_dot_product_attention(query, key, value, is_causal=causal), inputs)
+
+
+def _backward(output: Tensor, tensors: Sequence[Tensor]) -> Run:
     gradient = torch.ones_like(output)
-    return lambda: torch.autograd.grad(output, inputs, gradient, retain_graph=True)
+    return lambda: torch.autograd.grad(output, tensors, gradient, retain_graph=True)
 
 
 def _causal(rows: int, length: int, width: int) -> Run:
@@ -75,38 +76,23 @@ def _causal_backward(rows: int, length: int, width: int) -> Run:
 
 def _recurrent(steps: int, batch: int, inputs: int, hidden: int) -> Run:
     layer, x = torch.nn.LSTM(inputs, hidden), torch.randn(steps, batch, inputs)
-
-    def run() -> object:
-        with torch.no_grad():
-            return layer(x)
-
-    return run
+    return no_grad_run(lambda: layer(x))
 
 
 def _recurrent_backward(steps: int, batch: int, inputs: int, hidden: int) -> Run:
     layer, x = torch.nn.LSTM(inputs, hidden), torch.randn(steps, batch, inputs, requires_grad=True)
-    output, _ = layer(x)
-    tensors = [x, *layer.parameters()]
-    gradient = torch.ones_like(output)
-    return lambda: torch.autograd.grad(output, tensors, gradient, retain_graph=True)
+    return _backward(layer(x)[0], [x, *layer.parameters()])
 
 
 def _convolution(positions: int, inner: int, columns: int) -> Run:
     layer, x = _convolution_inputs(positions, inner, columns)
-
-    def run() -> object:
-        with torch.no_grad():
-            return layer(x)
-
-    return run
+    return no_grad_run(lambda: layer(x))
 
 
 def _convolution_backward(positions: int, inner: int, columns: int) -> Run:
     layer, x = _convolution_inputs(positions, inner, columns)
     x.requires_grad_()
-    output = layer(x)
-    tensors, gradient = [x, *layer.parameters()], torch.ones_like(output)
-    return lambda: torch.autograd.grad(output, tensors, gradient, retain_graph=True)
+    return _backward(layer(x), [x, *layer.parameters()])
 
 
 def _convolution_inputs(positions: int, inner: int, columns: int) -> tuple[torch.nn.Module, Tensor]:
@@ -131,11 +117,8 @@ def _recurrent_work(sizes: Sizes) -> float:
 
 
 _SHAPES = (1, 4, 16, 64, 256, 1024)
-_ROWS, _LENGTHS, _WIDTHS = (
-    (1, 2, 8, 64),
-    (16, 64, 128, 256, 512, 1024, 2048, 4096),
-    (16, 32, 64, 128),
-)
+_ROWS, _WIDTHS = (1, 2, 8, 64), (16, 32, 64, 128)
+_LENGTHS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
 # Different query and key lengths are rarer, and measured on a coarser grid.
 _PAIRS = (_ROWS, (1, 16, 64, 256, 1024), (16, 64, 256, 1024), _WIDTHS)
 _RECURRENT = ((1, 16, 64), (1, 4, 16, 64), (32, 256), (32, 96, 192, 384))
@@ -143,10 +126,7 @@ _CONVOLUTION = ((16, 128, 1024), (48, 288, 1152), (16, 96, 384))
 _BY_SHAPE: dict[str, Grid] = {
     "matmul": Grid(((1, 2, 8, 64, 256), _SHAPES, _SHAPES, _SHAPES), _matmul, math.prod, 2.0**26),
     "triangular_solve": Grid(
-        ((1, 8, 64), (16, 64, 128), (16, 64, 256)),
-        _triangular_solve,
-        _solve_work,
-        2.0**25,
+        ((1, 8, 64), (16, 64, 128), (16, 64, 256)), _triangular_solve, _solve_work, 2.0**25
     ),
     "attention": Grid(_PAIRS, _attention, math.prod, 2.0**27),
     "attention_backward": Grid(_PAIRS, _attention_backward, math.prod, 2.0**26),
@@ -154,18 +134,8 @@ _BY_SHAPE: dict[str, Grid] = {
     "causal_attention_backward": Grid(
         (_ROWS, _LENGTHS, _WIDTHS), _causal_backward, _causal_work, 2.0**28
     ),
-    "recurrent": Grid(
-        _RECURRENT,
-        _recurrent,
-        _recurrent_work,
-        2.0**27,
-    ),
-    "recurrent_backward": Grid(
-        _RECURRENT,
-        _recurrent_backward,
-        _recurrent_work,
-        2.0**26,
-    ),
+    "recurrent": Grid(_RECURRENT, _recurrent, _recurrent_work, 2.0**27),
+    "recurrent_backward": Grid(_RECURRENT, _recurrent_backward, _recurrent_work, 2.0**26),
     "convolution": Grid(_CONVOLUTION, _convolution, math.prod, 2.0**27),
     "convolution_backward": Grid(_CONVOLUTION, _convolution_backward, math.prod, 2.0**26),
 }
@@ -176,29 +146,24 @@ def _matrix(elements: int) -> Tensor:
     return torch.randn(max(1, elements // row), row)
 
 
-def _unary(function: Callable[[Tensor], object]) -> Callable[[int], Run]:
-    """An operator that reads as many elements as it writes."""
+def _unary(function: Callable[[Tensor], object], size: int = 8) -> Callable[[int], Run]:
+    """An operator on one tensor that reads and writes `size` bytes per element."""
 
     def prepare(traffic: int) -> Run:
-        x = _matrix(traffic // 8)
+        x = _matrix(traffic // size)
         return lambda: function(x)
 
     return prepare
 
 
-def _elementwise(traffic: int) -> Run:
-    x, y = _matrix(traffic // 12), _matrix(traffic // 12)
-    return lambda: x + y
+def _binary(function: Callable[[Tensor, Tensor], object], size: int) -> Callable[[int], Run]:
+    """The same on two tensors."""
 
+    def prepare(traffic: int) -> Run:
+        x, y = _matrix(traffic // size), _matrix(traffic // size)
+        return lambda: function(x, y)
 
-def _divide(traffic: int) -> Run:
-    x, y = _matrix(traffic // 12), _matrix(traffic // 12)
-    return lambda: x / y
-
-
-def _compare(traffic: int) -> Run:
-    x, y = _matrix(traffic // 9), _matrix(traffic // 9)
-    return lambda: x < y
+    return prepare
 
 
 def _where(traffic: int) -> Run:
@@ -229,8 +194,7 @@ def _layer_norm_backward(traffic: int) -> Run:
 
 
 def _transpose(traffic: int) -> Run:
-    x = _matrix(traffic // 8)
-    return x.mT.contiguous
+    return _matrix(traffic // 8).mT.contiguous
 
 
 def _index_select(traffic: int) -> Run:
@@ -263,11 +227,6 @@ def _scatter(traffic: int) -> Run:
     return lambda: torch.ops.aten.embedding_dense_backward(x, index, len(x), -1, False)
 
 
-def _random(traffic: int) -> Run:
-    x = _matrix(traffic // 4)
-    return x.uniform_
-
-
 def _optimizer(traffic: int) -> Run:
     # A parameter, its gradient and two moments, updated in place.
     weight, gradient, first, second = (torch.rand(max(1, traffic // 16)) for _ in range(4))
@@ -284,7 +243,7 @@ def _optimizer(traffic: int) -> Run:
 
 # kind → a function that runs the operator with a given memory traffic in bytes
 _BY_TRAFFIC: dict[str, Callable[[int], Run]] = {
-    "elementwise": _elementwise,
+    "elementwise": _binary(torch.add, 12),
     "copy": _unary(torch.clone),
     "transpose": _transpose,
     "exp": _unary(torch.exp),
@@ -292,30 +251,25 @@ _BY_TRAFFIC: dict[str, Callable[[int], Run]] = {
     "tanh": _unary(torch.tanh),
     "sigmoid": _unary(torch.sigmoid),
     "sine": _unary(torch.sin),
-    "divide": _divide,
-    "compare": _compare,
+    "divide": _binary(torch.div, 12),
+    "compare": _binary(torch.lt, 9),
     "where": _where,
     "softmax": _unary(lambda x: torch.softmax(x, -1)),
     "softmax_backward": _softmax_backward,
     "layer_norm": _layer_norm,
     "layer_norm_backward": _layer_norm_backward,
     "cumsum": _unary(lambda x: x.cumsum(0)),
-    "reduce_last": lambda traffic: _reduction(traffic, -1),
-    "reduce_first": lambda traffic: _reduction(traffic, 0),
+    "reduce_last": _unary(lambda x: x.sum(-1), 4),
+    "reduce_first": _unary(lambda x: x.sum(0), 4),
     "index_select": _index_select,
     "gather": _gather,
     "index": _index,
     "remainder": _remainder,
     "scatter": _scatter,
-    "random": _random,
+    "random": _unary(Tensor.uniform_, 4),
     "optimizer": _optimizer,
     "sort": _unary(lambda x: x.sort(dim=-1)),
 }
-
-
-def _reduction(traffic: int, dim: int) -> Run:
-    x = _matrix(traffic // 4)
-    return lambda: x.sum(dim)
 
 
 GRIDS = _BY_SHAPE | {

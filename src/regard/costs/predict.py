@@ -117,13 +117,6 @@ def estimate_trace(traced: Trace, calibration: Calibration | None) -> Estimate:
     )
 
 
-def estimate_at(
-    make: Callable[[int], Workload], length: int, calibration: Calibration | None
-) -> Estimate:
-    """Estimate a run at any sequence length."""
-    return EstimateByLength(make, calibration).at(length)
-
-
 def quadratic(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -> float:
     """Evaluate the quadratic polynomial through three points."""
     total = 0.0

@@ -43,8 +43,6 @@ class OperatorCall(NamedTuple):
     sizes: tuple[int, ...]
 
 
-_aten = torch.ops.aten
-
 # kind → operator names; operators that are not listed are "elementwise"
 KINDS: dict[str, tuple[str, ...]] = {
     "exp": ("exp", "exp2", "expm1", "elu", "celu", "elu_backward"),
@@ -54,16 +52,8 @@ KINDS: dict[str, tuple[str, ...]] = {
     "sine": ("sin", "cos", "tan"),
     "divide": ("div", "reciprocal", "sqrt", "rsqrt"),
     "compare": (
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "isneginf",
-        "isnan",
-        "bitwise_not",
-        "bitwise_and",
+        *("eq", "ne", "lt", "le", "gt", "ge"),
+        *("isneginf", "isnan", "bitwise_not", "bitwise_and"),
     ),
     "where": ("where", "masked_fill"),
     "softmax": ("softmax", "_softmax", "_safe_softmax", "_log_softmax", "log_softmax"),
@@ -80,14 +70,8 @@ KINDS: dict[str, tuple[str, ...]] = {
         *("nll_loss_backward", "scatter"),
     ),
     "random": (
-        "bernoulli",
-        "rand",
-        "randn",
-        "random",
-        "uniform",
-        "normal",
-        "native_dropout",
-        "rand_like",
+        *("bernoulli", "rand", "randn", "random", "uniform", "normal"),
+        *("native_dropout", "rand_like"),
     ),
     "optimizer": ("_fused_adamw", "_fused_adam"),
     "sort": ("sort", "topk"),
@@ -206,6 +190,16 @@ class Workload:
     name: str
     mode: Mode
     prepare: Callable[[], Run]
+
+
+def no_grad_run(call: Run) -> Run:
+    """Call under `torch.no_grad`."""
+
+    def run() -> object:
+        with torch.no_grad():
+            return call()
+
+    return run
 
 
 NEEDS_REAL_TENSORS = (

@@ -14,22 +14,12 @@ from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Causal
 from regard.core.mechanism import Mechanism
 from regard.core.registry import lookup
-from regard.costs.trace import Mode, Run, Trace, Workload, trace
+from regard.costs.trace import Mode, Run, Trace, Workload, no_grad_run, trace
 from regard.layers.convolution import Convolution
 from regard.layers.cost import SequenceShape
 from regard.layers.multi_head import MultiHead
 from regard.layers.recurrent import Recurrent
 from regard.mechanisms import build_mechanism
-
-
-def no_grad_run(call: Callable[[], object]) -> Run:
-    """Call under `torch.no_grad`."""
-
-    def run() -> object:
-        with torch.no_grad():
-            return call()
-
-    return run
 
 
 def train_run(call: Callable[[], Tensor], *, inputs: Iterable[Tensor]) -> Run:
@@ -91,7 +81,6 @@ class Example(NamedTuple):
     mode: Mode
 
     def workload(self) -> Workload:
-        """The workload to time."""
         return attention_workload(self.name, self.shape, self.mode)
 
 
@@ -146,8 +135,7 @@ def layer_workload(name: str, shape: SequenceShape, mode: Mode, *, model_dim: in
     """A call of a layer of `LAYERS`; mode "decode" is one step."""
 
     def prepare() -> Run:
-        layer = build_layer(name, model_dim=model_dim)
-        return _run(layer, shape, mode, model_dim=model_dim)
+        return _run(build_layer(name, model_dim=model_dim), shape, mode, model_dim=model_dim)
 
     return Workload(name, mode, prepare)
 
@@ -198,7 +186,6 @@ class LayerExample(NamedTuple):
     model_dim: int
 
     def workload(self) -> Workload:
-        """The workload to time."""
         return layer_workload(self.name, self.shape, self.mode, model_dim=self.model_dim)
 
 

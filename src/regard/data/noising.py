@@ -1,4 +1,4 @@
-"""Noising for pre-training: span corruption (T5) and token masking (BERT).
+"""Noising for pre-training: span corruption (T5), `corrupt_span`, and token masking (BERT), `mask_tokens`.
 
     a b c d e f     one span:       input  a b ? f           target  c d e
     a b c d e f     several spans:  input  a ? c d ?         target  ? b ? e f
@@ -10,8 +10,8 @@ sentinels, here their order identifies them. With one span, the text may be trun
     input   START the [MASK] sat on a     mat END        labels   · · cat · · a   · ·
     input   START the cat    sat on green mat END        labels   · · ·   · · the · ·
 
-Masking (Devlin et al. 2019, section 3.1) predicts some of the tokens: most of them are replaced by [MASK],
-some by a random token, and some are unchanged.
+Masking (Devlin et al. 2019, section 3.1) predicts some of the tokens: 80 % of them are replaced by [MASK],
+10 % by a random token, and 10 % are unchanged.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ BeamContext    lets the hypotheses of one source share its keys and values in be
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Self
@@ -26,7 +27,7 @@ from regard.layers.validation import validate_sequence
 
 
 class Residual(nn.Module):
-    """A residual connection with layer norm: `x = residual.add(x, sublayer(residual.pre_norm(x)))`.
+    """A residual connection with layer norm around a sublayer.
 
     pre-norm     x + sublayer(norm(x))        more stable to train (Xiong et al. 2020)
     post-norm    norm(x + sublayer(x))        the original (Vaswani et al. 2017)
@@ -36,6 +37,11 @@ class Residual(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(model_dim, eps=norm_epsilon)
         self.norm_first = norm_first
+
+    def forward(
+        self, x: Float[Tensor, "batch length model_dim"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "batch length model_dim"]:
+        return self.add(x, sublayer(self.pre_norm(x)))
 
     def pre_norm(
         self, x: Float[Tensor, "batch length model_dim"]
@@ -56,10 +62,8 @@ class Residual(nn.Module):
     def cost(self, shape: SequenceShape) -> Cost:
         """The cost of the norm and the sum."""
         (model_dim,) = self.norm.normalized_shape
-        norm, numbers = (
-            norm_cost(rows=shape.positions, model_dim=model_dim),
-            shape.positions * model_dim,
-        )
+        numbers = shape.positions * model_dim
+        norm = norm_cost(rows=shape.positions, model_dim=model_dim)
         return norm + Cost(elementwise_ops=numbers, memory=numbers)
 
 
@@ -127,8 +131,8 @@ class EncoderBlock(nn.Module):
         self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
     ) -> Float[Tensor, "batch length model_dim"]:
         self._validate(x)
-        attended = self.attention(self.around_attention.pre_norm(x), mask=mask)
-        return self._feed_forward(self.around_attention.add(x, attended))
+        x = self.around_attention(x, partial(self.attention, mask=mask))
+        return self.around_feed_forward(x, self.feed_forward)
 
     def weights(
         self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
@@ -149,25 +153,21 @@ class EncoderBlock(nn.Module):
         normed = self.around_attention.pre_norm(x)
         attended = self.attention(normed, mask=Causal())
         state = self.attention.extend(self.start(len(x)), normed, Padding(lengths))
-        return Step(self._feed_forward(self.around_attention.add(x, attended)), state)
+        x = self.around_attention.add(x, attended)
+        return Step(self.around_feed_forward(x, self.feed_forward), state)
 
     def step(self, state: State, x: Float[Tensor, "batch new_length model_dim"]) -> Step:
         """The output of `forward` with `Causal()` for new tokens, continued from `state`."""
         self._validate(x)
         attended = self.attention.step(state, self.around_attention.pre_norm(x))
-        output = self._feed_forward(self.around_attention.add(x, attended.output))
-        return Step(output, attended.state)
+        x = self.around_attention.add(x, attended.output)
+        return Step(self.around_feed_forward(x, self.feed_forward), attended.state)
 
     def _validate(self, x: Tensor) -> None:
         # Checked here, because the norm runs before the sublayers' own checks.
         validate_sequence("EncoderBlock", x, width=self.attention.sizes.model_dim)
 
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        around = self.around_feed_forward
-        return around.add(x, self.feed_forward(around.pre_norm(x)))
-
     def cost(self, shape: SequenceShape) -> Cost:
-        """The cost of `forward`."""
         validate_sequence_shape("EncoderBlock", shape)
         return (
             self.attention.cost(shape)
@@ -269,7 +269,6 @@ class DecoderState(NamedTuple):
         return self.own.position
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
-        """The state whose row r is row index[r] of this one."""
         return self._replace(own=self.own.select(index), context=self.context.select(index))
 
 
@@ -323,10 +322,10 @@ class DecoderBlock(nn.Module):
         context_mask: Mask = NO_MASK,
     ) -> Float[Tensor, "batch length model_dim"]:
         self._validate(x)
-        x = self._self_attended(x, mask)
-        around = self.around_cross_attention
-        x = around.add(x, self.cross_attention(around.pre_norm(x), context, context_mask))
-        return self._feed_forward(x)
+        x = self.around_self_attention(x, partial(self.self_attention, mask=mask))
+        cross_attention = partial(self.cross_attention, context=context, mask=context_mask)
+        x = self.around_cross_attention(x, cross_attention)
+        return self.around_feed_forward(x, self.feed_forward)
 
     def weights(
         self,
@@ -338,7 +337,8 @@ class DecoderBlock(nn.Module):
         """The attention weights of `forward` with the same arguments."""
         self._validate(x)
         own = self.self_attention.weights(self.around_self_attention.pre_norm(x), mask=mask)
-        query = self.around_cross_attention.pre_norm(self._self_attended(x, mask))
+        x = self.around_self_attention(x, partial(self.self_attention, mask=mask))
+        query = self.around_cross_attention.pre_norm(x)
         return DecoderWeights(own, self.cross_attention.weights(query, context, context_mask))
 
     def start(
@@ -372,27 +372,19 @@ class DecoderBlock(nn.Module):
         validate_decoder_state(state)
         attended = self.self_attention.step(state.own, self.around_self_attention.pre_norm(x))
         x = self.around_self_attention.add(x, attended.output)
-        around = self.around_cross_attention
-        query = around.pre_norm(x)
+        query = self.around_cross_attention.pre_norm(x)
         if beam_context is None:
             output = self.cross_attention.read(state.context, query)
         else:
             gathered = self.cross_attention.read(state.context, beam_context.gather(query))
             output = beam_context.scatter(gathered)
-        x = around.add(x, output)
-        return Step(self._feed_forward(x), state._replace(own=attended.state))
+        x = self.around_cross_attention.add(x, output)
+        output = self.around_feed_forward(x, self.feed_forward)
+        return Step(output, state._replace(own=attended.state))
 
     def _validate(self, x: Tensor) -> None:
         # Checked here, because the norm runs before the sublayers' own checks.
         validate_sequence("DecoderBlock", x, width=self.self_attention.sizes.model_dim)
-
-    def _self_attended(self, x: Tensor, mask: Mask) -> Tensor:
-        around = self.around_self_attention
-        return around.add(x, self.self_attention(around.pre_norm(x), mask=mask))
-
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        around = self.around_feed_forward
-        return around.add(x, self.feed_forward(around.pre_norm(x)))
 
     def cost(self, shape: SequenceShape) -> Cost:
         """The cost of `forward`; `max_path_length` is between two decoder positions."""

@@ -59,7 +59,6 @@ class ContextPooling(nn.Module):
         return pool(scores[:, None], x, mask)
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """The cost of `forward`."""
         validate_sequence_shape("ContextPooling", shape)
         model_dim, hidden_dim = self.hidden.in_features, self.hidden.out_features
         read_out = Cost(
@@ -93,7 +92,6 @@ class StructuredPooling(nn.Module):
         return pool(scores.transpose(1, 2), x, mask)
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """The cost of `forward`."""
         validate_sequence_shape("StructuredPooling", shape)
         model_dim, hidden_dim = self.hidden.in_features, self.hidden.out_features
         weights = shape.positions * self.score.out_features
@@ -109,11 +107,8 @@ class StructuredPooling(nn.Module):
             sequential_steps=1,
             max_path_length=1,
         )
-        hidden, score = (
-            cost_of(self.hidden, rows=shape.positions),
-            cost_of(self.score, rows=shape.positions),
-        )
-        return hidden + score + read_out
+        hidden = cost_of(self.hidden, rows=shape.positions)
+        return hidden + cost_of(self.score, rows=shape.positions) + read_out
 
 
 def frobenius_penalty(weights: Float[Tensor, "batch hops length"]) -> Float[Tensor, " batch"]:

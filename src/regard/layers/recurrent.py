@@ -42,8 +42,8 @@ class Cell(NamedTuple):
     gates: int
     transcendental_ops: int
     elementwise_ops: int
-    has_memory: bool
-    is_one_operator: bool
+    has_memory: bool = False
+    is_one_operator: bool = False
 
 
 CELLS: dict[str, Cell] = {
@@ -56,23 +56,9 @@ CELLS: dict[str, Cell] = {
         is_one_operator=True,
     ),
     # Two biases per gate, three sums and the reset's product; three for the mean of new and old.
-    "gru": Cell(
-        nn.GRU,
-        gates=3,
-        transcendental_ops=3,
-        elementwise_ops=13,
-        has_memory=False,
-        is_one_operator=False,
-    ),
+    "gru": Cell(nn.GRU, gates=3, transcendental_ops=3, elementwise_ops=13),
     # Two biases and their sum.
-    "tanh": Cell(
-        nn.RNN,
-        gates=1,
-        transcendental_ops=1,
-        elementwise_ops=3,
-        has_memory=False,
-        is_one_operator=False,
-    ),
+    "tanh": Cell(nn.RNN, gates=1, transcendental_ops=1, elementwise_ops=3),
 }
 
 
@@ -84,7 +70,6 @@ class RecurrentState(NamedTuple):
     position: Int[Tensor, " batch"]
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
-        """The state whose row r is row index[r] of this one."""
         return select_rows(self, index)
 
 

@@ -5,9 +5,11 @@ A spec is written as sections, in a recipe (TOML), in a run folder (JSON) or in 
     {"task": {"name": "pronounce", ...}, "model": {"name": "transformer", ...},
      "training": {"steps": 5000, ...}, "seed": 0}
 
-`pretraining` has a task and training options of its own, with the same model; `init_from` is the folder of
-a finished run to initialise from (warm start). Every option is validated against the signature of the
-class it is for. The number of threads is included, because the order of sums changes the last bit.
+The defaults are those of the recipe named like the task, `runs/recipes/TASK.toml`; what a recipe does not
+set has the default of the signature. `pretraining` has a task and training options of its own, with the
+same model; `init_from` is the folder of a finished run to initialise from (warm start). Every option is
+validated against the signature of the class it is for. The number of threads is included, because the
+order of sums changes the last bit.
 """
 
 from __future__ import annotations

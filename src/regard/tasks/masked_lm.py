@@ -3,10 +3,10 @@
     the cat [MASK] on the mat        →  sat
     first half | second half         →  is the second half the next sentence, or from another document?
 
-The loss is the mean cross-entropy of masked tokens plus that of next-sentence labels. Accuracies are in
-percent; perplexity is that of the masked tokens. The embedded data are pages about films. Pairs and masks
-of evaluation splits are drawn from a fixed seed, the same for every model. The reference of a document is
-its masked tokens, separated by spaces.
+Tokens are masked by `data/noising.py`. The loss is the mean cross-entropy of masked tokens plus that of
+next-sentence labels. Accuracies are in percent; perplexity is that of the masked tokens. The embedded
+data are pages about films. Pairs and masks of evaluation splits are drawn from a fixed seed, the same for
+every model. The reference of a document is its masked tokens, separated by spaces.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Checkpoints: saving and resuming a run, model files, and the JSONL log of metrics.
 
-A checkpoint is one safetensors file, written atomically and never pickled:
+`write_checkpoint` and `read_checkpoint` are called by the training loop (`loop.py`). A checkpoint is one
+safetensors file, written atomically and never pickled:
 
     model.<name>                parameters and buffers
     optimizer.<name>.<field>    optimizer state

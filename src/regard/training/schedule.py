@@ -1,6 +1,6 @@
 """Learning-rate schedules and training budgets.
 
-A schedule is a factor of the peak learning rate:
+A schedule is a factor of the peak learning rate, a function in `SCHEDULES`:
 
     constant       ▁▃▅███████████     linear warm-up, then constant
     linear         ▁▃▅▇▇▆▅▄▃▃▂▁▁     linear decay from 1 to final_fraction

@@ -89,6 +89,7 @@ def test_plugins_are_loaded_in_workers(mixed: Mixed) -> None:
     assert record["spec"]["model"]["mechanism"] == "CosineAttention"
 
 
+@pytest.mark.stress
 def test_killed_worker_is_retried_once(tmp_path: Path) -> None:
     once = crashing_job(tmp_path, calls=30)
     always = crashing_job(tmp_path, calls=0, name="Always")
@@ -120,7 +121,14 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("signal_name", ["SIGINT", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize(
+    "signal_name",
+    [
+        pytest.param("SIGINT", marks=pytest.mark.stress),
+        pytest.param("SIGTERM", marks=pytest.mark.stress),
+        "SIGKILL",
+    ],
+)
 def test_stopped_study_is_bit_reproducible(tmp_path: Path, signal_name: str) -> None:
     """The signal is sent to all processes, as from a terminal; SIGKILL to the parent only."""
     script = tmp_path / "study.py"

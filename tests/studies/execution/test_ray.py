@@ -18,6 +18,7 @@ from regard.studies.execution.ray import RayExecutor
 
 
 # Not by importing it: a study sets Ray up before that.
+@pytest.mark.stress
 @pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
 def test_killed_process_is_retried(tmp_path: Path) -> None:
     bad = {"mechanism": "location", "max_length": 1}

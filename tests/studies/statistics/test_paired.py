@@ -9,8 +9,9 @@ import pytest
 from scipy import stats
 
 from regard.core.errors import RegardError
-from regard.studies.statistics.paired import SeedComparison, compare_over_seeds
 from regard.studies.statistics.paired import (
+    SeedComparison,
+    compare_over_seeds,
     detectable_in_standard_errors,
     deviation_upper_factor,
     holm_adjusted,

@@ -20,8 +20,7 @@ from regard.models.classifiers.structured import StructuredClassifier
 from regard.models.text_encoder import TextEncoder
 from regard.tasks.classification.corpus import ClassifyOptions
 from regard.tasks.classification.task import Classify
-from regard.tasks.metrics.classification import macro_f1
-from regard.tasks.metrics.classification import ConfusionMatrix
+from regard.tasks.metrics.classification import ConfusionMatrix, macro_f1
 from regard.tasks.text_task import TextVocabularies
 
 KINDS = {"place": "where is", "person": "who saw", "count": "how many of"}

@@ -10,8 +10,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from regard.core.errors import RegardError
-from regard.tasks.metrics.classification import label_counts, macro_f1
-from regard.tasks.metrics.classification import MAX_COLUMNS, ConfusedPair, ConfusionMatrix
+from regard.tasks.metrics.classification import (
+    MAX_COLUMNS,
+    ConfusedPair,
+    ConfusionMatrix,
+    label_counts,
+    macro_f1,
+)
 
 TRUE = ["a"] * 10 + ["b"] * 5
 PREDICTED = ["a"] * 8 + ["b"] * 2 + ["a"] + ["b"] * 4

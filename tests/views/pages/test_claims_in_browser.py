@@ -13,6 +13,7 @@ from tests.factories.claims import CLAIMS
 from regard.claims.engine import run_claims
 from regard.views.pages.claims import claim_page
 
+pytestmark = pytest.mark.stress
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: pip install playwright"
 )

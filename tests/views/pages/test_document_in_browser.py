@@ -14,6 +14,7 @@ from regard.core.records.document import DocumentRecord
 from regard.views.charts.document_words import shade_opacity, weight_views
 from regard.views.pages.document import write_document_page
 
+pytestmark = pytest.mark.stress
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: pip install playwright"
 )

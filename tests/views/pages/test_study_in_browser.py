@@ -12,6 +12,7 @@ from tests.factories.studies import dummy_study
 
 from regard.views.pages.study import SECTIONS, study_page
 
+pytestmark = pytest.mark.stress
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: pip install playwright"
 )

@@ -1,6 +1,7 @@
 """KV cache: the decoding state of score mechanisms, with the keys, values and positions of all tokens.
 
-Rows may hold different numbers of tokens, so every slot stores its position in its own row.
+It is what Hugging Face calls `past_key_values`. Rows may hold different numbers of tokens, so every slot
+stores its position in its own row.
 
 In inference mode a cache has spare capacity behind its tokens, which doubles when it is full, so that a
 step writes one token and copies none:

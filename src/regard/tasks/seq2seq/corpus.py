@@ -217,18 +217,16 @@ class Seq2SeqCorpus:
                 targets=(row.target for row in split_rows(options, pairs, "train", train_errors)),
             )
         rows = split_rows(options, pairs, "train", train_errors)
-        splits = {
-            split: _eval_split(
-                options,
-                pairs,
-                split,
-                vocabularies,
-                errors,
-                group=group,
-                default_format=default_format,
-            )
-            for split in ("validation", "test")
-        }
+        splits: dict[str, EvalSplit] = {}
+        for split in ("validation", "test"):
+            source = pairs
+            found = split_rows(options, pairs, split, RowErrors(skip=True))
+            if file := getattr(options, f"{split}_file"):
+                source = pair_source(options, file, default_format=default_format)
+                found = source.rows(errors=errors)
+            encoded = encode_rows(found, vocabularies, options, source.path, errors)
+            examples = ((row.source, row.target) for row, _, _ in encoded)
+            splits[split] = EvalSplit.of(examples, group=group, lowercase=options.lowercase)
         leakage = Leakage[PairRow](
             splits, lowercase=options.lowercase != "no", text_of=lambda row: row.source
         )
@@ -290,30 +288,6 @@ def split_rows(
         source = dedup_key(row.source, lowercase=options.lowercase != "no")
         if split_of(source, validation=validation, test=test) == split:
             yield row
-
-
-def _eval_split(
-    options: Seq2SeqOptions,
-    pairs: PairRows,
-    split: str,
-    vocabularies: PairVocabularies,
-    errors: RowErrors,
-    *,
-    group: bool,
-    default_format: str | None,
-) -> EvalSplit:
-    file: str | None = getattr(options, f"{split}_file")
-    if file:
-        pairs = pair_source(options, file, default_format=default_format)
-        rows = pairs.rows(errors=errors)
-    else:
-        rows = split_rows(options, pairs, split, RowErrors(skip=True))
-    encoded = encode_rows(rows, vocabularies, options, pairs.path, errors)
-    return EvalSplit.of(
-        ((row.source, row.target) for row, _, _ in encoded),
-        group=group,
-        lowercase=options.lowercase,
-    )
 
 
 def encode_rows(
