@@ -90,7 +90,7 @@ def drawn(
     return sizes
 
 
-def drawn_for(mechanism: str) -> list[Sizes]:
+def sample_sizes(mechanism: str) -> list[Sizes]:
     """A few: mechanisms have their own test. Narrow heads where features multiply with the width."""
     narrow = MECHANISMS[mechanism].head_dim < 64
     return drawn(mechanism, head_dims=(6, 8) if narrow else (16, 24))[:MECHANISM_SHAPES]
@@ -233,7 +233,7 @@ def check_self(layer: MultiHead, sizes: Sizes) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_self_attention_with_every_mechanism(mechanism: str) -> None:
-    for sizes in drawn_for(mechanism):
+    for sizes in sample_sizes(mechanism):
         layer = attention(sizes, mechanism)
         must = layer.mechanism.capabilities.requires_causal
         check_self(layer, sizes._replace(causal=sizes.causal or must))
@@ -259,7 +259,7 @@ def test_self_attention(case: str) -> None:
     compatible_mechanisms(role="cross", causal=False, masks=frozenset(), score_bias=False),
 )
 def test_cross_attention(mechanism: str) -> None:
-    for sizes in drawn_for(mechanism):
+    for sizes in sample_sizes(mechanism):
         layer = attention(sizes, mechanism, role="cross", context_dim=sizes.hidden)
         x, context, token = sizes.x(), sizes.source(), sizes.token()
         with torch.no_grad():

@@ -72,10 +72,10 @@ def test_a_closed_gate_uses_the_context_only() -> None:
 def test_a_context_changes_the_weights_of_its_sentence_only() -> None:
     torch.manual_seed(1)
     pooling = SentencePooling(model_dim=4, hidden_dim=3, context_dim=2).double()
-    told = torch.zeros(3, 2, dtype=torch.float64)
-    before = pooling(words(), SENTENCE, count=3, context=told).weights
-    told[1] = 3.0
-    after = pooling(words(), SENTENCE, count=3, context=told).weights
+    context = torch.zeros(3, 2, dtype=torch.float64)
+    before = pooling(words(), SENTENCE, count=3, context=context).weights
+    context[1] = 3.0
+    after = pooling(words(), SENTENCE, count=3, context=context).weights
     assert torch.equal(before[SENTENCE != 1], after[SENTENCE != 1])
     assert not torch.allclose(before[SENTENCE == 1], after[SENTENCE == 1])
 
@@ -89,12 +89,12 @@ def test_cost(context_dim: int | None, gated: bool) -> None:
         return
     torch.manual_seed(0)
     pooling = SentencePooling(model_dim=40, hidden_dim=30, context_dim=context_dim, gated=gated)
-    told = None if context_dim is None else torch.randn(5, context_dim, requires_grad=True)
+    context = None if context_dim is None else torch.randn(5, context_dim, requires_grad=True)
     x = torch.randn(35, 40, requires_grad=True)
     sentence = torch.arange(5).repeat_interleave(7)
 
     def forward() -> Tensor:
-        return pooling(x, sentence, count=5, context=told).context
+        return pooling(x, sentence, count=5, context=context).context
 
     assert_declared_cost(
         pooling.cost(SequenceShape(batch_size=5, length=7)),

@@ -79,7 +79,7 @@ def outputs(right: dict[str, list[bool]]) -> dict[str, Predictions]:
     }
 
 
-def made_up(items: int = 400) -> dict[str, Predictions]:
+def dummy_predictions(items: int = 400) -> dict[str, Predictions]:
     """Mostly correct; "general" is rarely alone wrong, and more often alone right."""
     chance = random.Random(0)
     rows = []
@@ -99,7 +99,7 @@ def made_up(items: int = 400) -> dict[str, Predictions]:
 
 
 def test_each_variant_is_alone_right_and_alone_wrong() -> None:
-    found = disagreements(made_up(), task=Pronounce, metric="wer")
+    found = disagreements(dummy_predictions(), task=Pronounce, metric="wer")
     assert len(found) == 12
     assert len({item.input for item in found}) == 12
     alone_right = [(variant,) for variant in VARIANTS]
@@ -113,14 +113,14 @@ def test_each_variant_is_alone_right_and_alone_wrong() -> None:
 
 
 def test_selection_depends_on_the_seed_only() -> None:
-    predictions = made_up()
+    predictions = dummy_predictions()
     first, again, other = (
         disagreements(predictions, task=Pronounce, metric="per", seed=seed) for seed in (1, 1, 2)
     )
     assert first == again
     assert {item.input for item in first} != {item.input for item in other}
-    places = [int(item.input.split()[1]) for item in first]
-    assert places == sorted(places)
+    numbers = [int(item.input.split()[1]) for item in first]
+    assert numbers == sorted(numbers)
 
 
 def test_four_variants_can_disagree_two_and_two() -> None:

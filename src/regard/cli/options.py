@@ -315,7 +315,7 @@ Seed = Annotated[
     typer.Option(
         "--seed",
         metavar="NUMBER",
-        help="Random seed for inputs and parameters, 0 or more.",
+        help="Random seed, 0 or more.",
         parser=parse_int,
         callback=validate_seed,
     ),

@@ -58,9 +58,9 @@ def run(
 ) -> None:
     """Predict time and memory of a training run, and of alternative models and mechanisms.
 
-    The options are those of `regard train`. A few training steps are traced, and their time is
-    predicted from a calibration of this machine, which is measured on first use. With a limit, the
-    largest model within it is searched for.
+    For sequence-to-sequence tasks, with the options of `regard train`. A few training steps are
+    traced, and their time is predicted from a calibration of this machine, which is measured on
+    first use. With a limit, the largest model within it is searched for.
     """
     from regard.core.malloc import keep_freed_memory
     from regard.costs.calibration import this_machine

@@ -69,7 +69,7 @@ def build_spec_model(spec: RunSpec, vocabularies: Vocabularies) -> nn.Module:
 
 
 def _validate_shared_vocabulary(spec: RunSpec, vocabularies: Any) -> None:
-    """Refuse a model that shares embeddings or one sequence between two different vocabularies."""
+    """Raise if a model shares embeddings or one sequence between two different vocabularies."""
     if MODELS[spec.model].inputs != "pairs" or vocabularies.source is vocabularies.target:
         return
     kind = model_class(spec.model)
@@ -87,7 +87,7 @@ def _validate_shared_vocabulary(spec: RunSpec, vocabularies: Any) -> None:
 
 
 def _validate_segments(spec: RunSpec) -> None:
-    """Refuse a model that needs sentence segments without a sentence splitter, and vice versa."""
+    """Raise if a model needs sentence segments and texts are not split, and vice versa."""
     unit = getattr(model_class(spec.model), "segment_unit", None)
     splits_sentences = getattr(spec.task_options, "sentences", False)
     if unit == "sentences" and not splits_sentences:

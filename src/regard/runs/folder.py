@@ -73,7 +73,7 @@ class RunFolder:
         return cls(parent / f"{name}-{number}")
 
     def validate_new(self) -> None:
-        """Refuse a folder that contains a run, or files that a run would overwrite."""
+        """Raise if the folder contains a run, or files that a run would overwrite."""
         if self.spec.exists():
             raise RegardError(
                 f"'{self.path}' already contains a run. Resume it (regard train --resume {self.path}), or "

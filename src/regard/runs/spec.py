@@ -39,7 +39,7 @@ def validate_options(
 ) -> dict[str, Any]:
     """Validate options against the signature of `kind`, and convert them to its types.
 
-    An unknown option is refused, with a list of the known ones. `reserved` parameters are not options;
+    An unknown option is an error that lists the known ones. `reserved` parameters are not options;
     `section_keys` are other keys of the section, listed in errors, and `section` is its name in errors.
     """
     known = [name for name in known_options(kind) if name not in reserved]
@@ -179,7 +179,7 @@ class RunSpec:
 
 
 def validate_sections(sections: object) -> None:
-    """Refuse anything but a table of known sections, each a table of options."""
+    """Raise unless it is a table of known sections, each a table of options."""
     if not isinstance(sections, Mapping):
         raise RegardError(
             f"A spec is a table of the sections {', '.join(SECTIONS)}, but this is {sections!r}."
@@ -198,7 +198,7 @@ def validate_sections(sections: object) -> None:
 
 
 def _validate_compatibility(task: str, model: str) -> None:
-    """Refuse a model whose inputs are not those of the task."""
+    """Raise if the inputs of the model are not those of the task."""
     inputs = lookup("task", task, TASKS).inputs
     if lookup("model", model, MODELS).inputs != inputs:
         compatible = [name for name, entry in MODELS.items() if entry.inputs == inputs]

@@ -132,7 +132,7 @@ def _continue_run(
 
 
 def _validate_pretraining(spec: RunSpec, folder: RunFolder) -> None:
-    """Refuse a folder with a pre-training of another run."""
+    """Raise if the folder has a pre-training of another run."""
     existing = folder.pretraining
     if existing.spec.is_file() and read_spec(existing) != spec:
         raise RegardError(
@@ -155,7 +155,7 @@ def _pretrain(
 
 
 def _validate_same_data(task: Task, folder: RunFolder) -> None:
-    """Refuse to resume with other data."""
+    """Raise if the data is not that of the run to resume."""
     if not folder.data.is_file():
         return
     before, now = folder.read_json(folder.data), task.corpus.facts()

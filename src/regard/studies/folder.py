@@ -65,7 +65,7 @@ class StudyFolder:
         return self.path / "failures" / f"{key}.json"
 
     def make(self) -> None:
-        """Create the folder; refuse one with other content."""
+        """Create the folder; raises if it has other content."""
         if self.path.exists() and not self.study.is_file() and any(self.path.iterdir()):
             raise RegardError(
                 f"'{self.path}' is not empty and not a study folder. Choose another folder with --out."

@@ -174,7 +174,7 @@ class PreparedStudy:
         ]
 
     def validate_resume(self, folder: StudyFolder) -> None:
-        """Refuse a folder with runs of another study, other data or another plug-in."""
+        """Raise if the folder has runs of another study, other data or another plug-in."""
         if not folder.study.is_file():
             return
         before: dict[str, Any] = folder.read(folder.study)
@@ -293,7 +293,7 @@ def prepare_study(
 
 
 def _validate_same_items(profiles: Mapping[str, VariantProfile]) -> None:
-    """Refuse variants with different evaluation items."""
+    """Raise if variants have different evaluation items."""
     first, first_profile = next(iter(profiles.items()))
     for variant, profile in profiles.items():
         for split in ("validation", "test"):

@@ -9,7 +9,7 @@ safetensors file, written atomically and never pickled:
     generator.cpu               torch's random state
     metadata                    training state, options and seed as JSON, with a checksum over all
 
-A truncated or modified file is refused.
+A truncated or modified file is an error.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from regard.views.charts.intervals import interval_scale
 LARGEST = 1.7e308
 
 
-def require_useful(scale: Scale, values: list[float]) -> None:
+def assert_useful(scale: Scale, values: list[float]) -> None:
     assert scale.low < scale.high
     for value in values:
         assert scale.low <= value <= scale.high
@@ -53,7 +53,7 @@ def require_useful(scale: Scale, values: list[float]) -> None:
 def test_scales_of_extreme_numbers(values: list[float], logarithmic: bool) -> None:
     if logarithmic and min(values) <= SMALLEST:
         return
-    require_useful(fit_scale(values, start=0.0, end=1.0, logarithmic=logarithmic), values)
+    assert_useful(fit_scale(values, start=0.0, end=1.0, logarithmic=logarithmic), values)
 
 
 def test_rounding_differences_count_as_one_number() -> None:
@@ -69,12 +69,12 @@ def test_tiny_numbers_have_a_scale() -> None:
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5))
 def test_any_numbers_have_a_linear_scale(values: list[float]) -> None:
-    require_useful(fit_scale(values, start=0.0, end=1.0), values)
+    assert_useful(fit_scale(values, start=0.0, end=1.0), values)
 
 
 @given(st.lists(st.floats(min_value=2 * SMALLEST, max_value=LARGEST), min_size=1, max_size=5))
 def test_any_numbers_above_zero_have_a_logarithmic_scale(values: list[float]) -> None:
-    require_useful(fit_scale(values, start=0.0, end=1.0, logarithmic=True), values)
+    assert_useful(fit_scale(values, start=0.0, end=1.0, logarithmic=True), values)
 
 
 @pytest.mark.parametrize(

@@ -47,10 +47,10 @@ def test_page_is_visible_and_makes_no_requests(
 ) -> None:
     context = browser.new_context(viewport=size, color_scheme=scheme)
     page = context.new_page()
-    told: list[str] = []
+    messages: list[str] = []
     requests: list[str] = []
-    page.on("console", lambda message: told.append(message.text))
-    page.on("pageerror", lambda error: told.append(str(error)))
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
     page.on("request", lambda request: requests.append(request.url))
     page.goto(path.as_uri())
     for summary in page.locator("summary").all():
@@ -64,7 +64,7 @@ def test_page_is_visible_and_makes_no_requests(
         ".match(/\\d+/g).reduce((sum, part) => sum + Number(part), 0))"
     )
     assert (ground > ink) == (scheme == "light")
-    assert told == []
+    assert messages == []
     assert requests == [path.as_uri()]
     context.close()
 

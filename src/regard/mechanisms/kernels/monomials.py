@@ -123,19 +123,20 @@ def _features(inputs: Tensor, coefficients: tuple[float, ...]) -> Tensor:
 
 
 class _Plan(NamedTuple):
-    """One degree m: the slice of its features, and how its monomials f derive from those below, p.
+    """One degree m: the slice of its features, and index tables between degrees.
 
-    The derivative of weight_f x^f in coordinate j is weight_f f_j x^p with f = p + e_j. There
-    f_j = f! / p!, so the factor splits into one of f and one of p and none is left to the pair.
+    f are the monomials of degree m, p those of degree m - 1, both as exponents; f! is the product of
+    the factorials. The derivative of weight_f x^f in coordinate j is weight_f f_j x^p with f = p + e_j.
+    Since f_j = f! / p!, it is a product of a factor of f and a factor of p.
     """
 
     degree: int
     start: int
     stop: int
-    parent: Tensor  # the number among the p of f without one of its largest coordinate
-    largest: Tensor  # that coordinate
-    raised: Tensor  # (width, number of p): the number among the f of p times each coordinate
-    weights: Tensor  # sqrt(coefficient m! / f!), with f! the product of the exponents' factorials
+    parent: Tensor  # for each f, the index of the p it is made from
+    largest: Tensor  # for each f, the coordinate that multiplies it, its largest
+    raised: Tensor  # (width, number of p): the index of the f that is p times each coordinate
+    weights: Tensor  # sqrt(coefficient m! / f!)
     to_derivative: Tensor  # weights f!
     from_derivative: Tensor  # 1 / p!
 

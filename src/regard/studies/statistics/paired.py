@@ -105,7 +105,7 @@ def sign_test_p(*, observations: int) -> float:
 
 
 def validate_variants(variants: Iterable[str]) -> None:
-    """Refuse an empty comparison."""
+    """Raise if a comparison is empty."""
     if not list(variants):
         raise RegardError("There is nothing to compare: 0 variants. Give at least one variant.")
 

@@ -51,7 +51,7 @@ class ClassifyOptions(TextOptions):
     movie-reviews or movie-sentences (docs/documents.md).
 
     Args:
-        format: File format, if the extension does not tell: labelled, tsv, csv, jsonl.
+        format: File format: labelled, tsv, csv or jsonl; default: by the extension.
         header: Whether the first row is a header; a column given by name implies it.
         text_column, label_column: Index from 0, or name.
         max_line_bytes: Maximum length of a line; longer ones are malformed.

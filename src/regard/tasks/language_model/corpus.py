@@ -67,7 +67,7 @@ class LMOptions:
         qa_validation_fraction, qa_test_fraction: Fractions of the pairs that are excluded, since a
             fine-tuning task evaluates on them.
         qa_lowercase: Whether that task treats sources that differ in case as equal.
-        format: Format of `qa_file`, if the extension does not tell.
+        format: Format of `qa_file`; default: by the extension.
         source_column, target_column: Question and answer column of `qa_file`: index from 0, or name.
         header: Whether the first row of `qa_file` is a header.
         metric: The metric that selects the best checkpoint.

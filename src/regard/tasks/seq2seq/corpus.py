@@ -49,7 +49,7 @@ class Seq2SeqOptions:
             hash of the source.
         validation_fraction: Fraction held out without `validation_file`.
         test_fraction: Fraction held out with neither `validation_file` nor `test_file`.
-        format: File format, if the extension does not tell: tsv, csv, jsonl, dictionary, lines.
+        format: File format: tsv, csv, jsonl, dictionary or lines; default: by the extension.
         header: Whether the first row is a header; a column given by name implies it.
         source_column, target_column: Index from 0, or name.
         skip_bad_rows: Skip and list malformed rows instead of raising.
