@@ -42,7 +42,5 @@ def test_build_model() -> None:
 def test_unknown_names_and_options() -> None:
     with pytest.raises(RegardError, match=r"Unknown model 'recurent'. Did you mean 'recurrent'\?"):
         build_model("recurent", source_vocabulary=9, target_vocabulary=9)
-    with pytest.raises(
-        RegardError, match=r"Unknown option of model 'recurrent' 'depth'.*hidden_dim"
-    ):
+    with pytest.raises(RegardError, match=r"option 'depth' of model 'recurrent'.*hidden_dim"):
         build_model("recurrent", source_vocabulary=9, target_vocabulary=9, depth=2)

@@ -20,7 +20,7 @@ MAX_LISTED = 40
 NUM_NEAREST = 5
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> RegardError:
+def unknown_name(kind: str, name: str, known: Iterable[str], *, of: str = "") -> RegardError:
     """The error for an unknown name, with the closest match and all names (of many, the nearest few).
 
     >>> print(unknown_name("mechanism", "adittive", ["additive", "dot"]))
@@ -29,12 +29,11 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> RegardError:
     choices = sorted(known)
     near = difflib.get_close_matches(name, choices, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
+    unknown = f"Unknown {kind} '{name}'{f' of {of}' if of else ''}.{hint}"
     if len(choices) <= MAX_LISTED:
-        return RegardError(f"Unknown {kind} '{name}'.{hint} Choose from: {', '.join(choices)}.")
+        return RegardError(f"{unknown} Choose from: {', '.join(choices)}.")
     nearest = difflib.get_close_matches(name, choices, n=NUM_NEAREST, cutoff=0.0)
-    return RegardError(
-        f"Unknown {kind} '{name}'.{hint} The nearest of {len(choices)}: {', '.join(nearest)}."
-    )
+    return RegardError(f"{unknown} The nearest of {len(choices)}: {', '.join(nearest)}.")
 
 
 def lookup(kind: str, name: str, table: Mapping[str, Entry]) -> Entry:
@@ -67,7 +66,7 @@ def build_from_signature(
         if option not in known:
             if not known:
                 raise RegardError(f"Unknown option '{option}': {what} has no options.")
-            raise unknown_name(f"option of {what}", option, known)
+            raise unknown_name("option", option, known, of=what)
     accepted = {size: value for size, value in sizes.items() if size in known and value is not None}
     return kind(**{**accepted, **options})
 

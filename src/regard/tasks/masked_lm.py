@@ -5,7 +5,7 @@
 
 Tokens are masked by `data/noising.py`. The loss is the mean cross-entropy of masked tokens plus that of
 next-sentence labels. Accuracies are in percent; perplexity is that of the masked tokens. The embedded
-data are pages about films. Pairs and masks of evaluation splits are drawn from a fixed seed, the same for
+data are pages about films. Pairs and masks of evaluation splits are sampled with a fixed seed, the same for
 every model. The reference of a document is its masked tokens, separated by spaces.
 """
 
@@ -72,7 +72,7 @@ class MaskedLMOptions(TextOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rule = "above 0 and at most 1. Use such as 0.15"
+        rule = "above 0 and at most 1. Use for example 0.15"
         validate_options(self, rule, lambda value: 0 < value <= 1, "mask_fraction")
 
 
@@ -339,7 +339,7 @@ class MaskedLM(TextTask):
         return eval_split(texts, options, vocabularies.text)
 
     def epoch(self, number: int) -> TextBatches:
-        """The batches of one epoch, by length; pairs and masks are drawn anew."""
+        """The batches of one epoch, by length; pairs and masks are sampled anew."""
         rows = self.corpus.train.examples(
             rng=np.random.default_rng([self.seed, number]), next_sentence=self.options.next_sentence
         )
