@@ -39,7 +39,7 @@ def test_options_reach_the_constructor() -> None:
     ("name", "options", "message"),
     [
         ("rotery", {}, "'rotery'. Did you mean 'rotary'"),
-        ("rotary", {"bass": 5}, "'bass'. Did you mean 'base'"),
+        ("rotary", {"bass": 5}, "'bass' of position 'rotary'. Did you mean 'base'"),
         ("none", {"base": 5}, "'none' has no options"),
     ],
 )

@@ -23,7 +23,7 @@ def test_every_entry_builds_from_sizes_alone(name: str) -> None:
     ("name", "options", "message"),
     [
         ("adittive", {}, "'adittive'. Did you mean 'additive'?"),
-        ("window", {"radios": 3}, "'radios'. Did you mean 'radius'?"),
+        ("window", {"radios": 3}, "'radios' of mechanism 'window'. Did you mean 'radius'?"),
         ("dot", {"scale": 3}, "Unknown option 'scale': mechanism 'dot'"),
         ("window", {"radius": -1}, "radius is -1;"),
         ("taylor", {"num_terms": 0}, "num_terms=0;"),
