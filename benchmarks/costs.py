@@ -19,6 +19,7 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks.measurement import Measurement
+from regard.core.batches import TokenInput
 from regard.core.cost import AttentionShape
 from regard.costs.calibration import Calibration, calibrate
 from regard.costs.measure import measured_seconds, peaks_in_child
@@ -195,15 +196,13 @@ def training_step(name: str, *, batch: int, length: int, options: dict[str, Any]
     """A model's step on workloads tokens."""
 
     def prepare() -> Run:
-        model: Any = build_model(
-            name, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, **options
-        )
+        model: Any = build_model(name, source=VOCABULARY, target_vocabulary=VOCABULARY, **options)
         optimizer = torch.optim.AdamW(model.parameters(), fused=True)
         source = torch.randint(4, VOCABULARY, (batch, length))
-        lengths = torch.full((batch,), length)
+        source_input = TokenInput(source, torch.full((batch,), length))
 
         def run() -> None:
-            logits = model(source, lengths, source)
+            logits = model(source_input, source)
             F.cross_entropy(logits.flatten(0, 1), source.flatten()).backward()
             optimizer.step()
             optimizer.zero_grad()

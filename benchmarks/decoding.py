@@ -28,8 +28,7 @@ from torch import Tensor, nn
 from benchmarks.measurement import Measurement, median_seconds
 from benchmarks.multi30k import VOCABULARY, encoded, load_rows, multi30k
 from benchmarks.quick_training import train_briefly
-from regard.core.batches import END, PAD, SPECIAL_TOKENS, START, UNKNOWN, PairBatch
-from regard.data.batching import collate_pairs
+from regard.core.batches import END, PAD, SPECIAL_TOKENS, START, UNKNOWN, TokenInput
 from regard.models.generation.search import decode
 from regard.models.seq2seq.transformer import Transformer
 
@@ -44,17 +43,18 @@ MAX_LENGTH = 256
 Decoder = Callable[[int], list[list[int]]]
 
 
-def sentences() -> PairBatch:
+def sentences() -> TokenInput:
     """The first sentences of the test set."""
     rows = load_rows("test_2016_flickr")[:SENTENCES]
-    store = encoded(rows, multi30k().vocabulary)
-    return collate_pairs(store, np.arange(SENTENCES))
+    found = encoded(rows, multi30k().vocabulary).collate_inputs(np.arange(SENTENCES))
+    assert isinstance(found, TokenInput)
+    return found
 
 
 def our_model(*, dropout: float = 0.0) -> Transformer:
     """The original block order, which is also Marian's; in evaluation mode."""
     return Transformer(
-        source_vocabulary=VOCABULARY,
+        source=VOCABULARY,
         target_vocabulary=VOCABULARY,
         model_dim=WIDTH,
         num_heads=HEADS,
@@ -179,7 +179,7 @@ def decoding() -> Iterator[Measurement]:
 def decoders(ours: Transformer, theirs: Any, translator: Any) -> dict[str, Decoder]:
     """Each system as a function from beam size to output tokens, without END."""
     batch = sentences()
-    source, lengths = batch.source, batch.source_lengths
+    source, lengths = batch.tokens, batch.lengths
     attended = (source != PAD).long()
     words = [
         [token_name(token) for token in row[:length]]
@@ -187,9 +187,7 @@ def decoders(ours: Transformer, theirs: Any, translator: Any) -> dict[str, Decod
     ]
 
     def ours_decode(beam_size: int, *, use_cache: bool = True) -> list[list[int]]:
-        found = decode(
-            ours, source, lengths, beam_size=beam_size, max_length=LIMIT, use_cache=use_cache
-        )
+        found = decode(ours, batch, beam_size=beam_size, max_length=LIMIT, use_cache=use_cache)
         return [list(hypothesis.tokens) for hypothesis in found]
 
     def hugging_face(beam_size: int) -> list[list[int]]:

@@ -20,13 +20,14 @@ from torch import Tensor
 
 from benchmarks.hierarchical_reference import padded_logits, rectangular
 from benchmarks.measurement import Call, Measurement, median_seconds
+from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
-from regard.data.readers.labelled import LabelledSource
+from regard.data.item_preprocessor import ItemPreprocessor
 from regard.data.readers.text_file import RowErrors
+from regard.data.readers.text_reader import TextReader
 from regard.data.tokenizers.vocabulary import build_vocabulary
 from regard.models.classifiers.hierarchical import HierarchicalClassifier
-from regard.tasks.classification.corpus import ClassifyOptions, encode_texts
-from regard.tasks.text_task import TextVocabularies
+from regard.tasks.classification.task import ClassifyOptions
 
 REVIEWS, ROWS, BATCHES = 640, 32, 4
 REPEATS = 3
@@ -37,17 +38,20 @@ TOLERANCE = 1e-10
 class Documents(NamedTuple):
     """A batch and its labels."""
 
-    tokens: Tensor
-    lengths: Tensor
-    segments: Tensor
+    input: TokenInput
     labels: Tensor
+
+    def rectangular(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Every sentence padded to the longest."""
+        assert self.input.segments is not None
+        return rectangular(self.input.tokens, self.input.lengths, self.input.segments)
 
 
 def hierarchical() -> Iterator[Measurement]:
     """Equal logits, then documents per second."""
     torch.manual_seed(0)
     vocabulary, documents = reviews()
-    model = HierarchicalClassifier(vocabulary=vocabulary, classes=2)
+    model = HierarchicalClassifier(source=vocabulary, outputs=2)
     file_order = [documents(np.arange(start, start + ROWS)) for start in _starts()]
     yield Measurement(
         f"difference of logits, float64, {ROWS} documents, / {TOLERANCE:g}",
@@ -56,7 +60,7 @@ def hierarchical() -> Iterator[Measurement]:
         larger_is_better=False,
     )
     yield _speedup(model, file_order, case="in file order")
-    lengths = documents(np.arange(REVIEWS)).lengths.numpy()
+    lengths = documents(np.arange(REVIEWS)).input.lengths.numpy()
     by_length = np.argsort(lengths, kind="stable")
     bucketed = [documents(by_length[start * 4 : start * 4 + ROWS]) for start in _starts()]
     yield _speedup(model, bucketed, case="bucketed by length")
@@ -70,15 +74,16 @@ def reviews() -> tuple[int, Callable[[np.ndarray], Documents]]:
             "The benchmark 'hierarchical' needs imdb/train.tsv.gz in the folder REGARD_DATA. Set "
             "REGARD_DATA to the data folder."
         )
-    source = LabelledSource(path=path, text_column=3, label_column=0)
-    texts = [row.text for row in islice(source.rows(errors=RowErrors(skip=True)), REVIEWS)]
+    source = TextReader(path=path, target="label", source_column=3, target_column=0)
+    texts = [row.input for row in islice(source.rows(errors=RowErrors(skip=True)), REVIEWS)]
     words = build_vocabulary("word_punct", texts, lowercase=True, min_count=2)
     options = ClassifyOptions(tokens="word_punct", sentences=True, max_length=400)
-    rows = encode_texts(texts, TextVocabularies(text=words), options)
+    examples = ItemPreprocessor(options, input=words).encode_inputs(texts)
 
     def documents(selected: np.ndarray) -> Documents:
-        tokens, lengths, segments = (torch.from_numpy(array) for array in rows.padded(selected))
-        return Documents(tokens, lengths, segments, torch.from_numpy(selected % 2))
+        found = examples.collate_inputs(selected)
+        assert isinstance(found, TokenInput)
+        return Documents(found, torch.from_numpy(selected % 2))
 
     return words.size, documents
 
@@ -90,8 +95,8 @@ def _starts() -> range:
 def _difference(model: HierarchicalClassifier, texts: Documents) -> float:
     model = copy.deepcopy(model).double().eval()
     with torch.no_grad():
-        ours = model.classify(texts.tokens, texts.lengths, texts.segments).logits
-        theirs = padded_logits(model, *rectangular(*texts[:3]))
+        ours = model.classify(texts.input).logits
+        theirs = padded_logits(model, *texts.rectangular())
     return float((ours - theirs).abs().max())
 
 
@@ -99,10 +104,10 @@ def _speedup(model: HierarchicalClassifier, batches: list[Documents], *, case: s
     ragged, padded = copy.deepcopy(model), copy.deepcopy(model)
 
     def ours(texts: Documents) -> Tensor:
-        return ragged.classify(texts.tokens, texts.lengths, texts.segments).logits
+        return ragged.classify(texts.input).logits
 
     def theirs(texts: Documents) -> Tensor:
-        return padded_logits(padded, *rectangular(*texts[:3]))
+        return padded_logits(padded, *texts.rectangular())
 
     calls = [_steps(ragged, ours, batches), _steps(padded, theirs, batches)]
     seconds = median_seconds(calls, repeats=REPEATS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.core.batches import PAD
+from regard.core.batches import PAD, TokenInput
 from regard.core.masks import Padding
 from regard.layers.sentence_pooling import SentencePooling
 from regard.models.classifiers.hierarchical import HierarchicalClassifier, SentenceLayout
@@ -37,7 +37,9 @@ def padded_logits(
     """Logits, computed on the padded tensor."""
     documents, sentences, longest = words.shape
     flat, lengths = words.view(-1, longest), sizes.view(-1)
-    hidden = model.dropout(model.word_reader(model.words(flat, lengths), lengths))
+    hidden = model.dropout(
+        model.word_reader(model.words(TokenInput(flat, lengths, padded=True)).frames, lengths)
+    )
     pooling = model.word_pooling[0]
     assert isinstance(pooling, SentencePooling)
     scores = torch.tanh(pooling.hidden(hidden)) @ pooling.score
@@ -48,5 +50,5 @@ def padded_logits(
     pooled = model.sentence_pooling(
         model.sentence_reader(model.dropout(vectors), counts), Padding(counts)
     )
-    logits: Tensor = model.output(model.dropout(pooled.context[:, 0]))
+    logits: Tensor = model.head(model.dropout(pooled.context[:, 0]))
     return logits

@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,7 +18,8 @@ from torch import Tensor
 
 from benchmarks.language_model_baselines import CHARACTERS, LAYERS, WIDTH
 from benchmarks.measurement import Measurement
-from regard.core.batches import END, SPECIAL_TOKENS, START
+from regard.core.batches import END, SPECIAL_TOKENS, START, TokenInput
+from regard.core.cost import AttentionShape
 from regard.mechanisms import MECHANISMS
 from regard.models.decoder_only import DecoderOnly
 from regard.models.generation.search import WithoutCache
@@ -49,7 +51,7 @@ def model_with(mechanism: str) -> DecoderOnly:
     """The language model with this mechanism and its usual head_dim."""
     vocabulary = len(SPECIAL_TOKENS) + len(CHARACTERS)
     return DecoderOnly(
-        source_vocabulary=vocabulary,
+        source=vocabulary,
         target_vocabulary=vocabulary,
         model_dim=WIDTH,
         num_heads=WIDTH // MECHANISMS[mechanism].head_dim,
@@ -62,11 +64,16 @@ def model_with(mechanism: str) -> DecoderOnly:
 
 def state_grows(model: DecoderOnly) -> bool:
     """Whether the decoding state grows with the number of tokens."""
-    first, last = (
-        model.cost(batch_size=1, source_length=1, target_length=length).state
-        for length in (1, TOKENS)
-    )
-    return last > first
+    attention: Any = model.blocks[0].attention
+    mechanism, dim = attention.mechanism, attention.sizes.head_dim
+    shape = AttentionShape(batch_size=1, query_length=1, key_length=1, key_dim=dim, value_dim=dim)
+    longer = replace(shape, query_length=TOKENS, key_length=TOKENS)
+    return bool(mechanism.cost(longer).state > mechanism.cost(shape).state)
+
+
+def no_source(rows: int) -> TokenInput:
+    """Empty sources."""
+    return TokenInput(torch.full((rows, 1), END), torch.ones(rows, dtype=torch.long))
 
 
 class Generator:
@@ -74,7 +81,7 @@ class Generator:
 
     def __init__(self, decoder: Any, *, rows: int) -> None:
         self.decoder = decoder
-        self.state = decoder.start(torch.full((rows, 1), END), torch.ones(rows, dtype=torch.long))
+        self.state = decoder.start(no_source(rows))
         self.token = torch.full((rows,), START)
 
     def generate(self, count: int = 1) -> None:
@@ -106,8 +113,7 @@ def _cache_speedup(model: DecoderOnly, *, rows: int) -> Measurement:
     """Both generate the same text; the prefix is rerun at the timed tokens only."""
     cached, without_cache = Generator(model, rows=rows), WithoutCache(model)
     prefix = torch.empty(rows, 0, dtype=torch.long)
-    source, lengths = torch.full((rows, 1), END), torch.ones(rows, dtype=torch.long)
-    initial = without_cache.start(source, lengths)
+    initial = without_cache.start(no_source(rows))
     Generator(model, rows=rows).generate(COMPARED)
     cached_seconds = rerun_seconds = 0.0
     for number in range(TOKENS):

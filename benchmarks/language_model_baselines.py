@@ -21,12 +21,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.training import optimizer_of, update
-from regard.core.batches import END, START, PairBatch
-from regard.data.batching import collate_pairs
+from regard.core.batches import END, START, Batch
 from regard.models.decoder_only import DecoderOnly
 from regard.models.generation.search import decode
-from regard.tasks.language_model.corpus import LMOptions
-from regard.tasks.language_model.task import LanguageModelling
+from regard.tasks.language_model import LanguageModelling, LMOptions
 from regard.training.options import TrainingOptions
 from regard.training.step import Stepper
 
@@ -34,7 +32,7 @@ WIDTH, LAYERS, HEADS = 256, 4, 4
 LENGTH = 128
 CHARACTERS = string.ascii_letters + ".,;:!?'-"
 
-Step = Callable[[PairBatch], None]
+Step = Callable[[Batch], None]
 
 
 def dummy_task(*, rows: int) -> LanguageModelling:
@@ -56,16 +54,16 @@ def dummy_task(*, rows: int) -> LanguageModelling:
         return LanguageModelling.from_options(options, seed=0, decode=decode)
 
 
-def first_batch(task: LanguageModelling, *, rows: int) -> PairBatch:
+def first_batch(task: LanguageModelling, *, rows: int) -> Batch:
     """A batch of `rows` rows of LENGTH predictions."""
-    return collate_pairs(task.corpus.train, np.arange(rows))
+    return task.dataset.train.collate(np.arange(rows))
 
 
 def our_step(task: LanguageModelling, *, dropout: float) -> Step:
     """The step of a real run: the task's loss and the training loop's step."""
-    vocabulary = task.corpus.vocabularies.target.size
+    vocabulary = task.dataset.preprocessor.target.size
     model = DecoderOnly(
-        source_vocabulary=vocabulary,
+        source=vocabulary,
         target_vocabulary=vocabulary,
         model_dim=WIDTH,
         num_heads=HEADS,
@@ -78,7 +76,7 @@ def our_step(task: LanguageModelling, *, dropout: float) -> Step:
     ).train()
     stepper = Stepper(model=model, task=task, options=TrainingOptions(steps=1))
 
-    def step(batch: PairBatch) -> None:
+    def step(batch: Batch) -> None:
         stepper.step([batch], number=1, factor=1.0)
 
     return step
@@ -86,7 +84,7 @@ def our_step(task: LanguageModelling, *, dropout: float) -> Step:
 
 def mingpt_step(task: LanguageModelling, *, dropout: float) -> Step:
     """The minGPT-style model."""
-    vocabulary = task.corpus.vocabularies.target.size
+    vocabulary = task.dataset.preprocessor.target.size
     return _step(MinGPT(vocabulary=vocabulary, dropout=dropout))
 
 
@@ -95,7 +93,7 @@ def hugging_face_step(task: LanguageModelling, *, dropout: float) -> Step:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(
-        vocab_size=task.corpus.vocabularies.target.size,
+        vocab_size=task.dataset.preprocessor.target.size,
         n_positions=LENGTH,
         n_embd=WIDTH,
         n_layer=LAYERS,
@@ -121,9 +119,9 @@ def _step(model: Any, logits: Callable[[Tensor], Tensor] | None = None) -> Step:
     optimizer = optimizer_of(model)
     logits = logits or model
 
-    def step(batch: PairBatch) -> None:
-        found = logits(batch.decoder_input)
-        loss = F.cross_entropy(found.flatten(0, 1), batch.decoder_target.flatten())
+    def step(batch: Batch) -> None:
+        found = logits(batch.target.decoder_input)
+        loss = F.cross_entropy(found.flatten(0, 1), batch.target.tokens[:, 1:].flatten())
         update(model, loss, optimizer)
 
     return step

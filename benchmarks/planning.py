@@ -10,7 +10,6 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +91,13 @@ def _measurement(recipe: str, calibration: Calibration) -> Measurement:
 
 
 def _measured(spec: RunSpec, task: Task) -> float:
-    options = replace(spec.training, steps=STEPS, evaluate_every=10 * STEPS)
+    options = spec.training.replace(steps=STEPS, evaluate_every=10 * STEPS)
     times = StepTimes()
     # Skip the evaluation after the last step.
     setattr(task, "evaluate", lambda _: {task.metric: 0.0})  # noqa: B010
     with tempfile.TemporaryDirectory() as folder:
         train(
-            model=build_spec_model(spec, task.corpus.vocabularies),
+            model=build_spec_model(spec, task.dataset.preprocessor),
             task=task,
             options=options,
             folder=Path(folder),

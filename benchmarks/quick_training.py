@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.data.batching import token_batches
-from regard.data.token_store import TokenStore
+from regard.data.examples import Examples
 from regard.models.seq2seq.transformer import Transformer
 
 CACHE = Path(__file__).parents[1] / "build" / "decoding_benchmark.safetensors"
@@ -30,11 +30,11 @@ LABEL_SMOOTHING = 0.1
 SEED = 0
 
 
-def train_briefly(model: Transformer, store: TokenStore) -> None:
+def train_briefly(model: Transformer, examples: Examples) -> None:
     """Load the cached weights, or train and cache them; the model ends in evaluation mode."""
     depends_on = [STEPS, BATCH_TOKENS, LEARNING_RATE, WARMUP_STEPS, LABEL_SMOOTHING, SEED]
     sizes = [(name, *tensor.shape) for name, tensor in model.named_parameters()]
-    described = json.dumps([depends_on, sizes, store.fingerprint()])
+    described = json.dumps([depends_on, sizes, examples.fingerprint()])
     fingerprint = hashlib.sha256(described.encode()).hexdigest()
     if CACHE.exists():
         with safe_open(CACHE, framework="pt") as file:
@@ -44,13 +44,13 @@ def train_briefly(model: Transformer, store: TokenStore) -> None:
             model.eval()
             return
     print(f"training the weights of {CACHE.name}: {STEPS} steps", file=sys.stderr, flush=True)
-    _train(model.train(), store)
+    _train(model.train(), examples)
     model.eval()
     CACHE.parent.mkdir(exist_ok=True)
     save_model(model, str(CACHE), metadata={"fingerprint": fingerprint})
 
 
-def _train(model: Transformer, store: TokenStore) -> None:
+def _train(model: Transformer, examples: Examples) -> None:
     torch.manual_seed(SEED)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98))
     # Linear warm-up, then linear decay to zero.
@@ -61,15 +61,13 @@ def _train(model: Transformer, store: TokenStore) -> None:
     batches = (
         batch
         for epoch in count()
-        for batch in token_batches(store, max_tokens=BATCH_TOKENS, seed=SEED, epoch=epoch)
+        for batch in token_batches(examples, max_tokens=BATCH_TOKENS, seed=SEED, epoch=epoch)
     )
     for batch in islice(batches, STEPS):
-        hidden = model.hidden(batch.source, batch.source_lengths, batch.decoder_input)
-        is_target = batch.target_mask
-        logits = model.logits(hidden[is_target])
-        loss = F.cross_entropy(
-            logits, batch.decoder_target[is_target], label_smoothing=LABEL_SMOOTHING
-        )
+        target = batch.target
+        hidden = model.hidden(batch.input, target.decoder_input)
+        logits = model.logits(target.predicted(hidden))
+        loss = F.cross_entropy(logits, target.labels, label_smoothing=LABEL_SMOOTHING)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from benchmarks.measurement import Call, Measurement, median_seconds
 from benchmarks.recursive_reference import classify as classify_reference
-from regard.core.batches import PAD, SPECIAL_TOKENS
+from regard.core.batches import PAD, SPECIAL_TOKENS, TokenInput
 from regard.core.protocols import ClassifierOutput
 from regard.models.autoencoders.recursive import RecursiveAutoencoder
 
@@ -29,7 +29,7 @@ REPEATS = 5
 TIMES_FASTER = 20.0
 TOLERANCE = 1e-10
 
-Classifier = Callable[[Tensor, Tensor], ClassifierOutput]
+Classifier = Callable[[TokenInput], ClassifierOutput]
 
 
 class Texts(NamedTuple):
@@ -43,7 +43,7 @@ class Texts(NamedTuple):
 def recursive_autoencoder() -> Iterator[Measurement]:
     """Equal results, then the speedup."""
     random = torch.Generator().manual_seed(0)
-    model = RecursiveAutoencoder(vocabulary=VOCABULARY, classes=CLASSES, model_dim=MODEL_DIM)
+    model = RecursiveAutoencoder(source=VOCABULARY, outputs=CLASSES, model_dim=MODEL_DIM)
     mixed = dummy_texts(lengths(round(BATCH_TOKENS / MEAN_LENGTH), random), random)
     few = Texts(*(part[:COMPARED_ROWS] for part in mixed))
     yield Measurement(
@@ -80,7 +80,7 @@ def dummy_texts(lengths: Tensor, random: torch.Generator) -> Texts:
 
 def loss(classify: Classifier, texts: Texts) -> Tensor:
     """The training loss of the task."""
-    output = classify(texts.tokens, texts.lengths)
+    output = classify(TokenInput(texts.tokens, texts.lengths))
     cross_entropy = F.cross_entropy(output.logits, texts.labels, reduction="sum")
     return (cross_entropy + output.penalty.sum()) / len(texts.labels)
 

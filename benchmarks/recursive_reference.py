@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.core.batches import TokenInput
 from regard.core.protocols import ClassifierOutput
 from regard.models.autoencoders.recursive import RecursiveAutoencoder
 from regard.models.autoencoders.trees import tie_tolerance
@@ -43,12 +44,12 @@ class Node:
         return [*left.below(), *right.below(), self]
 
 
-def classify(model: RecursiveAutoencoder, tokens: Tensor, lengths: Tensor) -> ClassifierOutput:
+def classify(model: RecursiveAutoencoder, input: TokenInput) -> ClassifierOutput:
     """Class scores and penalty of each row."""
     logits, penalties = [], []
     # One lookup: a gradient of the size of the table per word would dominate the time.
-    vectors = model.embedding(tokens)
-    for row, length in zip(vectors, lengths.tolist(), strict=True):
+    vectors = model.embedding(input).frames
+    for row, length in zip(vectors, input.lengths.tolist(), strict=True):
         scores, penalty = classify_text(model, tree(model, row[:length]))
         logits.append(scores)
         penalties.append(penalty)
@@ -62,8 +63,8 @@ def classify_text(model: RecursiveAutoencoder, root: Node) -> tuple[Tensor, Tens
     mean = torch.stack(errors).mean() if errors else root.vector.new_zeros(())
     penalty = model.reconstruction_weight * mean
     if model.classify_at == "root":
-        return model.class_head(root.vector), penalty
-    node_scores = [F.log_softmax(model.class_head(node.vector), dim=0) for node in nodes]
+        return model.head(root.vector), penalty
+    node_scores = [F.log_softmax(model.head(node.vector), dim=0) for node in nodes]
     logits = torch.stack(node_scores).mean(dim=0)
     return logits, penalty - logits.logsumexp(dim=0)
 

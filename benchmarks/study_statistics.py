@@ -27,7 +27,7 @@ from regard.studies.statistics.paired import (
     pair_tests,
     smallest_detectable_difference,
 )
-from regard.tasks.metrics.metric import percentage
+from regard.tasks.metrics import ExactMatchError
 
 STUDIES = 10_000
 COVERAGE_STUDIES = 1_000
@@ -114,7 +114,7 @@ def _real_scores() -> np.ndarray:
         rows = [row for row in csv.DictReader(file) if row["state"] == "finished"]
     variants: dict[str, list[float]] = {}
     for row in sorted(rows, key=lambda row: int(row["seed"])):
-        variants.setdefault(row["variant"], []).append(float(row["test wer"]))
+        variants.setdefault(row["variant"], []).append(float(row["test exact_match_error"]))
     scores = np.array(list(variants.values()))
     return scores - scores.mean(axis=1, keepdims=True)
 
@@ -196,7 +196,11 @@ def _coverage(*, items: int, kind: str) -> Iterator[Measurement]:
             for name, rate in zip("ab", error_rates, strict=True)
         }
         result = compare_on_items(
-            variants, score=percentage, lower_is_better=True, resamples=RESAMPLES, seed=study
+            variants,
+            score=ExactMatchError().score,
+            lower_is_better=True,
+            resamples=RESAMPLES,
+            seed=study,
         )
         interval = result.pairs[0].interval
         covered += interval is not None and interval.low <= truth <= interval.high

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -19,9 +20,9 @@ from torch.nn import functional as F
 from benchmarks.decoding import marian, our_model
 from benchmarks.measurement import Measurement
 from benchmarks.multi30k import multi30k
-from regard.core.batches import PAD, PairBatch
-from regard.data.batching import fixed_batches, token_batches
-from regard.data.token_store import TokenStore
+from regard.core.batches import PAD, Batch, TokenInput
+from regard.data.batching import Batches, token_batches
+from regard.data.examples import Examples
 
 THREADS = 2
 BATCH_TOKENS = 4096
@@ -30,7 +31,7 @@ LABEL_SMOOTHING = 0.1
 STEPS = 8
 ROUNDS = 3
 
-Step = Callable[[PairBatch], None]
+Step = Callable[[Batch], None]
 
 
 def update(model: nn.Module, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
@@ -47,17 +48,15 @@ def optimizer_of(model: nn.Module) -> torch.optim.Optimizer:
 
 
 def our_step() -> Step:
-    """As `Seq2SeqTask.loss`: only non-padding positions are projected onto the vocabulary."""
+    """As `SequenceTask.loss`: only non-padding positions are projected onto the vocabulary."""
     model = our_model(dropout=DROPOUT).train()
     optimizer = optimizer_of(model)
 
-    def step(batch: PairBatch) -> None:
-        hidden = model.hidden(batch.source, batch.source_lengths, batch.decoder_input)
-        is_target = batch.target_mask
-        logits = model.logits(hidden[is_target])
-        loss = F.cross_entropy(
-            logits, batch.decoder_target[is_target], label_smoothing=LABEL_SMOOTHING
-        )
+    def step(batch: Batch) -> None:
+        target = batch.target
+        hidden = model.hidden(batch.input, target.decoder_input)
+        logits = model.logits(target.predicted(hidden))
+        loss = F.cross_entropy(logits, target.labels, label_smoothing=LABEL_SMOOTHING)
         update(model, loss, optimizer)
 
     return step
@@ -69,17 +68,18 @@ def marian_step() -> Step:
     model.train()
     optimizer = optimizer_of(model)
 
-    def step(batch: PairBatch) -> None:
+    def step(batch: Batch) -> None:
+        assert isinstance(batch.input, TokenInput)
         logits = model(
-            input_ids=batch.source,
-            attention_mask=(batch.source != PAD).long(),
-            decoder_input_ids=batch.decoder_input,
-            decoder_attention_mask=(batch.decoder_input != PAD).long(),
+            input_ids=batch.input.tokens,
+            attention_mask=(batch.input.tokens != PAD).long(),
+            decoder_input_ids=batch.target.decoder_input,
+            decoder_attention_mask=(batch.target.decoder_input != PAD).long(),
             use_cache=False,
         ).logits
         loss = F.cross_entropy(
             logits.flatten(0, 1),
-            batch.decoder_target.flatten(),
+            batch.target.tokens[:, 1:].flatten(),
             ignore_index=PAD,
             label_smoothing=LABEL_SMOOTHING,
         )
@@ -88,7 +88,7 @@ def marian_step() -> Step:
     return step
 
 
-def tokens_per_second(step: Step, batches: list[PairBatch]) -> float:
+def tokens_per_second(step: Step, batches: list[Batch]) -> float:
     """Non-padding tokens over the time of all steps."""
     start = time.perf_counter()
     for batch in batches:
@@ -106,10 +106,16 @@ def training() -> Iterator[Measurement]:
         torch.set_num_threads(threads)
 
 
-def _measurements(store: TokenStore) -> Iterator[Measurement]:
+def _measurements(store: Examples) -> Iterator[Measurement]:
     bucketed = token_batches(store, max_tokens=BATCH_TOKENS, seed=0, epoch=0)
     rows = round(len(store) / len(bucketed))
-    fixed = fixed_batches(store, rows=rows, seed=0, epoch=0)
+    starts = np.arange(0, len(store), rows)
+    fixed = Batches(
+        examples=store,
+        order=np.random.default_rng(0).permutation(len(store)),
+        starts=starts,
+        ends=np.minimum(starts + rows, len(store)),
+    )
     ours, theirs = our_step(), marian_step()
     runs = {
         "bucketed": (ours, [bucketed[index] for index in range(STEPS)]),

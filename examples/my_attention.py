@@ -14,7 +14,6 @@ import math
 import torch
 from torch import Tensor, nn
 
-from regard import AttentionShape, Cost
 from regard.mechanisms import ScoredMechanism
 
 
@@ -34,23 +33,3 @@ class CosineAttention(ScoredMechanism):
     ) -> Tensor:
         direction = nn.functional.normalize(query, dim=-1)
         return (direction * self.log_temperature.exp()) @ cached_key.transpose(-2, -1)
-
-    def score_cost(self, shape: AttentionShape) -> Cost:
-        pairs = shape.batch_heads * shape.pairs
-        # Normalisation divides every number of the queries, and of the keys before heads share them.
-        queries = shape.batch_heads * shape.query_length
-        vectors = queries + shape.batch_kv_heads * shape.key_length
-        matmul_flops = 2 * pairs * shape.key_dim
-        return Cost(
-            matmul_flops=matmul_flops,
-            # The second term is an exp per head.
-            transcendental_ops=vectors * shape.key_dim + self.log_temperature.numel(),
-            # A clamped sum of squares per vector; and queries times the temperature.
-            elementwise_ops=vectors * (shape.key_dim + 1) + queries * shape.key_dim,
-            backward_matmul_flops=2 * matmul_flops,  # the gradients of both factors
-            # One query, one new key and the cached ones.
-            step_matmul_flops=2 * shape.batch_heads * (shape.key_length + 1) * shape.key_dim,
-            memory=2 * pairs,  # the scores before and after masking
-            parameters=self.num_parameters,
-            sequential_steps=1,
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import jaxtyping
@@ -39,3 +40,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def data_folder() -> Path:
     """The folder of corpora, for tests marked `data`."""
     return Path(os.environ[DATA_VARIABLE])
+
+
+@pytest.fixture
+def no_plugins() -> Iterator[None]:
+    """Plug-ins of other tests are unknown, and those of this one are forgotten."""
+    from regard.runs.plugins import REGISTRIES
+
+    for registry in REGISTRIES:
+        registry.plugins.clear()
+    yield
+    for registry in REGISTRIES:
+        registry.plugins.clear()

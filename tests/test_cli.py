@@ -6,15 +6,14 @@ import json
 import os
 import sys
 import types
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from tests.factories.command_line import exit_code
 
 import regard
-from regard.cli import overview as overview_verb
-from regard.cli.main import VERBS, Verb, main
+from regard.cli.main import VERBS, Verb, main, verb_function
+from regard.cli.mechanisms import summary
 from regard.core.errors import RegardError
 from regard.core.records.overview import CheckRecord, MechanismRecord, Overview
 from regard.mechanisms import MECHANISMS
@@ -22,7 +21,7 @@ from regard.mechanisms import MECHANISMS
 
 @pytest.fixture
 def broken_verb(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """A verb called `broken`, whose `run` each test provides."""
+    """A verb called `broken`, whose `run_broken` each test provides."""
     module = types.ModuleType("broken_verb")
     monkeypatch.setitem(sys.modules, "broken_verb", module)
     monkeypatch.setitem(VERBS, "broken", Verb(module="broken_verb", help="Break.", example="-"))
@@ -41,7 +40,7 @@ def test_help_lists_every_verb(arguments: list[str], capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize("name", VERBS)
 def test_every_verb_has_help_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     verb = VERBS[name]
-    assert import_module(verb.module).run.__doc__
+    assert verb_function(name).__doc__
     assert verb.example.startswith(f"regard {name}")
     assert exit_code([name, "--help"]) == 0
     assert verb.example in capsys.readouterr().out
@@ -101,7 +100,7 @@ def no_overview(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     def work(**kwargs: object) -> None:
         raise AssertionError("the overview was built")
 
-    monkeypatch.setattr(overview_verb, "_build", work)
+    monkeypatch.setattr("regard.conformance.overview.build_overview", work)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -149,7 +148,7 @@ def test_summary_uses_singular_nouns() -> None:
         costs=(),
     )
     one = Overview(version="1", seed=0, tokens=("a",), num_heads=8, mechanisms=(mechanism,))
-    assert overview_verb.summary(one, path=Path("page.html")).splitlines() == [
+    assert summary(one, path=Path("page.html")).splitlines() == [
         "page.html",
         "1 mechanism, 1 word",
         "1 check passed, 0 failed",
@@ -173,7 +172,7 @@ def test_a_regard_error_is_one_line(
     def run() -> None:
         raise RegardError("No such thing. Try another.")
 
-    broken_verb.run = run  # type: ignore[attr-defined]
+    broken_verb.run_broken = run  # type: ignore[attr-defined]
     assert exit_code(["broken"]) == 2
     assert capsys.readouterr().err == "error: No such thing. Try another.\n"
 
@@ -182,7 +181,7 @@ def test_other_exceptions_keep_their_traceback(broken_verb: types.ModuleType) ->
     def run() -> None:
         raise ZeroDivisionError
 
-    broken_verb.run = run  # type: ignore[attr-defined]
+    broken_verb.run_broken = run  # type: ignore[attr-defined]
     with pytest.raises(ZeroDivisionError):
         main(["broken"])
 
@@ -193,7 +192,7 @@ def test_an_interrupt_is_silent(
     def run() -> None:
         raise KeyboardInterrupt
 
-    broken_verb.run = run  # type: ignore[attr-defined]
+    broken_verb.run_broken = run  # type: ignore[attr-defined]
     assert exit_code(["broken"]) == 130
     assert capsys.readouterr().err == ""
 

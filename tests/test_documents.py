@@ -9,7 +9,6 @@ files must resolve.
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import shlex
@@ -25,7 +24,7 @@ from typing import Any, NamedTuple
 import pytest
 import typer
 
-from regard.cli.main import VERBS
+from regard.cli.main import verb_function
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -141,7 +140,7 @@ def run_document(document: Path, *, folder: Path) -> None:
         if block.language == "python":
             # Blank lines, so that tracebacks have the line numbers of the document.
             source = "\n" * (block.line - 1) + block.text
-            exec(compile(source, document, "exec"), namespace)
+            exec(compile(source, document, "exec", dont_inherit=True), namespace)
             continue
         for command in commands(block):
             run_command(command, folder=folder, where=f"{document.name}:{block.line}")
@@ -192,8 +191,7 @@ def test_options_exist(document: Path) -> None:
 @cache
 def verb_command(name: str) -> Any:
     app = typer.Typer()
-    verb = VERBS[name]
-    app.command()(getattr(importlib.import_module(verb.module), verb.function))
+    app.command()(verb_function(name))
     return typer.main.get_command(app)
 
 

@@ -35,10 +35,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runs": _RUNS,
     "explain": _EXPLAIN,
     "studies": _STUDIES,
-    "claims": _CLAIMS,
+    "claims": _CLAIMS | {"views"},
     "views": {"core"},
     "serving": {"core", "runs", "explain", "views"},
-    "cli": _CLAIMS | {"claims", "views", "serving"},
+    "api": _CLAIMS | {"claims", "views", "serving"},
+    "cli": _CLAIMS | {"claims", "views", "serving", "api"},
 }
 
 NAMELESS = {"util", "utils", "helper", "helpers", "common", "base", "misc"}

@@ -2,6 +2,9 @@
 
     from regard import MultiHead, build_mechanism
 
+`regard.train`, `predict`, `study`, `report`, `plan`, `cost`, `check`, `overview` and `list_mechanisms`,
+`regard.claims.run` and `regard.data.describe` are the verbs of the command line.
+
 Names are imported on first use: `import regard` does not import torch.
 """
 
@@ -12,6 +15,18 @@ from typing import TYPE_CHECKING
 from regard.core.exports import lazy_exports
 
 if TYPE_CHECKING:
+    from regard import claims as claims, data as data
+    from regard.api import (
+        check as check,
+        cost as cost,
+        list_mechanisms as list_mechanisms,
+        overview as overview,
+        plan as plan,
+        predict as predict,
+        report as report,
+        study as study,
+        train as train,
+    )
     from regard.conformance.suite import check_mechanism as check_mechanism
     from regard.core.cost import AttentionShape as AttentionShape, Cost as Cost
     from regard.core.counter import Counter as Counter

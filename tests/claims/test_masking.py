@@ -20,7 +20,7 @@ from regard.claims.masking import (
     small_decoder,
     zero_scores_mask_padding,
 )
-from regard.core.batches import START
+from regard.core.batches import START, TokenInput
 from regard.core.errors import RegardError
 from regard.core.records.claim import Finding, MatrixFigure
 
@@ -92,11 +92,11 @@ def test_dependence_in_each_variant() -> None:
 def test_changing_a_token_agrees_with_gradients() -> None:
     """Through `forward`, without gradients: target j changes only predictions after j."""
     model, _, target = small_decoder(length=6, seed=4)
-    source, lengths = torch.tensor([[5, 6, 7]]), torch.tensor([3])
+    source = TokenInput(torch.tensor([[5, 6, 7]]), torch.tensor([3]))
 
     def logits(tokens: Tensor) -> Tensor:
         decoder_input = torch.cat([torch.full((1, 1), START), tokens[:, :-1]], dim=1)
-        output: Tensor = model(source, lengths, decoder_input)[0]
+        output: Tensor = model(source, decoder_input)[0]
         return output
 
     with torch.no_grad():

@@ -124,7 +124,7 @@ def test_several_mechanisms_are_tallied(capsys: pytest.CaptureFixture[str]) -> N
         (["nowhere.py"], "nowhere.py:ClassName"),
         (["no_such_module:Mine"], "'no_such_module' cannot be imported: ModuleNotFoundError"),
         ([f"{EXAMPLE}:CosinAttention"], "Did you mean 'CosineAttention'?"),
-        ([f"{EXAMPLE}:ScoredMechanism"], "score_cost, scores"),
+        ([f"{EXAMPLE}:ScoredMechanism"], "does not define scores"),
         ([COSINE, "--only", "state_frm"], "Unknown check 'state_frm'. Did you mean 'state_form'?"),
         ([COSINE, "--set", "temprature=2"], "Did you mean 'temperature'?"),
         ([COSINE, "--set", "temperature"], "--set temperature: use OPTION=VALUE"),

@@ -14,7 +14,6 @@ from tests.factories.command_line import exit_code
 
 import regard.claims
 from regard.claims.engine import claim
-from regard.cli import claims as claims_verb
 from regard.core.errors import RegardError
 from regard.core.records.claim import Finding
 from regard.views.text.claims import rerun_command
@@ -27,7 +26,6 @@ def only_test_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace all topics by the test claims."""
     topics = {TOPIC: "test_claims"}
     monkeypatch.setattr(regard.claims, "TOPICS", topics)
-    monkeypatch.setattr(claims_verb, "TOPICS", topics)
     monkeypatch.setitem(sys.modules, "regard.claims.test_claims", test_claims)
 
 
@@ -128,7 +126,7 @@ def test_error_for_a_topic_without_records(
 ) -> None:
     path = tmp_path / "saved.json"
     assert exit_code(["claims", "--out", str(path)]) == 0
-    monkeypatch.setattr(claims_verb, "TOPICS", {"cubes": "cubes", TOPIC: "test_claims"})
+    monkeypatch.setattr(regard.claims, "TOPICS", {"cubes": "cubes", TOPIC: "test_claims"})
     capsys.readouterr()
     assert exit_code(["claims", "--from", str(path), "--topic", "cubes"]) == 2
     assert f"has no records of the topic cubes. Choose from: {TOPIC}." in capsys.readouterr().err
@@ -203,7 +201,7 @@ def test_a_page_from_saved_records(
     saved, page, again = tmp_path / "saved.json", tmp_path / "a.html", tmp_path / "b.html"
     assert exit_code(["claims", "page", str(page), "--out", str(saved)]) == 0
     assert capsys.readouterr().out.splitlines()[0] == str(page)
-    monkeypatch.setattr(claims_verb, "_run", None)  # nothing may be run
+    monkeypatch.setattr("regard.claims.engine.run_claims", None)  # nothing may be run
     assert exit_code(["claims", "page", str(again), "--from", str(saved)]) == 0
     assert again.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
     capsys.readouterr()

@@ -9,7 +9,7 @@ import pytest
 from tests.factories.calibration import dummy_calibration
 from tests.factories.command_line import exit_code
 
-from regard.cli.cost import load_or_calibrate
+from regard.api.costs import load_or_calibrate
 from regard.costs import calibration as calibrations, compare as comparison, predict as crossover
 from regard.costs.calibration import calibration_path, save_calibration
 
@@ -139,10 +139,10 @@ def test_plot_and_page_are_written(machine: Path) -> None:
     assert "an LSTM layer" in page
 
 
+@pytest.mark.usefixtures("no_plugins")
 def test_plugins_are_compared_and_a_broken_one_shows_its_error(
-    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    machine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("regard.mechanisms._PLUGINS", {})
     (machine / "mine.py").write_text(PLUGIN)
     plugins = ["--plugin", "mine.py:Mine", "--plugin", "mine.py:Broken"]
     assert exit_code(["cost", *SMALL, *plugins, "--only", "Mine", "--only", "Broken"]) == 0
@@ -254,9 +254,7 @@ def test_module_errors_are_raised_before_calibration(
     assert "nothere.py" in capsys.readouterr().err
 
 
-def test_a_machine_is_calibrated_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_machine_is_calibrated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = []
 
     def calibrate(_: object) -> calibrations.Calibration:
@@ -266,19 +264,21 @@ def test_a_machine_is_calibrated_once(
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "empty"))
     monkeypatch.setattr(calibrations, "calibrate", calibrate)
     monkeypatch.setattr("regard.core.malloc.keep_freed_memory", lambda: True)
-    assert load_or_calibrate() == load_or_calibrate()
+    lines: list[str] = []
+    assert load_or_calibrate(log=lines.append) == load_or_calibrate()
     assert len(measured) == 1
-    assert str(tmp_path / "empty") in capsys.readouterr().err
+    assert str(tmp_path / "empty") in lines[-1]
     load_or_calibrate(force=True)
     assert len(measured) == 2
 
 
 def test_a_calibration_that_cannot_be_saved_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "regard").write_text("a file in place of the folder")
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
     monkeypatch.setattr(calibrations, "calibrate", lambda _log: dummy_calibration())
     monkeypatch.setattr("regard.core.malloc.keep_freed_memory", lambda: True)
-    assert load_or_calibrate(force=True) == dummy_calibration()
-    assert "$REGARD_CACHE" in capsys.readouterr().err
+    lines: list[str] = []
+    assert load_or_calibrate(force=True, log=lines.append) == dummy_calibration()
+    assert "$REGARD_CACHE" in lines[-1]

@@ -131,9 +131,9 @@ def test_trees(labelled: Path, tmp_path: Path) -> None:
     [
         ("classify-documents", ["task.sentences=false"], "task.sentences=true"),
         ("classify", ["task.sentences=true"], "'text_encoder'"),
-        ("classify-documents", ["model.gated=true"], "model.gated=true"),
-        ("classify-documents", ["model.context=after"], "model.context='after'"),
-        ("classify-structured", ["model.penalty=frobenus"], "Did you mean 'frobenius'"),
+        ("classify-documents", ["model.gated=true"], "gated=True"),
+        ("classify-documents", ["model.context=after"], "model.context=after"),
+        ("classify-structured", ["model.penalty=frobenus"], "'frobenius'"),
         ("classify-structured", ["model.hidden_dim=-1"], "model.hidden_dim=-1"),
         ("classify-structured", ["task.min_count=0"], "task.min_count=0"),
     ],

@@ -9,8 +9,8 @@ import pytest
 from tests.factories.calibration import dummy_calibration
 from tests.factories.command_line import exit_code
 
-from regard.cli import plan as plan_verb
-from regard.cli.options import memory_limit, time_limit
+from regard.api import planning as plan_function
+from regard.api.planning import memory_limit, time_limit
 from regard.core.errors import RegardError
 from regard.runs import plan as planning
 
@@ -23,10 +23,9 @@ TINY = [
 @pytest.fixture(autouse=True)
 def dummy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dummy calibration, and little to trace, which is slow with shape checks."""
-    monkeypatch.setattr(plan_verb, "load_or_calibrate", dummy_calibration)
+    monkeypatch.setattr(plan_function, "load_or_calibrate", lambda **_: dummy_calibration())
     monkeypatch.setattr(planning, "SAMPLES", 1)
-    monkeypatch.setattr(planning, "SCORES", ("dot",))
-    monkeypatch.setattr(planning, "transformer_mechanisms", lambda: ["elu"])
+    monkeypatch.setattr(planning, "slot_mechanisms", lambda _: ["dot", "elu"])
 
 
 def test_it_prints_the_plan_the_alternatives_and_the_largest_model(

@@ -92,11 +92,11 @@ def test_scores(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     shown = capsys.readouterr()
     scores = json.loads(shown.out)
     assert scores.pop("loss") > 0
-    assert scores == {"wer": 0.0, "per": 0.0, "signatures": {}}
+    assert scores == {"exact_match_error": 0.0, "per": 0.0, "signatures": {}}
     assert "skipped" in shown.err
     out = tmp_path / "scores.txt"
     assert exit_code([*score, "--out", str(out)]) == 0
-    assert out.read_text().split()[2:] == ["wer", "0.0000", "per", "0.0000"]
+    assert out.read_text().split()[2:] == ["exact_match_error", "0.0000", "per", "0.0000"]
     assert exit_code([*score, "--examples", "3"]) == 0  # there is only one
     lines = capsys.readouterr().out.splitlines()
     assert lines[-3].split() == ["input", "cafe"]
@@ -107,7 +107,7 @@ def test_scores(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     named = tmp_path / "pairs.data"
     named.write_text(f"cafe,{output}\n")
     assert exit_code(["predict", run, "--score", str(named), "--format", "csv", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["wer"] == 0.0
+    assert json.loads(capsys.readouterr().out)["exact_match_error"] == 0.0
 
 
 @pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("a.png", b"\x89PNG")])

@@ -39,7 +39,7 @@ def test_study_and_report(
     shown = capsys.readouterr()
     assert "✓ lstm, seed 0" in shown.err
     assert "4 of 4" in shown.err
-    for word in ("lstm", "gru", "wer", "too few seeds", "page: mine/page.html"):
+    for word in ("lstm", "gru", "exact_match_error", "too few seeds", "page: mine/page.html"):
         assert word in shown.out
     page = (tmp_path / "mine/page.html").read_text(encoding="utf-8")
     assert "Which cell?" in page

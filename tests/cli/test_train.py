@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.factories.command_line import exit_code
 
-from regard.cli.options import absolute_files
+from regard.api.options import absolute_files
 from regard.tasks import TASKS
 
 TINY = [
@@ -80,12 +80,12 @@ def test_resume_from_another_folder(
     train = ["train", "pronounce", "--train-file", "words.dict", *TINY, "--steps", "6"]
     assert exit_code([*train, "--out", "whole"]) == 0
     code = (
-        "import signal\nfrom regard.cli import train\nfrom regard.cli.main import main\n"
+        "import signal\nfrom regard.cli.main import main\nfrom regard.training import callbacks\n"
         "class Stop:\n"
         "    def on_step_end(self, info):\n"
         "        if info.step == 3: signal.raise_signal(signal.SIGINT)\n"
         "    def __getattr__(self, name): return lambda *_: None\n"
-        "train._callbacks = lambda: [Stop()]\n"
+        "callbacks.ProgressDisplay = Stop\n"
         f"main({[*train, '--out', 'stopped', '--threads', '1']!r})\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -94,7 +94,7 @@ def test_resume_from_another_folder(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert exit_code(["train", "--resume", "../stopped"]) == 0
-    for name in ("model.safetensors", "metrics.jsonl", "vocabulary.json"):
+    for name in ("model.safetensors", "metrics.jsonl", "preprocessor.json"):
         assert (tmp_path / "stopped" / name).read_bytes() == (
             tmp_path / "whole" / name
         ).read_bytes()
@@ -108,12 +108,12 @@ def test_resume_from_another_folder(
         (["translate"], "--train-file"),
         (["pronounce", "--recipe", "quick"], "Unknown recipe 'quick'"),
         (["pronounce", "--recipe", "translate"], "is for the task 'translate', not 'pronounce'"),
-        (["pronounce", "--recipe", "bad.toml"], "The section 'task' is 3"),
+        (["pronounce", "--recipe", "bad.toml"], "task=3"),
         (["pronounce", "--set", "modle.x=3"], "Unknown section 'modle'"),
         (["pronounce", "--set", "task=translate"], "SECTION.OPTION=VALUE"),
-        (["pronounce", "--set", "model.num_layers=abc"], "model.num_layers='abc'"),
-        (["pronounce", "--steps", "0"], "steps is 0"),
-        (["pronounce", "--minutes", "nan"], "seconds is nan"),
+        (["pronounce", "--set", "model.num_layers=abc"], "model.num_layers=abc"),
+        (["pronounce", "--steps", "0"], "training.steps=0"),
+        (["pronounce", "--minutes", "nan"], "training.seconds=nan"),
         (["pronounce", "--threads", "0"], "threads=0"),
         (["pronounce", "--threads", "100000000"], "threads=100000000"),
         (["pronounce", "--seed", "-1"], "seed=-1"),
@@ -176,7 +176,7 @@ def test_columns_and_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert exit_code([*command, "--steps", "2", "--threads", "1", "--out", str(out)]) == 0
     log = capsys.readouterr().err
     assert "6 training pairs" in log
-    assert "6 validation sources also occur in training" in log
+    assert "6 validation inputs also occur in training" in log
     assert set(json.loads((out / "vocabulary.json").read_text())["source"]["tokens"]) == {"a", "b"}
     assert json.loads((out / "spec.json").read_text())["threads"] == 1
     numbers = tmp_path / "numbers.csv"

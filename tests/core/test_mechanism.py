@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -21,14 +23,13 @@ GOOD = (2, 4, 5, 3)
         (GOOD, (2, 3, 5, 3), (2, 3, 5, 3), NO_MASK, "key has 3 heads and query has 4"),
         (GOOD, GOOD, (2, 4, 6, 3), NO_MASK, "length 5 and value 4 of length 6"),
         (GOOD, GOOD, GOOD, Padding(torch.tensor([1, 2, 3])), "Padding has 3 lengths for 2 rows"),
-        (GOOD, GOOD, GOOD, torch.ones(5, 5), "mask is a Tensor"),
     ],
 )
 def test_incompatible_inputs(
     query: tuple[int, ...],
     key: tuple[int, ...],
     value: tuple[int, ...],
-    mask: object,
+    mask: Mask,
     message: str,
 ) -> None:
     with pytest.raises(RegardError, match=message):
@@ -39,6 +40,23 @@ def test_grouped_heads_and_different_widths_are_valid() -> None:
     validate_attention_inputs(
         torch.zeros(GOOD), torch.zeros(2, 2, 7, 9), torch.zeros(2, 2, 7, 1), Mask()
     )
+
+
+def test_the_values_of_lengths_are_checked_on_request() -> None:
+    mechanism, tensor = build_mechanism("dot", query_dim=3, key_dim=3), torch.zeros(GOOD)
+    mask = Padding(torch.tensor([5, 7]))
+    empty = mechanism.start(batch_size=2, num_kv_heads=4, key_dim=3, value_dim=3)
+    mechanism(tensor, tensor, tensor, mask)
+    mechanism.validate = True
+    calls: list[Callable[[], object]] = [
+        lambda: mechanism(tensor, tensor, tensor, mask),
+        lambda: mechanism.weights(tensor, tensor, mask),
+        lambda: mechanism.extend(empty, tensor, tensor, mask),
+        lambda: mechanism(tensor, tensor, tensor, Mask(lengths=torch.tensor([5, -1]))),
+    ]
+    for call in calls:
+        with pytest.raises(RegardError, match=r"lengths from (5 to 7|-1 to 5) .* 5 keys"):
+            call()
 
 
 @pytest.mark.parametrize("name", ["window", "elu", "taylor", "retention", "additive"])

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from regard.costs.interpolation import LogTable
+from regard.costs.operator_benchmarks import LogTable
 
 AXES = ((1, 4, 16), (2, 8))
 

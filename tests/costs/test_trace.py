@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.core.cost import AttentionShape
 from regard.costs.trace import MODES, Mode, trace
-from regard.costs.workloads import attention_workload, module_workload, trace_module
+from regard.costs.workloads import attention_workload, module_workload
 
 SHAPE = AttentionShape(
     num_heads=2, query_length=48, key_length=48, key_dim=8, value_dim=8, causal=True
@@ -45,4 +45,4 @@ def test_a_data_dependent_module_is_traced_on_real_tensors() -> None:
     def build() -> tuple[nn.Module, list[torch.Tensor]]:
         return DataDependent(), [torch.ones(4, 4)]
 
-    assert trace_module("mine", "forward", build).matmul_flops == 2 * 2 * 4**3
+    assert trace(module_workload("mine", "forward", build)).matmul_flops == 2 * 2 * 4**3

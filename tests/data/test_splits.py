@@ -1,14 +1,17 @@
-"""Hash-based splits: stable, disjoint by input, of the configured fractions; leakage."""
+"""Hash-based splits: stable, disjoint by input, of the configured fractions."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from regard.core.errors import RegardError
-from regard.data.splits import EvalSplit, Leakage, split_of
+from regard.data.readers.text_file import Row
+from regard.data.splits import EvalSplit, split_of
 
 WORDS = [f"word{number}" for number in range(5_000)]
 
@@ -63,12 +66,16 @@ def test_invalid_fractions(validation: float, test: float) -> None:
         split_of("cat", validation=validation, test=test)
 
 
-def test_leakage() -> None:
-    validation = EvalSplit(inputs=("A  cat", "a dog"), references=(("x",), ("y",)))
-    test = EvalSplit(inputs=("an ox",), references=(("z",),))
-    leakage = Leakage[str](
-        {"validation": validation, "test": test}, lowercase=True, text_of=lambda row: row
-    )
-    rows = ["a cat", "A CAT", "a hen"]
-    assert list(leakage.watch(rows)) == rows
-    assert leakage.counts() == {"validation": 1, "test": 0}
+def test_grouped_references() -> None:
+    rows = [("Read", "R EH D"), ("read", "R IY D"), ("Read", "R EH D")]
+    split = EvalSplit.grouped(rows, group=True, lowercase="source")
+    assert (split.inputs, split.references) == (("Read",), (("R EH D", "R IY D"),))
+    assert EvalSplit.grouped(rows, group=False).inputs == ("Read", "read", "Read")
+
+
+def test_arrays_are_named_and_fingerprinted() -> None:
+    frames = np.ones((2, 3), dtype=np.float32)
+    split = EvalSplit.of([Row(frames, "7", 4)], path=Path("digits.npz"))
+    assert (split.names, split.references) == (("digits.npz:4",), ("7",))
+    other = EvalSplit.of([Row(2 * frames, "7", 4)], path=Path("digits.npz"))
+    assert split.fingerprint() != other.fingerprint()

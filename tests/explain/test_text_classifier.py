@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,13 @@ import pytest
 import torch
 
 from regard.core.errors import RegardError
+from regard.data.item_preprocessor import ItemPreprocessor
+from regard.data.readers.text_file import Row
 from regard.explain import explain_text, find_phrases, parse_tree
 from regard.runs.build import build_spec_model
 from regard.runs.folder import RunFolder
 from regard.runs.load import TrainedRun
 from regard.runs.spec import RunSpec
-from regard.tasks.text_task import TextVocabularies
 
 TEXTS = ["a fine film . i liked it .", "a dull film . i left ."]
 
@@ -25,14 +25,14 @@ def classifier(name: str, **model: Any) -> TrainedRun:
     spec = RunSpec.from_sections(
         {"task": task, "model": {"name": name, "model_dim": 8, **model}, "training": {"steps": 1}}
     )
-    built = TextVocabularies.build(spec.task_options, kind="words", texts=TEXTS)
-    vocabularies = replace(built, labels=("bad", "good"))
+    rows = [Row(text, label, 1) for text, label in zip(TEXTS, ("good", "bad"), strict=True)]
+    preprocessor = ItemPreprocessor.fit(spec.task_options, lambda: iter(rows), path=Path())
     torch.manual_seed(0)
     return TrainedRun(
         folder=RunFolder(Path("untrained")),
         spec=spec,
-        model=build_spec_model(spec, vocabularies).eval(),
-        vocabularies=vocabularies,
+        model=build_spec_model(spec, preprocessor).eval(),
+        preprocessor=preprocessor,
     )
 
 

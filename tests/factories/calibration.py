@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from regard.costs.calibration import NO_FACTORS, NO_OVERHEADS, Calibration, this_machine
-from regard.costs.interpolation import LogTable
-from regard.costs.operator_benchmarks import GRIDS
+from regard.costs.operator_benchmarks import GRIDS, LogTable
 
 SECONDS = 1e-12
 

@@ -99,5 +99,6 @@ def comparable_outputs(folder: Path) -> dict[str, Any]:
     record = json.loads(run.record.read_text())
     del record["outcome"]["seconds"]
     del record["spec"]["task"]["train_file"]
+    record["spec"].pop("plugins", None)  # with the paths of their files
     files = [run.predictions["validation"], run.predictions["test"], run.metrics, run.model]
     return {"record": record, **{file.name: file.read_bytes() for file in files}}

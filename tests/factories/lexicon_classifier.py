@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from regard.core.batches import Input, TokenInput
 from regard.core.protocols import ClassifierOutput, TextAttention
 
 
@@ -25,9 +26,9 @@ class LexiconClassifier(nn.Module):
         self.rows_read = 0
         self.eval()
 
-    def classify(
-        self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None
-    ) -> ClassifierOutput:
+    def classify(self, input: Input) -> ClassifierOutput:
+        assert isinstance(input, TokenInput)
+        tokens, lengths = input.tokens, input.lengths
         inside = torch.arange(tokens.shape[1]) < lengths[:, None]
         assert bool((inside == (tokens != 0)).all()), "padding inside a text"
         self.rows_read += len(tokens)
@@ -35,9 +36,9 @@ class LexiconClassifier(nn.Module):
         logits = torch.stack([torch.zeros_like(second), second], dim=1)
         return ClassifierOutput(logits, torch.zeros(len(tokens)))
 
-    def text_attention(
-        self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None
-    ) -> TextAttention | None:
+    def text_attention(self, input: Input) -> TextAttention | None:
+        assert isinstance(input, TokenInput)
+        tokens, lengths, segments = input.tokens, input.lengths, input.segments
         if self.looks is None:
             return None
         looks = self.looks[tokens] * (torch.arange(tokens.shape[1]) < lengths[:, None])

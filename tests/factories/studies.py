@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from collections.abc import Sequence
@@ -14,7 +15,9 @@ from regard.core.records.study import (
     AttentionExample,
     CurvePoint,
     Disagreement,
+    MetricRecord,
     PairVerdict,
+    ScoreRecord,
     StudyRecord,
     StudyRunRecord,
     VariantRecord,
@@ -28,6 +31,20 @@ from regard.studies.statistics.paired import (
 
 SCORES = {"dot": 9.1, "general": 8.8, "additive": 8.2, "location": 14.6}
 ATTENTION_STYLES = {"bahdanau": 0.0, "luong": -0.25}
+METRICS = (
+    MetricRecord(name="PER", unit="%", lower_is_better=True, digits=2, note="", is_itemwise=True),
+    MetricRecord(
+        name="exact_match",
+        unit="%",
+        lower_is_better=False,
+        digits=2,
+        note="100 minus what G2P papers call WER",
+        is_itemwise=True,
+    ),
+    MetricRecord(
+        name="loss", unit="nats", lower_is_better=True, digits=4, note="", is_itemwise=False
+    ),
+)
 STEPS, EVERY, ITEMS = 2000, 100, 6374
 PRONUNCIATIONS = (
     ("colonel", "K ER1 N AH0 L", "K AA1 L AH0 N AH0 L"),
@@ -47,11 +64,22 @@ def dummy_study(
         for index, (name, mean) in enumerate(means.items())
         for run in _runs(name, mean, index=index, seeds=seeds, rates=rates)
     ]
-    by_variant = {
-        name: {run.seed: run.scores["PER"] for run in runs if run.variant == name and run.selected}
-        for name in means
+    tables = {
+        metric.name: {
+            name: {
+                run.seed: run.scores[metric.name]
+                for run in runs
+                if run.variant == name and run.selected
+            }
+            for name in means
+        }
+        for metric in METRICS
     }
-    compared = compare_over_seeds(by_variant, lower_is_better=True)
+    by_variant = tables["PER"]
+    compared = {
+        metric.name: compare_over_seeds(tables[metric.name], lower_is_better=metric.lower_is_better)
+        for metric in METRICS
+    }
     shown = list(means)[:8]
     return StudyRecord(
         name="scores",
@@ -63,8 +91,7 @@ def dummy_study(
         task="pronounce",
         split="test",
         items=ITEMS,
-        metric="PER",
-        lower_is_better=True,
+        metrics=METRICS,
         seeds=tuple(range(seeds)),
         budget=f"{STEPS:,} steps each.",
         tuning=f"Every variant tried {len(rates)} learning rates; the best on validation counts."
@@ -73,7 +100,14 @@ def dummy_study(
         matched="",
         variants=_variants(compared, by_variant, rates=rates),
         runs=tuple(runs),
-        verdicts=(*_method_verdicts(compared), *_model_verdicts(compared)),
+        verdicts=tuple(
+            verdict
+            for metric in METRICS
+            for verdict in (
+                *_method_verdicts(compared[metric.name], metric),
+                *(_model_verdicts(compared[metric.name], metric) if metric.is_itemwise else ()),
+            )
+        ),
         disagreements=_disagreements(list(means)),
         attention_examples=tuple(_attention_example(word, shown) for word in WORDS),
         agreement_source="gruut-lang-en 2.0.1, 1,204 of the test words",
@@ -115,7 +149,11 @@ def _runs(
                     state="finished",
                     selected=rate_index == 0,
                     reason="",
-                    scores={"PER": score, "WER": round(3.9 * score, 4)},
+                    scores={
+                        "PER": score,
+                        "exact_match": round(100 - 3.9 * score, 4),
+                        "loss": round(score / 20, 6),
+                    },
                     validation_scores={"PER": round(score + 0.2, 4)},
                     steps=STEPS,
                     seconds=180.0 + 11 * index + rng.random(),
@@ -142,11 +180,14 @@ def _curve(score: float, *, index: int, rng: random.Random) -> tuple[CurvePoint,
 
 
 def _variants(
-    compared: SeedComparison, by_variant: dict[str, dict[int, float]], *, rates: Sequence[float]
+    compared: dict[str, SeedComparison],
+    by_variant: dict[str, dict[int, float]],
+    *,
+    rates: Sequence[float],
 ) -> tuple[VariantRecord, ...]:
     found = []
-    for index, of_variant in enumerate(compared.variants):
-        interval, agreement = of_variant.interval, 0.93 - 0.04 * index
+    for index, of_variant in enumerate(compared["PER"].variants):
+        agreement = 0.93 - 0.04 * index
         found.append(
             VariantRecord(
                 name=of_variant.variant,
@@ -154,10 +195,9 @@ def _variants(
                     "model": {"mechanism": of_variant.variant.split(" ")[0], "hidden_dim": 256}
                 },
                 is_baseline=index == 0,
-                mean=of_variant.mean,
-                low=interval.low if interval else None,
-                high=interval.high if interval else None,
-                scores={"PER": of_variant.mean, "WER": 3.9 * of_variant.mean},
+                scores={
+                    metric.name: _score(compared[metric.name], index, metric) for metric in METRICS
+                },
                 parameters=955_000 + 33_000 * index,
                 flops=STEPS * (2.6e9 + 2e8 * index),
                 seconds=180.0 + 11 * index,
@@ -174,9 +214,26 @@ def _variants(
     return tuple(found)
 
 
-def _method_verdicts(compared: SeedComparison) -> list[PairVerdict]:
+def _score(compared: SeedComparison, index: int, metric: MetricRecord) -> ScoreRecord:
+    of_variant = compared.variants[index]
+    low, high = of_variant.interval or (None, None)
+    found = ScoreRecord(mean=of_variant.mean, low=low, high=high)
+    if not metric.is_itemwise:
+        return found
+    return dataclasses.replace(
+        found, item_low=of_variant.mean - 0.6, item_high=of_variant.mean + 0.7
+    )
+
+
+def without_scores(variant: VariantRecord) -> VariantRecord:
+    """A variant whose runs failed."""
+    return dataclasses.replace(variant, scores=dict.fromkeys(variant.scores, ScoreRecord()))
+
+
+def _method_verdicts(compared: SeedComparison, metric: MetricRecord) -> list[PairVerdict]:
     return [
         PairVerdict(
+            metric=metric.name,
             holds_for="method",
             first=pair.first,
             second=pair.second,
@@ -192,7 +249,7 @@ def _method_verdicts(compared: SeedComparison) -> list[PairVerdict]:
     ]
 
 
-def _model_verdicts(compared: SeedComparison) -> list[PairVerdict]:
+def _model_verdicts(compared: SeedComparison, metric: MetricRecord) -> list[PairVerdict]:
     """As if every difference had a standard error of 0.11 over items."""
     error, means = 0.11, {variant.variant: variant.mean for variant in compared.variants}
     pairs = list(combinations(means, 2))
@@ -204,9 +261,12 @@ def _model_verdicts(compared: SeedComparison) -> list[PairVerdict]:
     )
     found = []
     for (first, second), difference, p in zip(pairs, differences, adjusted, strict=True):
-        verdict = significance_verdict(difference, adjusted_p=float(p), lower_is_better=True)
+        verdict = significance_verdict(
+            difference, adjusted_p=float(p), lower_is_better=metric.lower_is_better
+        )
         found.append(
             PairVerdict(
+                metric=metric.name,
                 holds_for="models",
                 first=first,
                 second=second,

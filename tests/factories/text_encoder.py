@@ -5,21 +5,26 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from regard.core.batches import TokenInput, TokenSpec
 from regard.core.protocols import ClassifierOutput
 
 
 class SmallEncoder(nn.Module):
     """Features of a token: its embedding, its neighbours', and the mean of the row."""
 
-    def __init__(self, *, vocabulary: int, classes: int | None = None, dim: int = 16) -> None:
+    def __init__(
+        self, *, source: TokenSpec | int, outputs: int | None = None, dim: int = 16
+    ) -> None:
         super().__init__()
+        vocabulary = source if isinstance(source, int) else source.vocabulary
         self.embedding = nn.Embedding(vocabulary, dim)
         self.mix = nn.Linear(4 * dim, dim)
         self.tokens = nn.Linear(dim, vocabulary)
         self.pairs = nn.Linear(dim, 2)
-        self.classes = nn.Linear(dim, classes or 1)
+        self.classes = nn.Linear(dim, outputs or 1)
 
-    def hidden(self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None) -> Tensor:
+    def hidden(self, input: TokenInput) -> Tensor:
+        tokens, lengths = input.tokens, input.lengths
         real = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
         x = self.embedding(tokens) * real[..., None]
         mean = x.sum(dim=1, keepdim=True) / lengths[:, None, None]
@@ -38,13 +43,9 @@ class SmallEncoder(nn.Module):
         logits: Tensor = self.pairs(pooled)
         return logits
 
-    def classify(
-        self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None
-    ) -> ClassifierOutput:
-        logits: Tensor = self.classes(self.pooled(self.hidden(tokens, lengths, segments)))
+    def classify(self, input: TokenInput) -> ClassifierOutput:
+        logits: Tensor = self.classes(self.pooled(self.hidden(input)))
         return ClassifierOutput(logits, logits.new_zeros(len(logits)))
 
-    def text_attention(
-        self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None
-    ) -> None:
+    def text_attention(self, input: TokenInput) -> None:
         """No attention."""

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from tests.factories.toy_pronunciation import PHONES, tiny_sections
 
+from regard.data.preprocessor import PairPreprocessor
+from regard.data.readers.text_file import Row
 from regard.runs.build import build_spec_model
 from regard.runs.folder import RunFolder
 from regard.runs.load import TrainedRun
 from regard.runs.spec import RunSpec
-from regard.tasks.seq2seq.corpus import PairVocabularies
 
 
 def untrained_run(**model: Any) -> TrainedRun:
@@ -20,13 +21,12 @@ def untrained_run(**model: Any) -> TrainedRun:
     sections = tiny_sections(Path("words.dict"))
     sections["model"] = model if "name" in model else {**sections["model"], **model}
     spec = RunSpec.from_sections(sections)
-    vocabularies = PairVocabularies.build(
-        spec.task_options, sources=PHONES.keys(), targets=PHONES.values()
-    )
+    rows = [Row(word, phones, 1) for word, phones in PHONES.items()]
+    preprocessor = PairPreprocessor.fit(spec.task_options, lambda: iter(rows), path=Path())
     torch.manual_seed(0)
     return TrainedRun(
         folder=RunFolder(Path("untrained")),
         spec=spec,
-        model=build_spec_model(spec, vocabularies).eval(),
-        vocabularies=vocabularies,
+        model=build_spec_model(spec, preprocessor).eval(),
+        preprocessor=preprocessor,
     )

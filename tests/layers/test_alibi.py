@@ -7,7 +7,6 @@ import torch
 
 from regard.core.errors import RegardError
 from regard.layers.alibi import Alibi, head_slopes
-from regard.layers.cost import SequenceShape
 
 
 def test_slopes_of_the_paper() -> None:
@@ -35,7 +34,6 @@ def test_slopes_follow_the_dtype_and_are_not_in_the_state_dict() -> None:
     bias = Alibi(num_heads=3).double()
     assert bias.values(torch.arange(2), torch.arange(5)).dtype == torch.float64
     assert bias.state_dict() == {}
-    assert bias.cost(SequenceShape(length=5)).memory == 3 * 5 * 5
 
 
 def test_zero_heads_are_an_error() -> None:

@@ -80,6 +80,7 @@ def test_weights_use_the_normed_input(stir: Copy) -> None:
     layer, x = block(), torch.randn(BATCH, LENGTH, MODEL_DIM)
     stir(layer)
     normed = layer.around_attention.norm(x)
+    assert isinstance(layer.attention, MultiHead)
     torch.testing.assert_close(layer.weights(x), layer.attention.weights(normed))
 
 

@@ -96,6 +96,7 @@ def test_weights_of_both_attentions(stir: Copy) -> None:
     around = layer.around_self_attention
     attended = around.add(x, layer.self_attention(around.pre_norm(x), mask=Causal()))
     normed = layer.around_cross_attention.pre_norm(attended)
+    assert isinstance(layer.cross_attention, MultiHead)
     torch.testing.assert_close(cross, layer.cross_attention.weights(normed, context, PADDING))
 
 

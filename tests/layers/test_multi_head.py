@@ -223,9 +223,19 @@ def test_invalid_options(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "role", "mask", "message"),
     [
-        ("location", "self", NO_MASK, "(max_length=5) but the input"),
-        ("elu", "self", Window(3), "'elu' cannot be used with the mask Window(3)"),
-        ("retention", "self", NO_MASK, "'retention' cannot be used with the mask Mask()"),
+        ("location", "self", NO_MASK, "(max_length=5) but there are 11 keys"),
+        (
+            "elu",
+            "self",
+            Window(3),
+            "EluAttention does not support the mask Window(3)",
+        ),
+        (
+            "retention",
+            "self",
+            NO_MASK,
+            "RetentionAttention does not support the mask Mask()",
+        ),
     ],
 )
 def test_invalid_calls(name: str, role: Role, mask: Mask, message: str) -> None:
@@ -234,6 +244,7 @@ def test_invalid_calls(name: str, role: Role, mask: Mask, message: str) -> None:
         with pytest.raises(RegardError) as raised:
             method(torch.randn(BATCH, LENGTH, MODEL_DIM), mask=mask)
         assert message in str(raised.value)
+        assert f"Mechanism '{name}' cannot be used: " in str(raised.value)
         assert "hoose one of: dot, scaled_dot, general, additive" in str(raised.value)
 
 

@@ -150,4 +150,4 @@ def test_bidirectional_cost(cell: str) -> None:
         forward=forward,
         where=cell,
     )
-    assert (cost.sequential_steps, cost.max_path_length) == (7, 7)
+    assert cost.sequential_steps >= cost.max_path_length == 7

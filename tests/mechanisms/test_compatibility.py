@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from regard.core.masks import NO_MASK, Causal
 from regard.mechanisms import MECHANISMS, build_mechanism
@@ -10,7 +11,6 @@ from regard.mechanisms.compatibility import (
     compatible_mechanisms,
     mechanism_name,
     validate_mechanism,
-    validate_mechanism_call,
 )
 from regard.mechanisms.scores.dot_product import ScaledDotAttention
 
@@ -26,7 +26,8 @@ def test_compatible_mechanisms_pass_validation(name: str) -> None:
         names = compatible_mechanisms(role="self", causal=mask.causal, masks=mask.kinds)
         assert (name in names) == (mask.causal or not supported.requires_causal)
         if name in names:
-            validate_mechanism_call(mechanism, role="self", mask=mask, key_length=5)
+            query = torch.zeros(1, 1, 5, 6)
+            mechanism.validate_call(query, query, None, mask)
     validate_mechanism(mechanism, role="self", score_bias=False)
 
 

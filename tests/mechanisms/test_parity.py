@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -118,7 +119,7 @@ KERNELS: dict[str, tuple[KernelMechanism, object]] = {
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels_equal_the_quadratic_sum(name: str, padded: bool, causal: bool, form: str) -> None:
+def test_kernels_equal_the_quadratic_sum(name: str, padded: bool, causal: bool, form: Any) -> None:
     mechanism, pairs = KERNELS[name]
     assert callable(pairs)
     inputs = draw(131)

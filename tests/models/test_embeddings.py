@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.core.batches import UNKNOWN
+from regard.core.batches import UNKNOWN, TokenInput
 from regard.core.errors import RegardError
 from regard.models.embeddings import (
     MAX_AFFIXES,
@@ -21,9 +21,11 @@ WORDS = ["film", "films", "filming", "a", "Films"]
 FIRST = UNKNOWN + 1
 
 
-def affix_embedding(num_buckets: int = 5000) -> AffixEmbedding:
+def affix_embedding(affix_buckets: int = 5000) -> AffixEmbedding:
     torch.manual_seed(0)
-    embedding = AffixEmbedding(vocabulary=FIRST + len(WORDS), model_dim=3, num_buckets=num_buckets)
+    embedding = AffixEmbedding(
+        vocabulary=FIRST + len(WORDS), model_dim=3, affix_buckets=affix_buckets
+    )
     embedding.set_words(WORDS)
     return embedding
 
@@ -52,7 +54,7 @@ def test_words_share_gradients_through_prefixes() -> None:
 
 
 def test_few_buckets_are_shared_and_bucket_zero_stays_empty() -> None:
-    embedding = affix_embedding(num_buckets=2)
+    embedding = affix_embedding(affix_buckets=2)
     assert set(embedding.buckets.flatten().tolist()) == {0, 1}
     assert len(affixes("photosynthesis")) == MAX_AFFIXES
 
@@ -60,10 +62,10 @@ def test_few_buckets_are_shared_and_bucket_zero_stays_empty() -> None:
 def test_missing_or_wrong_words() -> None:
     words = WordEmbedding(vocabulary=9, model_dim=4, affix_buckets=10)
     with pytest.raises(RegardError, match=r"set_words\(words\)"):
-        words(torch.tensor([[4, 5]]), torch.tensor([2]))
+        words(TokenInput(torch.tensor([[4, 5]]), torch.tensor([2])))
     with pytest.raises(RegardError, match="2 words for a vocabulary of 5"):
         words.set_words(["a", "b"])
-    with pytest.raises(RegardError, match=r"model\.affix_buckets=1:"):
+    with pytest.raises(RegardError, match=r"affix_buckets=1:"):
         WordEmbedding(vocabulary=9, model_dim=4, affix_buckets=1)
     WordEmbedding(vocabulary=9, model_dim=4).set_words(["a", "b"])  # no affixes: ignored
 
@@ -71,11 +73,18 @@ def test_missing_or_wrong_words() -> None:
 TOKENS = torch.tensor([[5, 8, 6, 7, 9], [4, 7, 7, 0, 0]])
 LENGTHS = torch.tensor([5, 3])
 SEGMENTS = torch.tensor([[0, 0, 0, 2, 2], [0, 1, 1, 1, 1]])
+TEXTS = TokenInput(TOKENS, LENGTHS, SEGMENTS)
 
 
-def bigram_embedding() -> WordEmbedding:
+def bigram_embedding(*, in_sentences: bool = False) -> WordEmbedding:
     torch.manual_seed(0)
-    embedding = WordEmbedding(vocabulary=11, model_dim=3, bigram_buckets=50, word_dropout=0.5)
+    embedding = WordEmbedding(
+        vocabulary=11,
+        model_dim=3,
+        bigram_buckets=50,
+        word_dropout=0.5,
+        in_sentences=in_sentences,
+    )
     return embedding.double().eval()
 
 
@@ -86,7 +95,7 @@ def bigram(embedding: WordEmbedding, first: int, second: int) -> Tensor:
 
 def test_word_plus_bigram() -> None:
     embedding = bigram_embedding()
-    found = embedding(TOKENS, LENGTHS) - embedding.embedding.table.weight[TOKENS]
+    found = embedding(TEXTS).frames - embedding.embedding.table.weight[TOKENS]
     zero = torch.zeros(3, dtype=torch.float64)
     bigrams = [(5, 8), (8, 6), (6, 7), (7, 9), None], [(4, 7), (7, 7), None, None, None]
     expected = [
@@ -98,8 +107,8 @@ def test_word_plus_bigram() -> None:
 
 def test_bigrams_do_not_cross_sentences() -> None:
     embedding = bigram_embedding()
-    separate = embedding(TOKENS, LENGTHS, SEGMENTS)
-    differs = (separate != embedding(TOKENS, LENGTHS)).any(dim=-1)
+    separate = bigram_embedding(in_sentences=True)(TEXTS).frames
+    differs = (separate != embedding(TEXTS).frames).any(dim=-1)
     assert differs.nonzero().tolist() == [[0, 2], [1, 0]]
     torch.testing.assert_close(separate[differs], embedding.embedding.table.weight[[6, 4]])
 
@@ -107,5 +116,5 @@ def test_bigrams_do_not_cross_sentences() -> None:
 def test_padding_is_determined_by_lengths() -> None:
     embedding = bigram_embedding()
     is_token = torch.arange(5) < LENGTHS[:, None]
-    other = TOKENS.masked_fill(~is_token, 10)
-    assert torch.equal(embedding(TOKENS, LENGTHS)[is_token], embedding(other, LENGTHS)[is_token])
+    other = TokenInput(TOKENS.masked_fill(~is_token, 10), LENGTHS)
+    assert torch.equal(embedding(TEXTS).frames[is_token], embedding(other).frames[is_token])

@@ -9,6 +9,7 @@ import pytest
 
 from regard.core.errors import RegardError
 from regard.models import MODELS, build_model, model_class
+from regard.models.embeddings import TokenEmbedding
 from regard.models.seq2seq.recurrent import RecurrentEncoderDecoder
 
 
@@ -33,14 +34,15 @@ def test_every_entry_has_a_summary_and_a_reference() -> None:
 
 def test_build_model() -> None:
     assert model_class("recurrent") is RecurrentEncoderDecoder
-    model = build_model("recurrent", source_vocabulary=9, target_vocabulary=11, hidden_dim=4)
+    model = build_model("recurrent", source=9, target_vocabulary=11, hidden_dim=4)
     assert isinstance(model, RecurrentEncoderDecoder)
-    assert model.source_embedding.num_embeddings == 9
-    assert model.target_embedding.num_embeddings == 11
+    assert isinstance(model.stem, TokenEmbedding)
+    assert model.stem.table.num_embeddings == 9
+    assert model.target_embedding.table.num_embeddings == 11
 
 
 def test_unknown_names_and_options() -> None:
     with pytest.raises(RegardError, match=r"Unknown model 'recurent'. Did you mean 'recurrent'\?"):
-        build_model("recurent", source_vocabulary=9, target_vocabulary=9)
+        build_model("recurent", source=9, target_vocabulary=9)
     with pytest.raises(RegardError, match=r"option 'depth' of model 'recurrent'.*hidden_dim"):
-        build_model("recurrent", source_vocabulary=9, target_vocabulary=9, depth=2)
+        build_model("recurrent", source=9, target_vocabulary=9, depth=2)

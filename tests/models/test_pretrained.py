@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
 from regard.models.pretrained import from_bert, from_gpt2
 
@@ -96,12 +97,12 @@ def test_bert(shape: str, scale: float) -> None:
     ours = from_bert(theirs.config, theirs)
     tokens, segments, real = batch(theirs.config.type_vocab_size)
     expected = theirs(tokens, attention_mask=real.long(), token_type_ids=segments)
-    hidden = ours.hidden(tokens, LENGTHS, segments)
+    hidden = ours.hidden(TokenInput(tokens, LENGTHS, segments))
     assert_same(hidden[real], expected.last_hidden_state[real])
     assert_same(ours.pooled(hidden), expected.pooler_output)
     # Without padding and segments.
     whole = torch.full_like(LENGTHS, LENGTH)
-    assert_same(ours.hidden(tokens, whole), theirs(tokens).last_hidden_state)
+    assert_same(ours.hidden(TokenInput(tokens, whole)), theirs(tokens).last_hidden_state)
 
 
 @pytest.mark.parametrize("shape", BERT_SHAPES)
@@ -112,7 +113,7 @@ def test_bert_with_its_pretraining_heads(shape: str, scale: float) -> None:
     ours = from_bert(theirs.config, theirs)
     tokens, segments, real = batch(theirs.config.type_vocab_size)
     expected = theirs(tokens, attention_mask=real.long(), token_type_ids=segments)
-    hidden = ours.hidden(tokens, LENGTHS, segments)
+    hidden = ours.hidden(TokenInput(tokens, LENGTHS, segments))
     assert_same(ours.token_logits(hidden)[real], expected.prediction_logits[real])
     assert_same(ours.pair_logits(ours.pooled(hidden)), expected.seq_relationship_logits)
 
@@ -123,7 +124,7 @@ def test_bert_with_a_class_head() -> None:
     ours = from_bert(theirs.config, theirs)
     tokens, segments, real = batch()
     expected = theirs(tokens, attention_mask=real.long(), token_type_ids=segments).logits
-    assert_same(ours.class_logits(ours.pooled(ours.hidden(tokens, LENGTHS, segments))), expected)
+    assert_same(ours.classify(TokenInput(tokens, LENGTHS, segments)).logits, expected)
 
 
 @torch.no_grad()
@@ -134,7 +135,7 @@ def test_attention_weights() -> None:
     expected = theirs(
         tokens, attention_mask=real.long(), token_type_ids=segments, output_attentions=True
     ).attentions
-    found = ours.weights(tokens, LENGTHS, segments)
+    found = ours.weights(TokenInput(tokens, LENGTHS, segments))
     uniform = real.double() / LENGTHS[:, None]
     for mine, other in zip(found.values(), expected, strict=True):
         assert_same(mine, other)
@@ -150,7 +151,7 @@ def test_gpt2(shape: str, scale: float) -> None:
     tokens, _, real = batch()
     none = tokens[:, :1], torch.ones_like(LENGTHS)
     expected = theirs(tokens, attention_mask=real.long(), output_hidden_states=True)
-    hidden = ours.hidden(*none, tokens)
+    hidden = ours.hidden(TokenInput(*none), tokens)
     assert_same(hidden[real], expected.hidden_states[-1][real])
     assert_same(ours.logits(hidden)[real], expected.logits[real])
 
@@ -161,7 +162,7 @@ def test_gpt2_decoding_steps() -> None:
     ours = from_gpt2(theirs.config, theirs)
     tokens, _, _ = batch()
     expected = theirs(tokens).logits
-    state = ours.start(tokens[:, :1], torch.ones_like(LENGTHS))
+    state = ours.start(TokenInput(tokens[:, :1], torch.ones_like(LENGTHS)))
     for position, token in enumerate(tokens.unbind(1)):
         logits, state = ours.step(state, token)
         assert_same(logits, expected[:, position])
@@ -173,7 +174,9 @@ def test_gpt2_untied() -> None:
     ours = from_gpt2(theirs.config, theirs)
     assert ours.output is not ours.embedding
     tokens, _, _ = batch()
-    assert_same(ours(tokens[:, :1], torch.ones_like(LENGTHS), tokens), theirs(tokens).logits)
+    assert_same(
+        ours(TokenInput(tokens[:, :1], torch.ones_like(LENGTHS)), tokens), theirs(tokens).logits
+    )
 
 
 @torch.no_grad()
@@ -184,11 +187,11 @@ def test_float64() -> None:
     )
     tokens, _, _ = batch()
     whole = torch.full_like(LENGTHS, LENGTH)
-    hidden = from_bert(encoder.config, encoder)(tokens, whole)
+    hidden = from_bert(encoder.config, encoder)(TokenInput(tokens, whole))
     assert hidden.dtype == torch.float64
     assert (hidden - encoder(tokens).last_hidden_state).abs().max() < 1e-12
     hidden = from_gpt2(decoder.config, decoder).hidden(
-        tokens[:, :1], torch.ones_like(LENGTHS), tokens
+        TokenInput(tokens[:, :1], torch.ones_like(LENGTHS)), tokens
     )
     assert (hidden - decoder(tokens).last_hidden_state).abs().max() < 1e-12
 
@@ -231,9 +234,12 @@ def test_older_checkpoints(tmp_path: Path) -> None:
     older["bert.embeddings.position_ids"] = torch.arange(17)[None]
     save_file(older, tmp_path / "model.safetensors")
     loaded = from_bert(theirs.config, tmp_path / "model.safetensors")
-    hidden = loaded.hidden(batch()[0], LENGTHS)
+    hidden = loaded.hidden(TokenInput(batch()[0], LENGTHS))
     torch.testing.assert_close(
-        hidden, from_bert(theirs.config, theirs).hidden(batch()[0], LENGTHS), rtol=0, atol=0
+        hidden,
+        from_bert(theirs.config, theirs).hidden(TokenInput(batch()[0], LENGTHS)),
+        rtol=0,
+        atol=0,
     )
     gpt = gpt2("GPT2LMHeadModel")
     older = {name.removeprefix("transformer."): part for name, part in gpt.state_dict().items()}

@@ -1,19 +1,20 @@
-"""Contract of every text classifier: batching, padding, gradients, attention, cost."""
+"""Contract of every text classifier: batching, padding, gradients, attention."""
 
 from __future__ import annotations
 
-from inspect import signature
 from random import Random
 from typing import Any
 
 import pytest
 import torch
-from tests.factories.declared_costs import assert_declared_cost
 from torch import Tensor
 
+from regard.core.batches import TokenInput
 from regard.core.protocols import TextClassifier
+from regard.core.traits import traits_of
 from regard.data.tokenizers.vocabulary import FIRST_TOKEN
-from regard.models import MODELS, build_model
+from regard.models import MODELS, build_model, model_class
+from regard.models.embeddings import WordEmbedding
 
 VOCABULARY, CLASSES = 31, 3
 SMALL: dict[str, dict[str, Any]] = {
@@ -26,7 +27,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "recursive_autoencoder": {"model_dim": 10},
 }
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name, entry in MODELS.items() if entry.inputs == "texts"},
+    **{name: (name, {}) for name in MODELS if "class" in traits_of(model_class(name)).targets},
     "structured without a recurrent layer": ("structured", {"hidden_dim": 0}),
     "structured, bigrams": ("structured", {"bigram_buckets": 50, "feed_forward_dim": 7}),
     "bilstm, bigrams": ("bilstm", {"bigram_buckets": 50}),
@@ -52,15 +53,16 @@ SENTENCES = [[3, 2, 4], [1, 5], [9]]
 def built(case: str) -> Any:
     name, options = CASES[case]
     torch.manual_seed(0)
-    model = build_model(name, vocabulary=VOCABULARY, classes=CLASSES, **(SMALL[name] | options))
+    model = build_model(name, source=VOCABULARY, outputs=CLASSES, **(SMALL[name] | options))
     set_words(model)
     return model.double().eval()
 
 
 def set_words(model: Any) -> None:
     """Distinct dummy words."""
-    if "affix_buckets" in signature(type(model)).parameters:
-        model.words.set_words([f"word{number}" for number in range(FIRST_TOKEN, VOCABULARY)])
+    for module in model.modules():
+        if isinstance(module, WordEmbedding):
+            module.set_words([f"word{number}" for number in range(FIRST_TOKEN, VOCABULARY)])
 
 
 def batch(
@@ -89,14 +91,13 @@ def test_batching_does_not_change_a_text(case: str) -> None:
     model = built(case)
     assert isinstance(model, TextClassifier)
     tokens, lengths, segments = batch(extra=4)
-    together = model.classify(tokens, lengths, segments_for(case, segments))
+    together = model.classify(TokenInput(tokens, lengths, segments_for(case, segments)))
     assert together.logits.shape == (3, CLASSES)
     assert together.penalty.shape == (3,)
     for row, length in enumerate(lengths.tolist()):
         own = slice(row, row + 1)
-        alone = model.classify(
-            tokens[own, :length], lengths[own], segments_for(case, segments[own, :length])
-        )
+        own_segments = segments_for(case, segments[own, :length])
+        alone = model.classify(TokenInput(tokens[own, :length], lengths[own], own_segments))
         torch.testing.assert_close(alone.logits, together.logits[own], rtol=0, atol=1e-12)
         torch.testing.assert_close(alone.penalty, together.penalty[own], rtol=0, atol=1e-10)
 
@@ -107,8 +108,8 @@ def test_padding_tokens_are_ignored(case: str) -> None:
     tokens, lengths, segments = batch(extra=2)
     padded = torch.arange(tokens.shape[1]) >= lengths[:, None]
     segment_ids = segments_for(case, segments)
-    expected = model.classify(tokens, lengths, segment_ids).logits
-    other = model.classify(tokens.masked_fill(padded, 7), lengths, segment_ids).logits
+    expected = model.classify(TokenInput(tokens, lengths, segment_ids)).logits
+    other = model.classify(TokenInput(tokens.masked_fill(padded, 7), lengths, segment_ids)).logits
     torch.testing.assert_close(other, expected, rtol=0, atol=1e-12)
 
 
@@ -121,13 +122,13 @@ def test_empty_sentences_are_ignored(case: str) -> None:
     padded = torch.arange(tokens.shape[1]) >= lengths[:, None]
     segment_ids = segments_for(case, segments)
     others = segments_for(case, gaps.masked_fill(padded, 50))
-    expected = model.classify(tokens, lengths, segment_ids)
-    found = model.classify(tokens, lengths, others)
+    expected = model.classify(TokenInput(tokens, lengths, segment_ids))
+    found = model.classify(TokenInput(tokens, lengths, others))
     torch.testing.assert_close(found.logits, expected.logits, rtol=0, atol=1e-12)
     torch.testing.assert_close(found.penalty, expected.penalty, rtol=0, atol=1e-12)
     attention, same = (
-        model.text_attention(tokens, lengths, others),
-        model.text_attention(tokens, lengths, segment_ids),
+        model.text_attention(TokenInput(tokens, lengths, others)),
+        model.text_attention(TokenInput(tokens, lengths, segment_ids)),
     )
     if attention is None:
         assert same is None
@@ -144,7 +145,7 @@ def test_empty_sentences_are_ignored(case: str) -> None:
 def test_attention_sums_to_one_without_padding(case: str) -> None:
     model = built(case)
     tokens, lengths, segments = batch(extra=2)
-    attention = model.text_attention(tokens, lengths, segments_for(case, segments))
+    attention = model.text_attention(TokenInput(tokens, lengths, segments_for(case, segments)))
     if attention is None:
         assert CASES[case][0] in (
             "bag_of_words",
@@ -166,42 +167,8 @@ def test_attention_sums_to_one_without_padding(case: str) -> None:
 def test_every_parameter_has_a_gradient(case: str) -> None:
     model = built(case)
     tokens, lengths, segments = batch()
-    output = model.classify(tokens, lengths, segments_for(case, segments))
+    output = model.classify(TokenInput(tokens, lengths, segments_for(case, segments)))
     (output.logits.square().sum() + output.penalty.sum()).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if "recursive" not in case])
-def test_cost_equals_count(case: str) -> None:
-    name, options = CASES[case]
-    random = Random(case)
-    for _ in range(5):
-        sizes = dict(SMALL[name] | options)
-        for width in ("model_dim", "hidden_dim", "attention_dim"):
-            if sizes.get(width):
-                sizes[width] = 3 * random.randint(14, 24)
-        sizes["penalty"] = "none"
-        if name != "structured":
-            del sizes["penalty"]
-        model: Any = build_model(name, vocabulary=VOCABULARY, classes=CLASSES, **sizes)
-        set_words(model)
-        rows, sentences, words = random.randint(2, 5), random.randint(1, 4), random.randint(2, 9)
-        inputs = batch([[words] * sentences] * rows)
-        segment_ids = segments_for(case, inputs[2])
-        length = words * sentences
-
-        def forward(
-            model: Any = model, inputs: Any = inputs, segment_ids: Tensor | None = segment_ids
-        ) -> Tensor:
-            logits: Tensor = model.eval().classify(inputs[0], inputs[1], segment_ids).logits
-            return logits
-
-        cost = model.cost(batch_size=rows, length=length, masked_tokens=0, sentences=sentences)
-        assert_declared_cost(
-            cost,
-            parameters=sum(parameter.numel() for parameter in model.parameters()),
-            forward=forward,
-            where=f"{case}, {rows} × {sentences} × {words}",
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
-from regard.core.masks import NO_MASK
 from regard.layers.blocks import EncoderBlock
 from regard.layers.positions import POSITIONS
 from regard.mechanisms import MECHANISMS
 from regard.mechanisms.compatibility import compatible_mechanisms
 from regard.models.embeddings import TokenEmbedding
 from regard.models.text_encoder import TextEncoder
-from regard.models.validation import padding_mask
 from regard.training.checkpoint import load_model_state, model_state
 
 VOCABULARY, CLASSES, MODEL_DIM, HEADS, LENGTH = 13, 5, 24, 3, 7
@@ -29,8 +29,8 @@ BIDIRECTIONAL = compatible_mechanisms(role="self", causal=False, masks=frozenset
 def text_encoder(**options: Any) -> TextEncoder:
     torch.manual_seed(0)
     sizes: dict[str, Any] = {
-        "vocabulary": VOCABULARY,
-        "classes": CLASSES,
+        "source": VOCABULARY,
+        "outputs": CLASSES,
         "model_dim": MODEL_DIM,
         "num_heads": HEADS,
         "num_layers": 2,
@@ -44,11 +44,11 @@ def text_encoder(**options: Any) -> TextEncoder:
     return model
 
 
-def batch() -> tuple[Tensor, Tensor, Tensor]:
+def batch() -> TokenInput:
     torch.manual_seed(1)
     tokens = torch.randint(3, VOCABULARY, (3, LENGTH))
     tokens = tokens.masked_fill(torch.arange(LENGTH) >= LENGTHS[:, None], 0)
-    return tokens, LENGTHS, torch.randint(0, 2, (3, LENGTH))
+    return TokenInput(tokens, LENGTHS, torch.randint(0, 2, (3, LENGTH)))
 
 
 def num_parameters(module: torch.nn.Module) -> int:
@@ -66,11 +66,8 @@ def num_parameters(module: torch.nn.Module) -> int:
 def test_published_sizes(sizes: dict[str, Any], encoder: int, with_heads: int) -> None:
     with torch.device("meta"):
         for heads, count in ((False, encoder), (True, with_heads)):
-            model = TextEncoder(vocabulary=30_522, max_length=512, pretraining_heads=heads, **sizes)
+            model = TextEncoder(source=30_522, max_length=512, pretraining_heads=heads, **sizes)
             assert num_parameters(model) == count
-            assert model.cost(batch_size=1, length=9).parameters == encoder
-            head_cost = model.head_cost(batch_size=1, masked_tokens=1)
-            assert head_cost.parameters == count - encoder
 
 
 @pytest.mark.parametrize("mechanism", BIDIRECTIONAL)
@@ -86,58 +83,64 @@ def test_padding_with_every_position(position: str, norm_first: bool) -> None:
 
 
 def assert_padding_is_ignored(model: TextEncoder) -> None:
-    tokens, lengths, segments = batch()
+    texts = batch()
+    tokens, lengths, segments = texts.tokens, texts.lengths, texts.segments
+    assert segments is not None
     real = torch.arange(LENGTH) < lengths[:, None]
     with torch.no_grad():
-        together = model(tokens, lengths, segments)
-        other = model(tokens.where(real, 4), lengths, segments.where(real, 1 - segments))
+        together = model(texts)
+        changed = segments.where(real, 1 - segments)
+        other = model(TokenInput(tokens.where(real, 4), lengths, changed))
         torch.testing.assert_close(together[real], other[real], rtol=1e-7, atol=1e-9)
         for row, length in enumerate(lengths.tolist()):
             now = (slice(row, row + 1), slice(None, length))
-            alone = model(tokens[now], lengths[row : row + 1], segments[now])
+            alone = model(TokenInput(tokens[now], lengths[row : row + 1], segments[now]))
             torch.testing.assert_close(together[now], alone, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("position", POSITIONS)
 def test_bidirectional_and_order(position: str) -> None:
     model = text_encoder(position=position, model_dim=36)
-    tokens, whole = batch()[0][:1], torch.tensor([LENGTH])
+    tokens, whole = batch().tokens[:1], torch.tensor([LENGTH])
     with torch.no_grad():
-        before = model(tokens, whole)
+        before = model(TokenInput(tokens, whole))
         changed = tokens.clone()
         changed[0, -1] = 3 if tokens[0, -1] != 3 else 4
-        assert (model(changed, whole)[0, 0] - before[0, 0]).abs().max() > 1e-6
+        assert (model(TokenInput(changed, whole))[0, 0] - before[0, 0]).abs().max() > 1e-6
         for order, invariant in (
             ([6, 5, 4, 3, 2, 1, 0], {"none", "alibi"}),
             ([1, 0, *range(2, 7)], {"none"}),
         ):
             # Each permutation is its own inverse.
-            back = model(tokens[:, order], whole)[:, order]
+            back = model(TokenInput(tokens[:, order], whole))[:, order]
             assert torch.allclose(back, before) == (position in invariant), order
 
 
 def test_embeddings() -> None:
     """The sum of token, segment and position embeddings, then the norm; no scaling."""
     model = text_encoder()
-    tokens, _, segments = batch()
+    texts = batch()
+    assert isinstance(model.embedding, TokenEmbedding)
+    assert model.segment is not None
     total = (
-        model.embedding.table.weight[tokens]
-        + model.segment.table.weight[segments]
+        model.embedding.table.weight[texts.tokens]
+        + model.segment.table.weight[texts.segments]
         + model.position.embedding.weight[:LENGTH]
     )
     centred = total - total.mean(-1, keepdim=True)
     normal = centred / (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
     expected = normal * model.embedding_norm.weight + model.embedding_norm.bias
-    torch.testing.assert_close(model._embed(tokens, segments), expected)
+    torch.testing.assert_close(model._embed(texts).frames, expected)
 
 
 def test_segments_default_to_zero() -> None:
     model = text_encoder()
-    tokens, lengths, segments = batch()
+    texts = batch()
     with torch.no_grad():
-        plain = model(tokens, lengths)
-        torch.testing.assert_close(model(tokens, lengths, torch.zeros_like(segments)), plain)
-        assert (model(tokens, lengths, segments) - plain).abs().max() > 1e-3
+        plain = model(replace(texts, segments=None))
+        zeros = replace(texts, segments=torch.zeros_like(texts.tokens))
+        torch.testing.assert_close(model(zeros), plain)
+        assert (model(texts) - plain).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
@@ -145,9 +148,9 @@ def test_weights_reproduce_hidden(norm_first: bool) -> None:
     model = text_encoder(norm_first=norm_first)
     inputs = batch()
     with torch.no_grad():
-        weights, hidden = model.weights(*inputs), model.hidden(*inputs)
+        weights, hidden = model.weights(inputs), model.hidden(inputs)
         assert list(weights) == ["encoder/0", "encoder/1"]
-        x = model._embed(inputs[0], inputs[2])
+        x = model._embed(inputs).frames
         for block, found in zip(model.blocks, weights.values(), strict=True):
             assert found.shape == (3, HEADS, LENGTH, LENGTH)
             torch.testing.assert_close(found.sum(-1), torch.ones_like(found.sum(-1)))
@@ -174,13 +177,14 @@ def composed(block: Any, x: Tensor, weights: Tensor) -> Tensor:
 def test_heads() -> None:
     model = text_encoder()
     with torch.no_grad():
-        hidden = model(*batch())
+        hidden = model(batch())
         pooled = model.pooled(hidden)
         torch.testing.assert_close(pooled, torch.tanh(model.pooler(hidden[:, 0])))
         assert model.pair_logits(pooled).shape == (3, 2)
-        assert model.class_logits(pooled).shape == (3, CLASSES)
+        assert model.head(pooled).shape == (3, CLASSES)
         head = model.token_head
         assert head is not None
+        assert isinstance(model.embedding, TokenEmbedding)
         features = head.norm(F.gelu(head.linear(hidden)))
         expected = features @ model.embedding.table.weight.T + head.bias
         torch.testing.assert_close(model.token_logits(hidden), expected)
@@ -191,9 +195,9 @@ def test_heads() -> None:
 
 def test_every_parameter_has_a_gradient() -> None:
     model = text_encoder(norm_first=True)
-    hidden = model(*batch())
+    hidden = model(batch())
     pooled = model.pooled(hidden)
-    outputs = (model.token_logits(hidden), model.pair_logits(pooled), model.class_logits(pooled))
+    outputs = (model.token_logits(hidden), model.pair_logits(pooled), model.head(pooled))
     sum(logits.square().sum() for logits in outputs).backward()  # type: ignore[union-attr]
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
@@ -202,7 +206,9 @@ def test_every_parameter_has_a_gradient() -> None:
 
 def test_initialisation_is_that_of_bert() -> None:
     torch.manual_seed(0)
-    model = TextEncoder(vocabulary=500, max_length=500, num_segments=500)
+    model = TextEncoder(source=500, max_length=500, num_segments=500)
+    assert isinstance(model.embedding, TokenEmbedding)
+    assert model.segment is not None
     for table in (model.embedding.table, model.segment.table, model.position.embedding):
         assert table.weight.std().item() == pytest.approx(0.02, rel=0.02)
     assert model.embedding_norm.eps == 1e-12
@@ -216,22 +222,22 @@ def test_initialisation_is_that_of_bert() -> None:
 
 def test_dropout_only_in_training() -> None:
     model = text_encoder(dropout=0.5).train()
-    inputs, pooled = batch(), torch.ones(3, MODEL_DIM, dtype=torch.float64)
-    assert not torch.equal(model(*inputs), model(*inputs))
-    assert not torch.equal(model.class_logits(pooled), model.class_logits(pooled))
+    inputs = batch()
+    assert not torch.equal(model(inputs), model(inputs))
+    assert not torch.equal(model.features(inputs), model.features(inputs))
     model.eval()
-    torch.testing.assert_close(model(*inputs), model(*inputs), rtol=0, atol=0)
+    torch.testing.assert_close(model(inputs), model(inputs), rtol=0, atol=0)
 
 
 def test_optional_heads() -> None:
-    bare = text_encoder(classes=None, pretraining_heads=False)
-    hidden = bare(*batch())
+    bare = text_encoder(outputs=None, pretraining_heads=False)
+    hidden = bare(batch())
     with pytest.raises(RegardError, match=r"no token_head.*pretraining_heads=True"):
         bare.token_logits(hidden)
     with pytest.raises(RegardError, match=r"no pair_head.*pretraining_heads=True"):
         bare.pair_logits(bare.pooled(hidden))
-    with pytest.raises(RegardError, match=r"no class_head.*classes=…"):
-        bare.class_logits(bare.pooled(hidden))
+    with pytest.raises(RegardError, match=r"no head.*outputs=…"):
+        bare.classify(batch())
     whole = text_encoder()
     token_head = MODEL_DIM**2 + 3 * MODEL_DIM + VOCABULARY
     rows = (MODEL_DIM + 1) * (2 + CLASSES)
@@ -246,7 +252,7 @@ def test_tied_table_is_saved_once() -> None:
         for parameter in other.parameters():
             parameter.zero_()
     load_model_state(other, tensors, source=Path("model.safetensors"))
-    torch.testing.assert_close(other(*batch()), model(*batch()), rtol=0, atol=0)
+    torch.testing.assert_close(other(batch()), model(batch()), rtol=0, atol=0)
 
 
 def test_max_length() -> None:
@@ -261,17 +267,15 @@ def test_embedding_scaled() -> None:
     assert text_encoder().embedding.scale == 1.0
 
 
-def test_scale_and_cost_of_token_embedding() -> None:
+def test_scale_of_token_embedding() -> None:
     torch.manual_seed(0)
     scaled, plain = (
         TokenEmbedding(vocabulary=700, model_dim=16, scaled=scaled) for scaled in (True, False)
     )
     tokens = torch.tensor([[3, 1], [0, 2]])
-    torch.testing.assert_close(plain(tokens), plain.table.weight[tokens], rtol=0, atol=0)
-    torch.testing.assert_close(scaled(tokens), 4 * scaled.table.weight[tokens])
+    torch.testing.assert_close(plain.embed(tokens), plain.table.weight[tokens], rtol=0, atol=0)
+    torch.testing.assert_close(scaled.embed(tokens), 4 * scaled.table.weight[tokens])
     assert plain.table.weight.std().item() == pytest.approx(0.02, rel=0.03)
-    assert (plain.cost(rows=4).elementwise_ops, scaled.cost(rows=4).elementwise_ops) == (0, 64)
-    assert plain.cost(rows=4).parameters == scaled.cost(rows=4).parameters
 
 
 @pytest.mark.parametrize("mechanism", sorted(set(MECHANISMS) - set(BIDIRECTIONAL)))
@@ -283,8 +287,8 @@ def test_incompatible_mechanisms(mechanism: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"vocabulary": 0}, "vocabulary=0"),
-        ({"classes": 0}, "classes=0"),
+        ({"source": 0}, "source=0"),
+        ({"outputs": 0}, "outputs=0"),
         ({"num_layers": 0}, "num_layers=0"),
         ({"num_segments": 0}, "num_segments=0"),
         ({"dropout": 1.0}, "dropout=1.0"),
@@ -304,18 +308,12 @@ def test_invalid_options(options: dict[str, Any], message: str) -> None:
 
 def test_invalid_inputs() -> None:
     model = text_encoder()
-    tokens, lengths, segments = batch()
+    texts = batch()
+    tokens, lengths = texts.tokens, texts.lengths
     with pytest.raises(RegardError, match=r"from 1 to 13.*has 13 rows"):
-        model(tokens.clamp(1).index_fill(1, torch.tensor([0]), 13), lengths)
+        model(TokenInput(tokens.clamp(1).index_fill(1, torch.tensor([0]), 13), lengths))
+    assert texts.segments is not None
     with pytest.raises(RegardError, match=r"from 0 to 2.*num_segments=2"):
-        model(tokens, lengths, segments.index_fill(1, torch.tensor([0]), 2).clamp(0))
-    with pytest.raises(RegardError, match="lengths range from 0 to 7"):
-        model(tokens, torch.tensor([7, 0, 2]))
-    with pytest.raises(RegardError, match=r"lengths range from 2 to 8"):
-        model(tokens, torch.tensor([8, 2, 2]))
+        model(TokenInput(tokens, lengths, texts.segments.index_fill(1, torch.tensor([0]), 2)))
     with pytest.raises(RegardError, match="max_length=11"):
-        model(tokens.repeat(1, 2), 2 * lengths)
-    with pytest.raises(RegardError, match=r"3 rows and lengths the shape \(2,\)"):
-        padding_mask(tokens, lengths[:2])
-    assert padding_mask(tokens, torch.full((3,), LENGTH)) is NO_MASK
-    assert padding_mask(tokens[:0], lengths[:0]) is NO_MASK
+        model(TokenInput(tokens.repeat(1, 2), 2 * lengths))

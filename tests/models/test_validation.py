@@ -1,4 +1,4 @@
-"""Invalid model options raise an error with model.NAME=VALUE."""
+"""Invalid model options raise an error with CLASS.NAME=VALUE."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ WORD_MODELS = ("structured", "hierarchical", "bag_of_words", "bilstm", "convolut
 
 def assert_invalid(name: str, message: str, **options: Any) -> None:
     with pytest.raises(RegardError, match=message):
-        build_model(name, vocabulary=9, classes=2, **options)
+        build_model(name, source=9, outputs=2, **options)
 
 
 @pytest.mark.parametrize("name", WORD_MODELS)
 def test_options_of_word_embeddings(name: str) -> None:
-    assert_invalid(name, r"^model\.word_dropout=-1\.0:", word_dropout=-1.0)
-    assert_invalid(name, r"^model\.input_dropout=2\.0:", input_dropout=2.0)
-    assert_invalid(name, r"^model\.dropout=nan:", dropout=math.nan)
-    assert_invalid(name, r"^model\.bigram_buckets=-5:", bigram_buckets=-5)
-    assert_invalid(name, r"^model\.bigram_buckets=True:", bigram_buckets=True)
-    assert_invalid(name, r"^model\.model_dim=0:", model_dim=0)
-    build_model(
-        name, vocabulary=9, classes=2, bigram_buckets=0, input_dropout=None, word_dropout=0.0
-    )
+    assert_invalid(name, r"^\w+\.word_dropout=-1\.0:", word_dropout=-1.0)
+    assert_invalid(name, r"^\w+\.input_dropout=2\.0:", input_dropout=2.0)
+    assert_invalid(name, r"^\w+\.dropout=nan:", dropout=math.nan)
+    assert_invalid(name, r"^\w+\.bigram_buckets=-5:", bigram_buckets=-5)
+    assert_invalid(name, r"^\w+\.bigram_buckets=True:", bigram_buckets=True)
+    assert_invalid(name, r"^\w+\.model_dim=0:", model_dim=0)
+    build_model(name, source=9, outputs=2, bigram_buckets=0, input_dropout=None, word_dropout=0.0)
 
 
 @pytest.mark.parametrize(
@@ -44,21 +42,21 @@ def test_options_of_word_embeddings(name: str) -> None:
 )
 @pytest.mark.parametrize("size", [0, -1, True])
 def test_sizes(name: str, option: str, size: Any) -> None:
-    assert_invalid(name, rf"^model\.{option}={size}:", **{option: size})
+    assert_invalid(name, rf"^\w+\.{option}={size}:", **{option: size})
 
 
 @pytest.mark.parametrize("option", ["hidden_dim", "feed_forward_dim"])
 def test_optional_layers(option: str) -> None:
-    assert_invalid("structured", rf"^model\.{option}=-1:", **{option: -1})
-    build_model("structured", vocabulary=9, classes=2, **{option: 0})
+    assert_invalid("structured", rf"^\w+\.{option}=-1:", **{option: -1})
+    build_model("structured", source=9, outputs=2, **{option: 0})
 
 
 @pytest.mark.parametrize("weight", [math.nan, math.inf, -math.inf, -0.1])
 def test_loss_weights(weight: float) -> None:
-    assert_invalid("structured", rf"^model\.penalty_weight={weight}:", penalty_weight=weight)
+    assert_invalid("structured", rf"^\w+\.penalty_weight={weight}:", penalty_weight=weight)
     assert_invalid(
         "recursive_autoencoder",
-        rf"^model\.reconstruction_weight={weight}:",
+        rf"^\w+\.reconstruction_weight={weight}:",
         reconstruction_weight=weight,
     )
 
@@ -67,4 +65,4 @@ def test_loss_weights(weight: float) -> None:
     "widths", [[], (), 2, 3, [3, "x"], "[3,x]", [4], [1], [-3], [True], [3.0], None], ids=repr
 )
 def test_widths(widths: object) -> None:
-    assert_invalid("convolutional", r"^model\.widths=", widths=widths)
+    assert_invalid("convolutional", r"^\w+\.widths=", widths=widths)

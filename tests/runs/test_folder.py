@@ -14,7 +14,7 @@ from regard.runs.folder import Predictions, RunFolder, read_predictions, write_p
 from regard.runs.load import load
 from regard.runs.spec import RunSpec
 from regard.runs.train import begin_run, resume_run
-from regard.tasks.seq2seq.pronounce import Pronounce
+from regard.tasks.pronounce import Pronounce
 
 
 def finished(words: Path, path: Path, **changes: Any) -> RunFolder:

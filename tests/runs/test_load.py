@@ -16,7 +16,7 @@ from tests.factories.toy_pronunciation import pronunciation
 from tests.factories.untrained_runs import untrained_run
 from torch import Tensor
 
-from regard.core.batches import END, START
+from regard.core.batches import END, START, TokenInput
 from regard.core.errors import RegardError
 from regard.core.masks import Padding
 from regard.data.readers.text_file import RowErrors
@@ -65,11 +65,11 @@ def test_score_on_a_file(recurrent_run: RunFolder, tmp_path: Path) -> None:
         # One of two answers is right, and one word is wrong.
         file.write(f"abc  F F F F\nabc(2)  {outputs['abc']}\ncafe  D {outputs['cafe']}\n")
     scores = run.score(pairs)
-    assert scores["wer"] == 50.0
+    assert scores["exact_match_error"] == 50.0
     assert 0 < scores["per"] < 50
     table = tmp_path / "pairs.tsv"
     table.write_text(f"abc\t{outputs['abc']}\n")
-    assert run.score(table)["wer"] == 0.0
+    assert run.score(table)["exact_match_error"] == 0.0
 
 
 def test_malformed_rows_raise_or_are_collected(recurrent_run: RunFolder, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_malformed_rows_raise_or_are_collected(recurrent_run: RunFolder, tmp_pat
     with pytest.raises(RegardError, match=r"pairs\.dict:2"):
         run.score(pairs)
     errors = RowErrors(skip=True)
-    assert set(run.score(pairs, errors=errors)) == {"wer", "per", "loss"}
+    assert set(run.score(pairs, errors=errors)) == {"exact_match_error", "per", "loss"}
     assert errors.count == 1
 
 
@@ -132,17 +132,17 @@ def test_a_broken_spec_is_refused(content: str, copy: RunFolder) -> None:
         load(copy.path)
 
 
-@pytest.mark.parametrize("content", ["[]", "null", "{", '{"shared": 3}', '{"source": {}}'])
-def test_a_broken_vocabulary_is_refused(content: str, copy: RunFolder) -> None:
-    copy.vocabulary.write_text(content)
+@pytest.mark.parametrize("content", ["[]", "null", "{", '{"shared": 3}', '{"input": {}}'])
+def test_a_broken_preprocessor_is_refused(content: str, copy: RunFolder) -> None:
+    copy.preprocessor.write_text(content)
     with pytest.raises(RegardError):
         load(copy.path)
 
 
-def test_a_changed_vocabulary_is_refused(copy: RunFolder) -> None:
-    record = json.loads(copy.vocabulary.read_text())
+def test_a_changed_preprocessor_is_refused(copy: RunFolder) -> None:
+    record = json.loads(copy.preprocessor.read_text())
     record["target"]["tokens"].reverse()
-    copy.vocabulary.write_text(json.dumps(record))
+    copy.preprocessor.write_text(json.dumps(record))
     with pytest.raises(RegardError, match="fingerprint"):
         load(copy.path)
 
@@ -206,8 +206,7 @@ def test_examples_are_a_seeded_sample_in_file_order() -> None:
     assert len(assessment.examples(99)) == len(words)
 
 
-SOURCE = torch.tensor([[4, 5, 6, END], [7, 4, END, 0]])
-LENGTHS = torch.tensor([4, 3])
+SOURCE = TokenInput(torch.tensor([[4, 5, 6, END], [7, 4, END, 0]]), torch.tensor([4, 3]))
 DECODER_INPUT = torch.tensor([[START, 5, 6, 7, 4], [START, 8, 9, 5, 6]])
 
 TRANSFORMER = {"name": "transformer", "model_dim": 8, "num_heads": 2, "num_layers": 2}
@@ -224,7 +223,7 @@ def test_rows_agree_with_decoding_steps(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = untrained_run(**options)
-    rows = run.source_weights(SOURCE, LENGTHS, DECODER_INPUT)["cross/0"]
+    rows = run.source_weights(SOURCE, DECODER_INPUT)["cross/0"]
     model: Any = run.model
     attend, queries = model.decoder._attend, []
 
@@ -234,15 +233,15 @@ def test_rows_agree_with_decoding_steps(
 
     monkeypatch.setattr(model.decoder, "_attend", record_query)
     with torch.inference_mode():
-        memory = model._encode(SOURCE, LENGTHS).memory
-        state = model.start(SOURCE, LENGTHS)
+        memory = model._encode(model.stem(SOURCE)).memory
+        state = model.start(SOURCE)
         for position in range(DECODER_INPUT.shape[1]):
             queries.clear()
             # The logits of this step are those of the token after DECODER_INPUT[:, position].
             state = model.step(state, DECODER_INPUT[:, position]).state
             (query,) = queries
             used = model.decoder.mechanism.weights(
-                query[:, None], memory[:, None], Padding(LENGTHS)
+                query[:, None], memory[:, None], Padding(SOURCE.lengths)
             )
             torch.testing.assert_close(rows[:, :, position], used[:, :, 0])
     # The weights of this small model still differ from step to step.
@@ -252,16 +251,16 @@ def test_rows_agree_with_decoding_steps(
 @pytest.mark.parametrize("options", MODELS)
 def test_rows_do_not_depend_on_the_predicted_token(options: dict[str, Any]) -> None:
     run = untrained_run(**options)
-    whole = run.source_weights(SOURCE, LENGTHS, DECODER_INPUT)
+    whole = run.source_weights(SOURCE, DECODER_INPUT)
     for position in range(1, DECODER_INPUT.shape[1] + 1):
-        for name, rows in run.source_weights(SOURCE, LENGTHS, DECODER_INPUT[:, :position]).items():
+        for name, rows in run.source_weights(SOURCE, DECODER_INPUT[:, :position]).items():
             torch.testing.assert_close(rows, whole[name][:, :, :position])
 
 
 @pytest.mark.parametrize("options", MODELS)
 def test_only_cross_attention_is_returned(options: dict[str, Any]) -> None:
     run = untrained_run(**options)
-    weights = run.source_weights(SOURCE, LENGTHS, DECODER_INPUT)
+    weights = run.source_weights(SOURCE, DECODER_INPUT)
     assert list(weights) == [f"cross/{layer}" for layer in range(options.get("num_layers", 1))]
     assert all(rows.shape == (2, rows.shape[1], 5, 4) for rows in weights.values())
     assert all((rows[1, :, :, 3] == 0).all() for rows in weights.values())
@@ -271,4 +270,4 @@ def test_only_cross_attention_is_returned(options: dict[str, Any]) -> None:
 def test_model_without_cross_attention() -> None:
     run = untrained_run(mechanism="none")
     assert not run.has_cross_attention
-    assert run.source_weights(SOURCE, LENGTHS, DECODER_INPUT) == {}
+    assert run.source_weights(SOURCE, DECODER_INPUT) == {}

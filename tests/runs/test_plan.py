@@ -25,6 +25,7 @@ from regard.runs.plan import (
     largest_fitting,
     mechanism_name,
     plan_alternative,
+    plan_decoding,
     plan_run,
     scale_widths,
     steps_within,
@@ -110,7 +111,7 @@ def test_a_step_extrapolated_from_smaller_batches_has_the_same_estimate(words: P
     spec = spec_of(words)
     profiler = StepProfiler(spec, dummy_task(spec, length=5))
     whole = profiler.estimate_step(CALIBRATION, samples=1, max_flops=1e12)
-    part = profiler.estimate_step(CALIBRATION, samples=1, max_flops=whole.declared_flops / 2)
+    part = profiler.estimate_step(CALIBRATION, samples=1, max_flops=whole.budget_flops / 2)
     assert part.estimate.seconds == pytest.approx(whole.estimate.seconds, rel=0.02)
     assert part.estimate.flops == pytest.approx(whole.estimate.flops, rel=0.02)
     assert part.estimate.peak_bytes == pytest.approx(whole.estimate.peak_bytes, rel=0.05)
@@ -121,7 +122,7 @@ def test_gradient_accumulation_makes_a_longer_step(words: Path) -> None:
     task = build_task(spec)
     one = plan_run(spec, task, CALIBRATION, evaluated=False)
     three = plan_run(
-        replace(spec, training=replace(spec.training, accumulate=3)),
+        replace(spec, training=spec.training.replace(accumulate=3)),
         task,
         CALIBRATION,
         evaluated=False,
@@ -141,7 +142,7 @@ def test_the_training_state_includes_averages(words: Path, averaging: str) -> No
     assert profiler.training_state_bytes == copies * profiler.parameter_bytes + counters + generator
 
 
-STEP = StepEstimate(WorkEstimate(2.0, 0.0, 0.0), tokens=10.0, declared_flops=100.0)
+STEP = StepEstimate(WorkEstimate(2.0, 0.0, 0.0), tokens=10.0, budget_flops=100.0)
 
 
 @pytest.mark.parametrize(
@@ -170,15 +171,147 @@ def test_alternatives_are_all_compatible_mechanisms(words: Path) -> None:
     assert {"scaled_dot", "additive", "elu", "taylor", "window"} <= transformers
     assert "retention" not in transformers  # causal only
     for alternative in made.values():
-        build_spec_model(alternative, task.corpus.vocabularies)
+        build_spec_model(alternative, task.dataset.preprocessor)
     plan = plan_run(spec, task, CALIBRATION)
     own = plan_alternative(plan, made[("recurrent", "dot")], task, CALIBRATION)
-    assert own == plan
+    assert replace(own, options={**plan.options, **own.options}) == plan
     other = plan_alternative(plan, made[("transformer", "elu")], task, CALIBRATION)
     assert (other.model, other.mechanism) == ("transformer", "elu")
     # Scaled by the ratio of the step times.
     ratio = other.evaluation.each_seconds / plan.evaluation.each_seconds
     assert ratio == pytest.approx(other.seconds_per_step / plan.seconds_per_step)
+
+
+SMALL_ENCODER = {"name": "text_encoder", "model_dim": 16, "num_heads": 2, "num_layers": 1}
+SMALL_DECODER = {"name": "decoder_only", "model_dim": 16, "num_heads": 2, "num_layers": 1}
+FAST = {"steps": 10, "evaluate_every": 5}
+
+
+def sections_of(kind: str, folder: Path) -> dict[str, Any]:
+    """A small run of a task; the file has a label or a number and a text per line."""
+    labels = {"classify": ("even", "odd"), "regression": ("2", "3")}.get(kind, ("", ""))
+    rows = [f"{labels[n % 2]}\tText number {n} is here." for n in range(60)]
+    if kind in ("lm", "masked_lm"):
+        rows = [f"Text number {n} is here. It has {n} words." for n in range(60)]
+    file = folder / "data.tsv"
+    file.write_text("\n".join(rows) + "\n")
+    task = {"name": kind, "train_file": str(file), "batch_tokens": 256, "validation_fraction": 0.2}
+    if kind != "regression":
+        task |= {"vocabulary_size": 120, "max_length": 24}
+    model = SMALL_DECODER if kind == "lm" else SMALL_ENCODER
+    return {"task": task, "model": model, "training": FAST}
+
+
+@pytest.mark.parametrize("kind", ["classify", "lm", "masked_lm", "regression"])
+def test_every_kind_of_task_is_planned(kind: str, tmp_path: Path) -> None:
+    spec = RunSpec.from_sections(sections_of(kind, tmp_path))
+    task = build_task(spec)
+    plan = plan_run(spec, task, CALIBRATION)
+    batches = task.epoch(0)
+    mean = sum(batch.num_tokens for batch in batches) / len(batches)
+    assert plan.tokens_per_step == pytest.approx(mean)
+    assert (plan.steps, plan.evaluations, plan.pretraining) == (10, 2, None)
+    assert 0 < plan.evaluation.each_seconds < plan.total_seconds
+    assert plan.flops_per_step > 3 * plan.parameters
+    within = steps_within(
+        TrainingOptions(flops=2 * plan.flops_per_step, evaluate_every=5),
+        StepProfiler(spec, task).estimate_step(CALIBRATION, samples=1, max_flops=1e12),
+        plan.evaluation,
+        checkpoint=0.0,
+    )
+    assert within in (2, 3)
+    for other in alternatives(spec):
+        build_spec_model(other, task.dataset.preprocessor)
+
+
+def test_classifiers_have_each_other_as_alternatives(tmp_path: Path) -> None:
+    spec = RunSpec.from_sections(sections_of("classify", tmp_path))
+    models = [one.model for one in alternatives(spec)]
+    assert {"text_encoder", "bilstm", "structured", "convolutional", "bag_of_words"} == set(models)
+    assert models.count("text_encoder") > 3  # mechanisms
+    assert models.count("bilstm") == 1
+    assert mechanism_name(list(alternatives(spec))[-1]) == "none"
+    masked = RunSpec.from_sections(sections_of("masked_lm", tmp_path))
+    assert {one.model for one in alternatives(masked)} == {"text_encoder"}
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> RunSpec:
+    """Closed-book question answering with pre-training."""
+    facts = [f"Person {n} lives in city {n % 5}." for n in range(40)]
+    rows = [f"Where does person {n} live?\tcity {n % 5}" for n in range(40)]
+    (tmp_path / "facts.txt").write_text("\n".join(facts) + "\n")
+    (tmp_path / "pairs.tsv").write_text("\n".join(rows) + "\n")
+    files = {"text": str(tmp_path / "facts.txt"), "pairs": str(tmp_path / "pairs.tsv")}
+    words = {"source_tokens": "words", "target_tokens": "words", "batch_tokens": 200}
+    before = {"name": "lm", "train_file": files["text"], "tokens": "words", "qa_fraction": 0.3}
+    return RunSpec.from_sections(
+        {
+            "task": {"name": "closed_book_qa", "train_file": files["pairs"], **words},
+            "model": SMALL_DECODER,
+            "pretraining": {"task": before, "training": {**FAST, "steps": 30}},
+            "training": FAST,
+        }
+    )
+
+
+def test_pretraining_is_planned(questions: RunSpec) -> None:
+    task, before = build_task(questions), build_task(questions.pretraining)
+    plan = plan_run(questions, task, CALIBRATION, pretraining=before)
+    assert plan.pretraining is not None
+    assert plan.pretraining.steps == 30
+    alone = plan_run(questions, task, CALIBRATION)
+    assert plan.total_seconds == pytest.approx(alone.total_seconds + plan.pretraining.total_seconds)
+    assert plan.peak_bytes == max(plan.memory.peak, plan.pretraining.memory.peak)
+    assert plan.as_json()["pretraining"]["seconds"]["total"] == plan.pretraining.total_seconds
+    other = next(one for one in alternatives(questions) if one.model_options["mechanism"] == "elu")
+    quicker = plan_alternative(plan, other, task, CALIBRATION)
+    ratio = quicker.seconds_per_step / plan.seconds_per_step
+    assert quicker.pretraining is not None
+    assert quicker.pretraining.seconds_per_step == pytest.approx(
+        ratio * plan.pretraining.seconds_per_step
+    )
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "grows"), [("scaled_dot", True), ("retention", False), ("elu", False)]
+)
+def test_decoding_state(questions: RunSpec, mechanism: str, grows: bool) -> None:
+    spec = replace(
+        questions,
+        model_options={**questions.model_options, "mechanism": mechanism},
+        pretraining=None,
+    )
+    task = build_task(spec)
+    short, long = (
+        plan_decoding(spec, task, CALIBRATION, batch_size=2, length=length) for length in (8, 64)
+    )
+    assert short.mechanism == mechanism
+    assert short.tokens_per_second == 2 / short.seconds_per_step
+    assert short.as_json()["state_bytes"] == short.state_bytes > 0
+    if grows:
+        # Keys and values of one layer, in float32.
+        assert long.state_bytes - short.state_bytes >= 2 * 2 * 16 * 4 * (64 - 8)
+        assert long.peak_bytes > short.peak_bytes
+    else:
+        assert long.state_bytes == short.state_bytes
+    twice = plan_decoding(spec, task, CALIBRATION, batch_size=4, length=8)
+    assert twice.state_bytes == pytest.approx(2 * short.state_bytes, rel=0.01)
+
+
+def test_decoding_of_an_encoder_decoder_includes_its_source(words: Path) -> None:
+    spec = RunSpec.from_sections(toy_sections(words, kind="transformer"))
+    task = build_task(spec)
+    short, long = (
+        plan_decoding(spec, task, CALIBRATION, batch_size=1, length=length) for length in (4, 8)
+    )
+    assert long.state_bytes > short.state_bytes
+
+
+def test_decoding_of_a_classifier_is_refused(tmp_path: Path) -> None:
+    spec = RunSpec.from_sections(sections_of("classify", tmp_path))
+    with pytest.raises(RegardError, match=r"--decode.*classify"):
+        plan_decoding(spec, build_task(spec), CALIBRATION, batch_size=1, length=4)
 
 
 def test_alternatives_drop_the_options_of_the_mechanism(words: Path) -> None:
@@ -256,12 +389,12 @@ def test_evenly_spaced_indices() -> None:
 def test_a_plan_without_data(words: Path) -> None:
     spec = spec_of(words, task={"source_tokens": "characters", "target_tokens": "subwords"})
     task = dummy_task(spec, length=9)
-    vocabularies = task.corpus.vocabularies
-    assert vocabularies.source.size == CHARACTERS
-    assert vocabularies.target.size == spec.task_options.vocabulary_size
+    preprocessor = task.dataset.preprocessor
+    assert preprocessor.input.size == CHARACTERS
+    assert preprocessor.target.size == spec.task_options.vocabulary_size
     batches = task.epoch(0)
     assert len(batches) == 1
-    assert batches[0].source.shape == (384 // 21, 10)
+    assert batches[0].input.shape == (384 // 21, 10)
     assert batches[0].target.shape == (384 // 21, 11)
     plan: Plan = plan_run(spec, task, CALIBRATION, evaluated=False)
     assert plan.tokens_per_step == batches[0].num_tokens

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.factories.toy_pronunciation import tiny_sections
 
+from regard.core.batches import FrameSpec
 from regard.core.errors import RegardError
 from regard.models import build_model
 from regard.runs.spec import (
@@ -21,7 +22,7 @@ from regard.runs.spec import (
     read_recipe,
     validate_sections,
 )
-from regard.tasks import TASKS
+from regard.tasks import TASKS, task_class
 
 
 @pytest.mark.parametrize(
@@ -39,20 +40,20 @@ from regard.tasks import TASKS
         ({"model": {"num_layer": 3}}, "Did you mean 'model.num_layers'?"),
         ({"model": {"source_vocabulary": 9}}, "Unknown option 'model.source_vocabulary'"),
         ({"training": {"step": 3}}, "Did you mean 'training.steps'?"),
-        ({"model": {"num_layers": "abc"}}, "model.num_layers='abc': it must be a valid integer"),
+        ({"model": {"num_layers": "abc"}}, "model.num_layers=abc: it must be a valid integer"),
         ({"model": {"num_layers": True}}, "model.num_layers=True"),
         ({"model": {"num_layers": 1.5}}, "model.num_layers=1.5"),
         ({"model": {"mechanism": 3}}, "model.mechanism=3: it must be a valid string"),
-        ({"task": {"skip_bad_rows": "perhaps"}}, "task.skip_bad_rows='perhaps'"),
-        ({"training": {"steps": 0}}, "steps is 0"),
+        ({"task": {"skip_bad_rows": "perhaps"}}, "task.skip_bad_rows=perhaps"),
+        ({"training": {"steps": 0}}, "training.steps=0"),
         ({"training": {"steps": None}}, "no budget"),
-        ({"training": {"device": "abacus"}}, "Unknown device 'abacus'"),
-        ({"training": 3}, "The section 'training' is 3"),
-        ({"task": "pronounce"}, "The section 'task' is 'pronounce'"),
+        ({"training": {"device": "abacus"}}, "training.device=abacus"),
+        ({"training": 3}, "training=3"),
+        ({"task": "pronounce"}, "task=pronounce"),
         ({"seed": -1}, "seed=-1"),
         ({"seed": True}, "seed=True"),
         ({"seed": 2**63}, f"seed={2**63}"),
-        ({"task": {"lowercase": "target"}}, "Unknown choice for task.lowercase 'target'"),
+        ({"task": {"lowercase": "target"}}, "task.lowercase=target"),
         ({"task": {"beam_size": 0}}, "task.beam_size=0"),
         ({"task": {"label_smoothing": 1.0}}, "task.label_smoothing=1.0"),
         ({"task": {"length_penalty": -1.0}}, "task.length_penalty=-1.0"),
@@ -157,7 +158,7 @@ def test_merge_keeps_other_keys() -> None:
 @pytest.mark.parametrize("name", builtin_recipes())
 def test_builtin_recipe_builds_its_model(name: str) -> None:
     spec = RunSpec.from_sections(read_recipe(name))
-    assert name.split("-", maxsplit=1)[0] == spec.task
+    assert name == "spoken-digits" or name.split("-", maxsplit=1)[0] == spec.task
     sizes = {"model_dim", "hidden_dim", "embedding_dim", "feed_forward_dim"} & set(
         spec.model_options
     )
@@ -166,12 +167,11 @@ def test_builtin_recipe_builds_its_model(name: str) -> None:
     }  # whether shapes match does not depend on the width
     small = RunSpec.from_sections(merge_sections(spec.as_sections(), narrow))
     is_shared = getattr(spec.task_options, "shared_vocabulary", True)
-    numbers = {
-        "source_vocabulary": 20,
-        "target_vocabulary": 20 if is_shared else 30,
-    }
-    if TASKS[spec.task].inputs == "texts":
-        numbers = {"vocabulary": 20, "classes": 3}
+    numbers: dict[str, Any] = {"source": 20, "target_vocabulary": 20 if is_shared else 30}
+    if task_class(spec.task).target_kind != "sequence":
+        numbers = {"source": 20, "outputs": 3}
+    if task_class(spec.task).input_kind == "frames":
+        numbers["source"] = FrameSpec(13)
     model = build_model(small.model, **numbers, **small.model_options)
     assert sum(parameter.numel() for parameter in model.parameters()) > 0
     assert RunSpec.from_sections(spec.as_sections()) == spec

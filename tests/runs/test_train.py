@@ -45,7 +45,9 @@ class Stop:
 def test_toy_language_is_learned(learned: RunFolder) -> None:
     record = json.loads(learned.record.read_text())
     # Ten seeds, three kinds of kernels (ATEN_CPU_CAPABILITY):
-    assert record["scores"]["validation"]["wer"] <= 20.0  # ten seeds: 0 to 12; untrained: 100
+    assert (
+        record["scores"]["validation"]["exact_match_error"] <= 20.0
+    )  # ten seeds: 0 to 12; untrained: 100
     assert record["scores"]["test"]["per"] <= 10.0  # ten seeds: 0 to 4.2; untrained: 100 or more
     assert record["scores"]["validation"]["loss"] < 0.2  # ten seeds: 0.001 to 0.101; untrained: 2.3
     first = next(row for row in load(learned.path).metrics if "loss" in row)
@@ -67,12 +69,14 @@ def test_record(learned: RunFolder) -> None:
 
 def test_loaded_run_repeats_the_scored_predictions(learned: RunFolder) -> None:
     run = load(learned.path)
-    part = build_task(run.spec, vocabularies=run.vocabularies).corpus.validation
+    part = build_task(run.spec, preprocessor=run.preprocessor).dataset.validation
     predicted = run.predict(part.inputs)
     wrong = sum(
         guess not in answers for guess, answers in zip(predicted, part.references, strict=True)
     )
-    assert run.record["scores"]["validation"]["wer"] == pytest.approx(100 * wrong / len(part))
+    assert run.record["scores"]["validation"]["exact_match_error"] == pytest.approx(
+        100 * wrong / len(part)
+    )
     assert wrong <= 5  # of 25; ten seeds: 0 to 3; untrained: 25
 
 
@@ -209,10 +213,10 @@ def test_existing_run_is_refused_and_unchanged(words: Path, tmp_path: Path) -> N
     [
         ({"task": {"validation_fraction": 0.0}}, "validation"),
         ({"task": {"max_length": 1}}, "max_length"),
-        ({"task": {"max_length": 1, "skip_bad_rows": True}}, "The training split"),
+        ({"task": {"max_length": 1, "skip_bad_rows": True}}, "validation split"),
         ({"task": {"batch_tokens": 3}}, "max_tokens=3"),
         ({"task": {"metric": "bleu"}}, "Unknown metric 'bleu'"),
-        ({"task": {"source_tokens": "letters"}}, "Unknown vocabulary 'letters'"),
+        ({"task": {"source_tokens": "letters"}}, "task.source_tokens=letters"),
         ({"model": {**TINY, "mechanism": "location", "max_length": 2}}, "max_length=2"),
         ({"model": {**TINY, "mechanism": "dott"}}, "Unknown mechanism 'dott'"),
         ({"model": {**TINY, "hidden_dim": 0}}, "hidden_dim=0"),

@@ -16,7 +16,7 @@ from tests.factories.toy_pronunciation import PHONES, pronunciation
 from tests.factories.untrained_runs import untrained_run
 from torch import Tensor
 
-from regard.core.batches import END, PAD, START
+from regard.core.batches import END, PAD, START, TokenInput
 from regard.core.errors import RegardError
 from regard.core.records.attention import AlignmentRecord
 from regard.data.datasets.cmudict import G2PAlignment
@@ -53,7 +53,8 @@ def run() -> TrainedRun:
 def set_attention(monkeypatch: pytest.MonkeyPatch, run: TrainedRun, maps: dict[str, Any]) -> None:
     """Replace the attention: for each head of each map a function of (row, last position)."""
 
-    def weights(source: Tensor, lengths: Tensor, decoder_input: Tensor) -> dict[str, Tensor]:
+    def weights(given: TokenInput, decoder_input: Tensor) -> dict[str, Tensor]:
+        source, lengths = given.tokens, given.lengths
         assert (source.gather(1, lengths[:, None] - 1) == END).all()
         assert (decoder_input[:, 0] == START).all()
         found = {}

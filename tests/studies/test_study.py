@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,22 @@ from tests.factories.toy_pronunciation import write_dictionary
 from regard.core.errors import RegardError
 from regard.core.records.study import StudyRecord
 from regard.runs.folder import Predictions, RunFolder, read_predictions
-from regard.studies.execution.jobs import Event, Failed, Finished
+from regard.studies.execution.jobs import Event, Failed, Finished, Job, run_job
 from regard.studies.execution.local import LocalExecutor
 from regard.studies.folder import StudyFolder
 from regard.studies.prepare import PreparedStudy
 from regard.studies.spec import StudySpec
 from regard.studies.study import _on_items, run_study, write_record
-from regard.tasks.classification.task import Classify
-from regard.tasks.seq2seq.pronounce import Pronounce
+from regard.tasks.metrics import (
+    ExactMatchError,
+    MacroF1,
+    Metric,
+    PhoneErrorRate,
+    RatioMetric,
+    metric_class,
+)
+from regard.views.pages.study import study_page
+from regard.views.text.study import study_csv, study_table
 
 TINY = {"embedding_dim": 4, "hidden_dim": 8}
 TRAINING = {"steps": 6, "evaluate_every": 3, "warmup_steps": 1}
@@ -70,9 +79,12 @@ def test_scores_are_those_of_the_runs(record: StudyRecord, place: Path) -> None:
     for variant in record.variants:
         runs = record.runs_of(variant.name)
         held = [RunFolder(place / "study/runs" / one.key) for one in runs]
-        scores = [json.loads(one.record.read_text())["scores"]["test"]["wer"] for one in held]
+        scores = [
+            json.loads(one.record.read_text())["scores"]["test"]["exact_match_error"]
+            for one in held
+        ]
         assert variant.mean == pytest.approx(sum(scores) / 2)
-        assert [one.scores["wer"] for one in runs] == scores
+        assert [one.scores["exact_match_error"] for one in runs] == scores
         assert [point.step for point in runs[0].curve] == [3, 6]
         assert runs[0].curve[-1].flops > runs[0].curve[0].flops > 0
         assert variant.flops is not None
@@ -82,26 +94,42 @@ def test_scores_are_those_of_the_runs(record: StudyRecord, place: Path) -> None:
 
 
 def test_two_seeds_are_too_few(record: StudyRecord) -> None:
-    methods = [pair for pair in record.verdicts if pair.holds_for == "method"]
+    methods = record.verdicts_of("method")
     assert [pair.verdict for pair in methods] == ["too few seeds"]
-    models = [pair for pair in record.verdicts if pair.holds_for == "models"]
-    assert len(models) == 1
+    assert len(record.verdicts_of("models")) == 1
     assert "Too few seeds" in " ".join(record.headline)
 
 
 def test_item_comparison_uses_the_predictions(record: StudyRecord, place: Path) -> None:
-    (pair,) = [pair for pair in record.verdicts if pair.holds_for == "models"]
-    rates = {}
-    for variant in ("dot", "none"):
-        sums = np.zeros(2)
-        for one in record.runs_of(variant):
-            written = read_predictions(RunFolder(place / "study/runs" / one.key))
-            assert len(written) == record.items
-            sums = sums + Pronounce.item_statistics(
-                "wer", written.predictions, written.references
-            ).sum(axis=0)
-        rates[variant] = 100 * sums[0] / sums[1]
-    assert pair.difference == pytest.approx(rates["dot"] - rates["none"])
+    for metric in (ExactMatchError(), PhoneErrorRate()):
+        (pair,) = record.verdicts_of("models", metric.name)
+        rates = {}
+        for variant in ("dot", "none"):
+            sums = np.zeros(2)
+            for one in record.runs_of(variant):
+                written = read_predictions(RunFolder(place / "study/runs" / one.key))
+                assert len(written) == record.items
+                sums = sums + metric.table(written.predictions, written.references).sum(axis=0)
+            rates[variant] = 100 * sums[0] / sums[1]
+            score = record.variant(variant).scores[metric.name]
+            assert score.item_low is None or score.item_low <= rates[variant]
+        assert pair.difference == pytest.approx(rates["dot"] - rates["none"])
+
+
+def test_every_metric_is_compared(record: StudyRecord) -> None:
+    assert [metric.name for metric in record.metrics] == [
+        "exact_match_error",
+        "per",
+        "exact_match",
+        "loss",
+    ]
+    assert record.metrics[0].note == ExactMatchError.note
+    for variant in record.variants:
+        assert list(variant.scores) == ["exact_match_error", "per", "exact_match", "loss"]
+        loss = variant.scores["loss"]
+        assert loss.low is not None
+        assert loss.item_low is None
+    assert len(record.verdicts) == 2 + 2 + 2 + 1
 
 
 def test_attention_examples_of_variants_with_attention(record: StudyRecord) -> None:
@@ -144,9 +172,12 @@ def test_learning_rates_are_tuned_on_validation(place: Path) -> None:
     assert len(found.runs) == 4
     for variant in found.variants:
         candidates = [one for one in found.runs if one.variant == variant.name]
-        best = min(candidates, key=lambda one: one.validation_scores["wer"])
+        best = min(candidates, key=lambda one: one.validation_scores["exact_match_error"])
         (selected,) = found.runs_of(variant.name)
-        assert selected.validation_scores["wer"] == best.validation_scores["wer"]
+        assert (
+            selected.validation_scores["exact_match_error"]
+            == best.validation_scores["exact_match_error"]
+        )
         assert variant.learning_rate == selected.learning_rate
     assert "0.01" in found.tuning
 
@@ -162,7 +193,6 @@ def test_unfinished_study_can_be_compared(record: StudyRecord, place: Path) -> N
         matched="",
         command="",
         machine="",
-        plugins=(),
     )
     found = write_record(more, folder)
     assert set(found.seeds) <= {0, 1, 2}
@@ -226,10 +256,65 @@ def test_item_statistics_with_labels_of_some_runs_only() -> None:
         "first": [predict("aabb"), predict("aacb")],
         "second": [predict("abdb"), predict("aabb")],
     }
-    found = _on_items(predictions, Classify, "macro_f1", lower_is_better=False)
+    found = _on_items(MacroF1(), predictions)
     assert found is not None
     scores = {variant.variant: variant.score for variant in found.variants}
     # Both seeds together. a: 4 of 4 correct; b: precision 3/3, recall 3/4; c: no reference.
     assert scores["first"] == pytest.approx(100 * (1 + 6 / 7 + 0) / 3)
     # a: precision 3/3, recall 3/4; b: precision 3/4, recall 3/4; d: no reference.
     assert scores["second"] == pytest.approx(100 * (6 / 7 + 6 / 8 + 0) / 3)
+
+
+class Length(RatioMetric):
+    """Phones of the output, and those of the reference that are AH, so that items differ."""
+
+    name, unit, digits, note = "length", "phones", 3, "how long the outputs are"
+
+    def statistics(self, predictions: Sequence[str], references: Sequence[Any]) -> np.ndarray:
+        pairs = zip(predictions, references, strict=True)
+        return np.array([(len(text.split()) + of[0].count("AH"), 1) for text, of in pairs])
+
+
+class InProcess:
+    """Runs jobs one after another in this process."""
+
+    def run(self, jobs: Sequence[Job]) -> Generator[Event, None, None]:
+        for job in jobs:
+            run_job(job.sections, job.folder)
+            yield Finished(job, 1.0)
+
+
+@pytest.mark.parametrize("chosen", ["", "length"])
+def test_metric_of_a_user_is_as_good_as_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str
+) -> None:
+    def found(name: str) -> type[Metric]:
+        return Length if name == "length" else metric_class(name)
+
+    monkeypatch.setattr("regard.tasks.task.metric_class", found)
+    study = tiny(tmp_path)
+    options = {"metrics": ["length", "wer"], "metric": chosen}
+    study = tiny(tmp_path, task={**study.sections["task"], **options})
+    record = run_study(study, tmp_path / "study", executor=InProcess())
+    own = next(metric for metric in record.metrics if metric.name == "length")
+    assert (own.unit, own.digits, own.is_itemwise) == ("phones", 3, True)
+    assert record.metric == (chosen or "exact_match_error")
+    assert {metric.name for metric in record.metrics} == {
+        *("exact_match_error", "per", "exact_match", "loss", "length", "wer")
+    }
+    for variant in record.variants:
+        score = variant.scores["length"]
+        runs = record.runs_of(variant.name)
+        assert score.mean == pytest.approx(np.mean([one.scores["length"] for one in runs]))
+        assert score.item_low is not None
+        assert score.item_high is not None
+        assert score.item_low < (score.mean or 0.0) < score.item_high
+    assert len(record.verdicts_of("models", "length")) == 1
+    best = f"{record.variants[0].scores['length'].mean:.3f}".replace("-", "−")
+    assert own.heading == "length, phones ↑"
+    for text in (study_page(record), study_table(record, 120)):
+        assert own.heading in text
+        assert own.note in text
+        assert best in text
+    heading = study_csv(record).splitlines()[0].split(",")
+    assert {"test length", "validation length", "variant length items low"} <= set(heading)

@@ -12,8 +12,14 @@ from regard.core.errors import RegardError
 from regard.runs.folder import Predictions
 from regard.studies.statistics.paired import compare_over_seeds
 from regard.studies.summary import disagreements, headline
-from regard.tasks.seq2seq.pronounce import Pronounce
-from regard.tasks.seq2seq.translate import Translate
+from regard.tasks.metrics import (
+    BLEU,
+    CharacterErrorRate,
+    ChrF,
+    ExactMatchError,
+    Metric,
+    PhoneErrorRate,
+)
 
 
 def headline_text(scores: dict[str, list[float]]) -> str:
@@ -21,7 +27,7 @@ def headline_text(scores: dict[str, list[float]]) -> str:
         {variant: dict(enumerate(of_variant)) for variant, of_variant in scores.items()},
         lower_is_better=True,
     )
-    return " ".join(headline(over_seeds, None, metric="wer", split="test"))
+    return " ".join(headline(over_seeds, None, metric=ExactMatchError(), split="test"))
 
 
 CLEAR = {
@@ -33,7 +39,7 @@ CLEAR = {
 
 def test_five_seeds() -> None:
     text = headline_text(CLEAR)
-    assert "a has the lowest mean wer on test, 9.12, over 5 seeds." in text
+    assert "a has the lowest mean exact_match_error on test, 9.12 %, over 5 seeds." in text
     assert "Methods, over seeds: a is better than b; inconclusive against c." in text
 
 
@@ -50,9 +56,9 @@ def test_excluded_variants_are_named() -> None:
 
 def test_single_variant() -> None:
     text = headline_text({"a": [9.0, 9.5]})
-    assert (
-        text
-        == "a has a mean wer on test, 9.25, over 2 seeds; there is no other variant to compare with."
+    assert text == (
+        "a has a mean exact_match_error on test, 9.25 %, over 2 seeds; there is no other variant to "
+        "compare with."
     )
 
 
@@ -99,7 +105,7 @@ def dummy_predictions(items: int = 400) -> dict[str, Predictions]:
 
 
 def test_each_variant_is_alone_right_and_alone_wrong() -> None:
-    found = disagreements(dummy_predictions(), task=Pronounce, metric="wer")
+    found = disagreements(dummy_predictions(), metric=ExactMatchError())
     assert len(found) == 12
     assert len({item.input for item in found}) == 12
     alone_right = [(variant,) for variant in VARIANTS]
@@ -115,7 +121,7 @@ def test_each_variant_is_alone_right_and_alone_wrong() -> None:
 def test_selection_depends_on_the_seed_only() -> None:
     predictions = dummy_predictions()
     first, again, other = (
-        disagreements(predictions, task=Pronounce, metric="per", seed=seed) for seed in (1, 1, 2)
+        disagreements(predictions, metric=PhoneErrorRate(), seed=seed) for seed in (1, 1, 2)
     )
     assert first == again
     assert {item.input for item in first} != {item.input for item in other}
@@ -125,7 +131,7 @@ def test_selection_depends_on_the_seed_only() -> None:
 
 def test_four_variants_can_disagree_two_and_two() -> None:
     right = {"a": [True] * 9, "b": [True] * 9, "c": [False] * 9, "d": [False] * 9}
-    found = disagreements(outputs(right), task=Pronounce, metric="wer", count=5)
+    found = disagreements(outputs(right), metric=ExactMatchError(), count=5)
     assert [item.correct for item in found] == [("a", "b")] * 5
 
 
@@ -140,11 +146,11 @@ def test_four_variants_can_disagree_two_and_two() -> None:
     ],
 )
 def test_no_disagreements(right: dict[str, list[bool]]) -> None:
-    assert disagreements(outputs(right) if right else {}, task=Pronounce, metric="wer") == ()
+    assert disagreements(outputs(right) if right else {}, metric=ExactMatchError()) == ()
 
 
-@pytest.mark.parametrize("metric", ["bleu", "chrf", "cer", "loss"])
-def test_largest_spread_when_rarely_correct(metric: str) -> None:
+@pytest.mark.parametrize("metric", [BLEU(), ChrF(), CharacterErrorRate()])
+def test_largest_spread_when_rarely_correct(metric: Metric) -> None:
     reference = "the small cat sat on the mat today"
     near, far = "the small cat sat on the mat again", "xx yy"
     first = [near] * 30
@@ -158,7 +164,7 @@ def test_largest_spread_when_rarely_correct(metric: str) -> None:
         )
         for variant, written in (("dot", first), ("additive", second))
     }
-    found = disagreements(variants, task=Translate, metric=metric)
+    found = disagreements(variants, metric=metric)
     assert [item.input for item in found] == ["7", "20"]
     assert all(item.correct == () for item in found)
 
@@ -167,4 +173,4 @@ def test_different_items_are_refused() -> None:
     one = outputs({"dot": [True, False], "additive": [True, True]})
     other = outputs({"gated": [True, False, True]})
     with pytest.raises(RegardError, match="'dot' and 'gated'"):
-        disagreements({**one, **other}, task=Pronounce, metric="wer")
+        disagreements({**one, **other}, metric=ExactMatchError())

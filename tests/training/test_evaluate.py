@@ -10,7 +10,7 @@ import torch
 from tests.factories.toy_training import ToyModel, ToyTask
 
 from regard.core.errors import RegardError
-from regard.training.evaluate import evaluate
+from regard.training.averaging import evaluate
 
 
 class RecordingTask(ToyTask):

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from regard.claims.engine import claim, count_parameters, line, single_thread
+from regard.claims.engine import claim, count_parameters, curve_figure, line, single_thread
+from regard.core.batches import TokenInput
 from regard.core.records.claim import CurveFigure, Finding
 from regard.costs.trace import Workload, trace
 from regard.costs.workloads import module_workload
 from regard.models.seq2seq.transformer import Transformer
 from regard.models.text_encoder import TextEncoder
-from regard.runs.build import flops_of
 from regard.runs.plan import PROCESS_BYTES
 from regard.runs.profile import machine_bytes
 
@@ -79,10 +79,8 @@ def transformer_parameter_count(
     counts = ", ".join(f"{name} {counted:,}" for name, (_, counted) in compared.items())
     return Finding(
         verdict="fails" if wrong else "holds",
-        reason=(
-            f"The formula is exact for {len(compared) - len(wrong)} of {len(compared)} models; "
-            f"parameters counted: {counts}."
-        ),
+        reason=f"The formula is exact for {len(compared) - len(wrong)} of {len(compared)} models; "
+        f"parameters counted: {counts}.",
         values={name: counted for name, (_, counted) in compared.items()},
         figure=_parameters_figure(),
         counter_example="; ".join(wrong),
@@ -102,7 +100,7 @@ def transformer(sizes: Sizes, *, device: str = "meta") -> Transformer:
     """As in the paper: post-norm, one tied embedding for source, target and output."""
     with torch.device(device):
         return Transformer(
-            source_vocabulary=sizes.vocabulary,
+            source=sizes.vocabulary,
             target_vocabulary=sizes.vocabulary,
             model_dim=sizes.model_dim,
             num_heads=sizes.num_heads,
@@ -127,11 +125,9 @@ def base_transformer_has_65_million_parameters(*, vocabulary: int = BASE_VOCABUL
     rounded = round(count / 1e6)
     return Finding(
         verdict="holds" if rounded == 65 else "holds if",
-        reason=(
-            f"With a vocabulary of {vocabulary:,} there are {count:,} parameters, {rounded} million "
-            f"rounded; {fixed:,} of them do not depend on the vocabulary. The paper says “about "
-            f"{BASE_VOCABULARY:,}” tokens."
-        ),
+        reason=f"With a vocabulary of {vocabulary:,} there are {count:,} parameters, {rounded} million "
+        f"rounded; {fixed:,} of them do not depend on the vocabulary. The paper says “about "
+        f"{BASE_VOCABULARY:,}” tokens.",
         values={"parameters": count, "min_vocabulary": least, "max_vocabulary": most},
         figure=_parameters_figure(),
         condition=f"the vocabulary has from {least:,} to {most:,} tokens",
@@ -150,7 +146,7 @@ def bert_base_parameter_count(
 ) -> Finding:
     with torch.device("meta"):
         built = TextEncoder(
-            vocabulary=vocabulary,
+            source=vocabulary,
             max_length=positions,
             model_dim=768,
             num_heads=12,
@@ -160,11 +156,23 @@ def bert_base_parameter_count(
     count = count_parameters(built)
     formula = bert_formula(vocabulary=vocabulary, positions=positions)
     holds = count == formula == expected
+    layers = tuple(range(0, 13, 2))
     return Finding(
         verdict="holds" if holds else "fails",
         reason=f"Counted: {count:,}; formula: {formula:,}; expected: {expected:,}.",
         values={"counted": count, "formula": formula},
-        figure=_bert_figure(positions=positions),
+        figure=curve_figure(
+            "Parameters of BERT base by number of layers",
+            ("layers", "million parameters"),
+            line(
+                "parameters",
+                layers,
+                [
+                    bert_formula(vocabulary=30_522, positions=positions, layers=count) / 1e6
+                    for count in layers
+                ],
+            ),
+        ),
         counter_example=f"{count:,} counted, {expected:,} expected.",
     )
 
@@ -182,12 +190,7 @@ def bert_formula(*, vocabulary: int, positions: int, layers: int = 12) -> int:
     source="course notes: Transformer size",
     proof="measured",
     known_false=True,
-    ranges={
-        "pairs": (1, 10**10),
-        "epochs": (1, 10**6),
-        "length": (1, 128),
-        "max_days": (0, 1e9),
-    },
+    ranges={"pairs": (1, 10**10), "epochs": (1, 10**6), "length": (1, 128), "max_days": (0, 1e9)},
 )
 def base_transformer_is_untrainable_on_one_machine(
     *, pairs: int = 29_000, epochs: int = 30, length: int = 15, max_days: float = 60.0
@@ -236,20 +239,17 @@ def profile_step(*, batch_size: int, length: int) -> StepProfile:
     tokens = torch.randint(
         4, BASE_VOCABULARY, (batch_size, length), generator=torch.Generator().manual_seed(0)
     )
-    lengths = torch.full((batch_size,), length)
-    run = module_workload("base", "train", lambda: (model, [tokens, lengths, tokens])).prepare()
+    source = TokenInput(tokens, torch.full((batch_size,), length))
+    run = module_workload("base", "train", lambda: (model, [source, tokens])).prepare()
     with single_thread():
         start = time.process_time()
         traced = trace(Workload("base", "train", lambda: run), real=True)
         seconds = time.process_time() - start
     parameter_bytes = PARAMETER_COPIES * BYTES_PER_FLOAT * count_parameters(model)
-    flops_per_pair = flops_of(
-        model, {"batch_size": 1, "source_length": length, "target_length": length}
-    )
     return StepProfile(
         PROCESS_BYTES + parameter_bytes + traced.peak_bytes,
         traced.flops / seconds,
-        float(flops_per_pair),
+        traced.flops / batch_size,
     )
 
 
@@ -262,17 +262,13 @@ def profile_step(*, batch_size: int, length: int) -> StepProfile:
     ranges={"side": (10, 128), "classes": (1, 1000)},
 )
 def removing_pooling_adds_parameters(*, side: int = 28, classes: int = 4) -> Finding:
-    pooled = count_parameters(image_classifier(side=side, classes=classes, pooled=True, padding=1))
-    strided = count_parameters(
-        image_classifier(side=side, classes=classes, pooled=False, padding=1)
-    )
+    counted = image_parameters(side=side, classes=classes)
+    pooled, strided = counted["pooled, padded"], counted["strided, padded"]
     increased = strided > pooled
     return Finding(
         verdict="holds" if increased else "fails",
-        reason=(
-            f"For {side} × {side} images, with a padded first convolution: {pooled:,} parameters with "
-            f"pooling, {strided:,} with stride 2 instead."
-        ),
+        reason=f"For {side} × {side} images, with a padded first convolution: {pooled:,} parameters with "
+        f"pooling, {strided:,} with stride 2 instead.",
         values={"pooled": pooled, "strided": strided},
         figure=_image_figure(classes=classes),
         counter_example=f"{side} × {side}: {pooled:,} with pooling, {strided:,} without.",
@@ -289,11 +285,7 @@ def removing_pooling_adds_parameters(*, side: int = 28, classes: int = 4) -> Fin
 def missing_padding_removes_parameters(
     *, with_pooling: int = 168_572, without_pooling: int = 224_892
 ) -> Finding:
-    counted = {
-        "pooled, padded": count_parameters(image_classifier(pooled=True, padding=1)),
-        "pooled, unpadded": count_parameters(image_classifier(pooled=True, padding=0)),
-        "strided, padded": count_parameters(image_classifier(pooled=False, padding=1)),
-    }
+    counted = image_parameters()
     explained = (
         counted["pooled, unpadded"] == with_pooling
         and counted["strided, padded"] == without_pooling
@@ -302,15 +294,24 @@ def missing_padding_removes_parameters(
     summary = "; ".join(f"{name}: {count:,}" for name, count in counted.items())
     return Finding(
         verdict="holds" if explained and same else "fails",
-        reason=(
-            f"{summary}. The counts {with_pooling:,} and {without_pooling:,} are "
-            f"{'' if explained else 'not '}those of the pooled network without padding and of the "
-            "strided one."
-        ),
+        reason=f"{summary}. The counts {with_pooling:,} and {without_pooling:,} are "
+        f"{'' if explained else 'not '}those of the pooled network without padding and of the "
+        "strided one.",
         values=counted,
         figure=_image_figure(classes=4),
         counter_example=summary,
     )
+
+
+def image_parameters(*, side: int = 28, classes: int = 4) -> dict[str, int]:
+    """Parameters of three variants of the network."""
+    variants = {"pooled, padded": (1, 1), "pooled, unpadded": (1, 0), "strided, padded": (0, 1)}
+    return {
+        name: count_parameters(
+            image_classifier(pooled=bool(pooled), padding=padding, side=side, classes=classes)
+        )
+        for name, (pooled, padding) in variants.items()
+    }
 
 
 def image_classifier(
@@ -343,34 +344,12 @@ def _parameters_figure() -> CurveFigure:
     millions = tuple(
         parameter_formula(BASE._replace(vocabulary=size)) / 1e6 for size in vocabularies
     )
-    return CurveFigure(
-        title="Parameters of the base Transformer by vocabulary size",
-        x_label="vocabulary size",
-        y_label="million parameters",
-        curves=(
-            line(label="parameters", x=vocabularies, y=millions),
-            line(label="65 million", x=(0, 50_000), y=(65.0, 65.0), dashed=True),
-        ),
-        marks=((float(BASE_VOCABULARY), "about 37,000"),),
-    )
-
-
-def _bert_figure(*, positions: int) -> CurveFigure:
-    layers = tuple(range(0, 13, 2))
-    return CurveFigure(
-        title="Parameters of BERT base by number of layers",
-        x_label="layers",
-        y_label="million parameters",
-        curves=(
-            line(
-                label="parameters",
-                x=layers,
-                y=tuple(
-                    bert_formula(vocabulary=30_522, positions=positions, layers=count) / 1e6
-                    for count in layers
-                ),
-            ),
-        ),
+    return curve_figure(
+        "Parameters of the base Transformer by vocabulary size",
+        ("vocabulary size", "million parameters"),
+        line("parameters", vocabularies, millions),
+        line("65 million", (0, 50_000), (65.0, 65.0), dashed=True),
+        marks=((BASE_VOCABULARY, "about 37,000"),),
     )
 
 
@@ -378,48 +357,25 @@ def _days_figure(
     step: StepProfile, *, requested: float, paper: float, max_days: float
 ) -> CurveFigure:
     seen = tuple(10.0**power for power in range(4, 10))
-    return CurveFigure(
-        title="Training time of the base Transformer on this machine",
-        x_label="sentence pairs seen",
-        y_label="days",
-        x_scale="log",
-        y_scale="log",
-        curves=(
-            line(label="days", x=seen, y=tuple(step.days(pairs) for pairs in seen)),
-            line(label="max_days", x=(seen[0], seen[-1]), y=(max_days, max_days), dashed=True),
-        ),
+    return curve_figure(
+        "Training time of the base Transformer on this machine",
+        ("sentence pairs seen", "days"),
+        line("days", seen, [step.days(pairs) for pairs in seen]),
+        line("max_days", (seen[0], seen[-1]), (max_days, max_days), dashed=True),
+        log="xy",
         marks=((requested, "requested"), (paper, "paper")),
     )
 
 
 def _image_figure(*, classes: int) -> CurveFigure:
-    sides = tuple(range(20, 37))
-    kinds = {
-        "pooled, padded": (True, 1),
-        "strided, padded": (False, 1),
-        "pooled, unpadded": (True, 0),
-    }
-    return CurveFigure(
-        title="Parameters by image size",
-        x_label="image side",
-        y_label="parameters",
-        curves=tuple(
-            line(
-                label=name,
-                x=sides,
-                y=tuple(
-                    float(
-                        count_parameters(
-                            image_classifier(
-                                side=side, classes=classes, pooled=pooled, padding=padding
-                            )
-                        )
-                    )
-                    for side in sides
-                ),
-                dashed=pooled and padding == 1,
-            )
-            for name, (pooled, padding) in kinds.items()
+    sides = range(20, 37)
+    counts = [image_parameters(side=side, classes=classes) for side in sides]
+    return curve_figure(
+        "Parameters by image size",
+        ("image side", "parameters"),
+        *(
+            line(name, sides, [count[name] for count in counts], dashed=name == "pooled, padded")
+            for name in ("pooled, padded", "strided, padded", "pooled, unpadded")
         ),
         marks=((28.0, "28"),),
     )

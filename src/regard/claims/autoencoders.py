@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Float
 from torch import nn
 
-from regard.claims.engine import claim, count_parameters, line
-from regard.core.records.claim import CurveFigure, Finding, MatrixFigure, Verdict
+from regard.claims.engine import claim, count_parameters, curve_figure, line, matrix_figure
+from regard.core.records.claim import CurveFigure, Finding, Verdict
 from regard.models.autoencoders.linear import Factors, descend
 from regard.models.autoencoders.recursive import RecursiveAutoencoder
 
@@ -52,17 +52,13 @@ def encoder_is_the_decoder_transposed(
     error = float(np.abs(encoder - decoder.T).max())
     return Finding(
         verdict="holds" if error <= TOLERANCE else "fails",
-        reason=(
-            f"K = {components}, λ = {penalty:g}, random start: the largest entry of W₁ − W₂ᵀ is "
-            f"{error:.1g} (tolerance {TOLERANCE:g}). A rotation of the codes rotates both factors."
-        ),
+        reason=f"K = {components}, λ = {penalty:g}, random start: the largest entry of W₁ − W₂ᵀ is "
+        f"{error:.1g} (tolerance {TOLERANCE:g}). A rotation of the codes rotates both factors.",
         values={"error": error, "largest_entry": float(np.abs(encoder).max())},
-        figure=MatrixFigure(
-            title="W₁ (top) and W₂ᵀ (bottom)",
-            values=tuple(map(tuple, np.vstack([encoder, decoder.T]).tolist())),
-            row_labels=tuple(
-                f"{name} {i + 1}" for name in ("W₁", "W₂ᵀ") for i in range(components)
-            ),
+        figure=matrix_figure(
+            "W₁ (top) and W₂ᵀ (bottom)",
+            np.vstack([encoder, decoder.T]).tolist(),
+            rows=(f"{name} {i + 1}" for name in ("W₁", "W₂ᵀ") for i in range(components)),
         ),
         counter_example=f"λ = {penalty:g}: they differ by {error:.3g}.",
     )
@@ -87,23 +83,17 @@ def codes_span_the_principal_subspace(
     )
     return Finding(
         verdict=verdict,
-        reason=(
-            f"K = {components}, λ = {penalty:g}: the sine of the largest principal angle is "
-            f"{sine:.1g} (tolerance {TOLERANCE:g}); {kept} of the {components} eigenvalues exceed λ."
-        ),
+        reason=f"K = {components}, λ = {penalty:g}: the sine of the largest principal angle is "
+        f"{sine:.1g} (tolerance {TOLERANCE:g}); {kept} of the {components} eigenvalues exceed λ.",
         values={"sine": sine, "kept": kept},
-        figure=MatrixFigure(
-            title="|cosine| between rows of W₁ and principal axes",
-            values=cosines(result),
-            row_labels=tuple(f"row {i + 1}" for i in range(components)),
-            column_labels=tuple(f"u{i + 1}" for i in range(FEATURES)),
+        figure=matrix_figure(
+            "|cosine| between rows of W₁ and principal axes",
+            cosines(result),
+            rows=(f"row {i + 1}" for i in range(components)),
+            columns=(f"u{i + 1}" for i in range(FEATURES)),
         ),
-        condition=(
-            f"λ < s_K = {result.eigenvalues[components - 1]:.3f}; here only {kept} axes are spanned"
-        ),
-        counter_example=(
-            f"K = {components}: the largest principal angle has a sine of {sine:.3g}."
-        ),
+        condition=f"λ < s_K = {result.eigenvalues[components - 1]:.3f}; here only {kept} axes are spanned",
+        counter_example=f"K = {components}: the largest principal angle has a sine of {sine:.3g}.",
     )
 
 
@@ -124,10 +114,8 @@ def singular_values_are_shrunk(
     error = float(np.abs(values - expected).max())
     return Finding(
         verdict="holds" if error <= TOLERANCE else "fails",
-        reason=(
-            f"λ = {penalty:g}: found {_listed(values)}, formula {_listed(expected)}; largest difference "
-            f"{error:.1g} (tolerance {TOLERANCE:g})."
-        ),
+        reason=f"λ = {penalty:g}: found {_listed(values)}, formula {_listed(expected)}; largest difference "
+        f"{error:.1g} (tolerance {TOLERANCE:g}).",
         values={"error": error, "largest": float(values[0]), "smallest": float(values[-1])},
         figure=_values_figure(result, values, penalty=penalty),
         counter_example=f"λ = {penalty:g}: they differ by {error:.3g}.",
@@ -149,10 +137,8 @@ def singular_values_are_one(*, components: int = 3, penalty: float = 0.2, seed: 
     error = float(np.abs(values - 1).max())
     return Finding(
         verdict="holds" if error <= TOLERANCE else "fails",
-        reason=(
-            f"λ = {penalty:g}: they are {_listed(values)}. The penalty shrinks both factors, more for "
-            "axes with less variance; without a penalty they are 1."
-        ),
+        reason=f"λ = {penalty:g}: they are {_listed(values)}. The penalty shrinks both factors, more for "
+        "axes with less variance; without a penalty they are 1.",
         values={"error": error, "largest": float(values[0]), "smallest": float(values[-1])},
         figure=_values_figure(result, values, penalty=penalty),
         counter_example=f"λ = {penalty:g}: {_listed(values)}.",
@@ -178,18 +164,21 @@ def encoder_has_full_rank(
     full: Verdict = "holds" if min(ranks) == components else "holds if"
     return Finding(
         verdict=full if ranks == expected else "fails",
-        reason=(
-            f"At {agree} of {len(penalties)} penalties from 0 to {largest_penalty:g}, none within "
-            f"{MARGIN:.0%} of an eigenvalue, the rank is the number of eigenvalues above λ; it falls from "
-            f"{max(ranks)} to {min(ranks)}, and s_K = {last:.3f}."
-        ),
+        reason=f"At {agree} of {len(penalties)} penalties from 0 to {largest_penalty:g}, none within "
+        f"{MARGIN:.0%} of an eigenvalue, the rank is the number of eigenvalues above λ; it falls from "
+        f"{max(ranks)} to {min(ranks)}, and s_K = {last:.3f}.",
         values={
             "s_k": last,
             "max_rank": max(ranks),
             "min_rank": min(ranks),
             "agrees": ranks == expected,
         },
-        figure=_rank_figure(penalties, ranks, eigenvalues),
+        figure=curve_figure(
+            "Rank of the encoder by penalty",
+            ("penalty λ", "rank of W₁"),
+            line("rank", penalties, ranks),
+            marks=((value, f"s{index + 1}") for index, value in enumerate(eigenvalues)),
+        ),
         condition=f"λ < s_K = {last:.3f}",
         counter_example=f"Ranks {ranks}, expected {expected}.",
     )
@@ -213,6 +202,9 @@ def recursive_autoencoder_parameter_count(
         for p in (phrase_dim, word_dim)
     ]
     agrees = [layers, model] == expected
+    dims = (8, 16, 32, 64)
+    counted = [model_count(word_dim=d, classes=classes) for d in dims]
+    formula = [formula_count(word_dim=d, phrase_dim=d, classes=classes) for d in dims]
     return Finding(
         verdict="holds" if agrees else "fails",
         reason=(
@@ -226,7 +218,13 @@ def recursive_autoencoder_parameter_count(
             "expected_layers": expected[0],
             "expected_model": expected[1],
         },
-        figure=_count_figure(classes=classes),
+        figure=curve_figure(
+            f"Parameters without the embedding, {classes} classes",
+            ("dimension D", "parameters"),
+            line("counted", dims, counted, points_only=True),
+            line("4D² + 3D + D_c·D + D_c", dims, formula, dashed=True),
+            log="xy",
+        ),
         counter_example=f"{[layers, model]} counted, {expected} expected.",
     )
 
@@ -318,7 +316,7 @@ def layers_count(*, word_dim: int, phrase_dim: int, classes: int) -> int:
 
 def model_count(*, word_dim: int, classes: int) -> int:
     """Parameters of `RecursiveAutoencoder` without its word embedding."""
-    model = RecursiveAutoencoder(vocabulary=11, classes=classes, model_dim=word_dim)
+    model = RecursiveAutoencoder(source=11, outputs=classes, model_dim=word_dim)
     return count_parameters(model) - count_parameters(model.embedding)
 
 
@@ -330,47 +328,10 @@ def _values_figure(
     result: DescentResult, values: Float[np.ndarray, " values"], *, penalty: float
 ) -> CurveFigure:
     grid = np.linspace(result.eigenvalues[-1], result.eigenvalues[0], 60)
-    return CurveFigure(
-        title=f"Singular values of the encoder, λ = {penalty:g}",
-        x_label="eigenvalue s",
-        y_label="σ",
-        curves=(
-            line(label="√max(0, 1 − λ/s)", x=grid, y=shrunk(grid, penalty), dashed=True),
-            line(
-                label="found by descent",
-                x=result.eigenvalues[: len(values)],
-                y=values,
-                points_only=True,
-            ),
-        ),
+    return curve_figure(
+        f"Singular values of the encoder, λ = {penalty:g}",
+        ("eigenvalue s", "σ"),
+        line("√max(0, 1 − λ/s)", grid, shrunk(grid, penalty), dashed=True),
+        line("found by descent", result.eigenvalues[: len(values)], values, points_only=True),
         marks=((penalty, "λ"),),
-    )
-
-
-def _rank_figure(
-    penalties: list[float], ranks: list[int], eigenvalues: Float[np.ndarray, " kept"]
-) -> CurveFigure:
-    return CurveFigure(
-        title="Rank of the encoder by penalty",
-        x_label="penalty λ",
-        y_label="rank of W₁",
-        curves=(line(label="rank", x=penalties, y=ranks),),
-        marks=tuple((float(value), f"s{index + 1}") for index, value in enumerate(eigenvalues)),
-    )
-
-
-def _count_figure(*, classes: int) -> CurveFigure:
-    dims = (8, 16, 32, 64)
-    counted = [model_count(word_dim=d, classes=classes) for d in dims]
-    formula = [formula_count(word_dim=d, phrase_dim=d, classes=classes) for d in dims]
-    return CurveFigure(
-        title=f"Parameters without the embedding, {classes} classes",
-        x_label="dimension D",
-        y_label="parameters",
-        x_scale="log",
-        y_scale="log",
-        curves=(
-            line(label="counted", x=dims, y=counted, points_only=True),
-            line(label="4D² + 3D + D_c·D + D_c", x=dims, y=formula, dashed=True),
-        ),
     )

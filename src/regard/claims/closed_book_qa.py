@@ -11,10 +11,11 @@ import tempfile
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
-from regard.claims.engine import claim, line
+from regard.claims.engine import claim, curve_figure, line
 from regard.core.errors import RegardError
-from regard.core.records.claim import CurveFigure, Finding, Value, Verdict
+from regard.core.records.claim import Finding, Value, Verdict
 from regard.core.records.study import PairVerdict, StudyRecord
 from regard.runs.spec import merge_sections
 from regard.studies.execution.local import LocalExecutor
@@ -78,10 +79,12 @@ def small_sections(*, seeds: int, films: int, pretraining_steps: int) -> dict[st
     )
 
 
-def find_pair(record: StudyRecord, first: str, second: str, *, holds_for: str) -> PairVerdict:
+def find_pair(
+    record: StudyRecord, first: str, second: str, *, holds_for: Literal["method", "models"]
+) -> PairVerdict:
     """The comparison of two variants; the difference is first minus second."""
-    for pair in record.verdicts:
-        if pair.holds_for == holds_for and {pair.first, pair.second} == {first, second}:
+    for pair in record.verdicts_of(holds_for):
+        if {pair.first, pair.second} == {first, second}:
             return pair if pair.first == first else _swapped(pair)
     names = ", ".join(f"'{variant.name}'" for variant in record.variants)
     raise RegardError(
@@ -177,12 +180,22 @@ def compare_variants(record: StudyRecord, first: str, second: str) -> Finding:
         verdict = "holds if"
     return Finding(
         verdict=verdict,
-        reason=(
-            f"'{first}' and '{second}' answer {scores} of {record.items} questions correctly over "
-            f"{len(record.seeds)} seeds. {shown}"
-        ),
+        reason=f"'{first}' and '{second}' answer {scores} of {record.items} questions correctly over "
+        f"{len(record.seeds)} seeds. {shown}",
         values=_values(methods, models, record),
-        figure=_scores_figure(record),
+        figure=curve_figure(
+            f"{record.metric} of every run",
+            ("seed", record.primary.label),
+            *(
+                line(
+                    variant.name,
+                    [run.seed for run in record.runs_of(variant.name)],
+                    [run.scores[record.metric] for run in record.runs_of(variant.name)],
+                    points_only=True,
+                )
+                for variant in record.variants
+            ),
+        ),
         condition=(
             f"only these {len(record.seeds)} trained models of each variant are compared, not the methods"
         ),
@@ -215,20 +228,3 @@ def _values(methods: PairVerdict, models: PairVerdict, record: StudyRecord) -> d
     if methods.low is not None and methods.high is not None:
         values |= {"low": methods.low, "high": methods.high}
     return values
-
-
-def _scores_figure(record: StudyRecord) -> CurveFigure:
-    return CurveFigure(
-        title=f"{record.metric} of every run",
-        x_label="seed",
-        y_label=f"{record.metric}, %",
-        curves=tuple(
-            line(
-                label=variant.name,
-                x=(run.seed for run in record.runs_of(variant.name)),
-                y=(run.scores[record.metric] for run in record.runs_of(variant.name)),
-                points_only=True,
-            )
-            for variant in record.variants
-        ),
-    )

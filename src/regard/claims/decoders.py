@@ -18,7 +18,16 @@ import torch
 from jaxtyping import Float
 from scipy.stats import rankdata
 
-from regard.claims.engine import claim, count_ops, line, mechanism_call, verdict_over
+from regard.claims.engine import (
+    claim,
+    count_ops,
+    curve_figure,
+    line,
+    lines,
+    matrix_figure,
+    mechanism_call,
+    verdict_over,
+)
 from regard.claims.experiments.decoders import (
     SCORES,
     SIMILARITIES,
@@ -28,12 +37,9 @@ from regard.claims.experiments.decoders import (
     changed_weights,
     cost_figure,
     error_rates,
-    rates_figure,
-    similarity_figure,
-    tanh_figure,
     trained_decoders,
 )
-from regard.core.records.claim import CurveFigure, Finding, MatrixFigure, Verdict
+from regard.core.records.claim import CurveFigure, Finding, Verdict
 from regard.mechanisms import build_mechanism
 from regard.studies.statistics.paired import SeedComparison, SeedPair, compare_over_seeds
 
@@ -167,11 +173,9 @@ def additive_costs_the_same_as_general(
     lengths = [4, 16, 64, 128]
     return Finding(
         verdict="holds" if similar else "fails",
-        reason=(
-            f"At n = {n}, d = {d}: {summary}. The additive score computes a tanh for every pair and "
-            f"hidden unit: {additive.transcendental_ops:,} transcendental operations against "
-            f"{other.transcendental_ops:,} of {baseline}."
-        ),
+        reason=f"At n = {n}, d = {d}: {summary}. The additive score computes a tanh for every pair and "
+        f"hidden unit: {additive.transcendental_ops:,} transcendental operations against "
+        f"{other.transcendental_ops:,} of {baseline}.",
         values={
             "ratio": ratio,
             "transcendental_ops": additive.transcendental_ops,
@@ -226,14 +230,14 @@ def range_finding(x_min: float, x_max: float, *, low: float, high: float) -> Fin
     y = torch.tanh(x)
     worst = int((y - y.clamp(low, high)).abs().argmax())
     within = distance_outside(y, low=low, high=high) == 0
+    grid = torch.linspace(-4, 4, 81, dtype=torch.float64)
+    curves = {"tanh": torch.tanh(grid), "logistic": torch.sigmoid(grid)}
     return Finding(
         verdict="holds" if within else "fails",
-        reason=(
-            f"Between {x_min:g} and {x_max:g} tanh takes values from {float(y.min()):.4f} to "
-            f"{float(y.max()):.4f}."
-        ),
+        reason=f"Between {x_min:g} and {x_max:g} tanh takes values from {float(y.min()):.4f} to "
+        f"{float(y.max()):.4f}.",
         values={"min": float(y.min()), "max": float(y.max())},
-        figure=tanh_figure(),
+        figure=curve_figure("tanh and the logistic function", ("x", "value"), *lines(grid, curves)),
         counter_example=f"tanh({float(x[worst]):g}) = {float(y[worst]):.4f}.",
     )
 
@@ -309,14 +313,20 @@ def similarities_rank_decoders_alike(
     summary = "; ".join(
         f"{pair}: ρ = {rho:.3f}, above {low:.3f}" for pair, (rho, low) in correlations.items()
     )
+    ordered = sorted(decoders, key=lambda each: each.similarities["jaccard"])
     return Finding(
         verdict="holds" if similar else "fails",
-        reason=(
-            f"Over {len(decoders)} trained decoders, with the lower end of a 95 % bootstrap interval: "
-            f"{summary}. Required: {min_correlation} or more."
-        ),
+        reason=f"Over {len(decoders)} trained decoders, with the lower end of a 95 % bootstrap interval: "
+        f"{summary}. Required: {min_correlation} or more.",
         values={pair: rho for pair, (rho, _) in correlations.items()},
-        figure=similarity_figure(decoders),
+        figure=curve_figure(
+            "Similarities of decoders, sorted by Jaccard similarity",
+            ("decoder", "similarity"),
+            *(
+                line(name, range(len(ordered)), [each.similarities[name] for each in ordered])
+                for name in SIMILARITIES
+            ),
+        ),
         counter_example=summary,
     )
 
@@ -361,11 +371,11 @@ def _order_finding(
             "state": state_change,
             "later_max": float(np.triu(weight_changes, 1).max()),
         },
-        figure=MatrixFigure(
-            title=f"Change of attention weights (columns) when one token (rows) changes: {attention_style}",
-            values=tuple(tuple(row) for row in weight_changes.tolist()),
-            row_labels=tuple(f"token {name}" for name in names),
-            column_labels=tuple(f"α {name}" for name in names),
+        figure=matrix_figure(
+            f"Change of attention weights (columns) when one token (rows) changes: {attention_style}",
+            weight_changes.tolist(),
+            rows=(f"token {name}" for name in names),
+            columns=(f"α {name}" for name in names),
         ),
         counter_example=f"{attention_style}: {summary}.",
     )
@@ -388,6 +398,7 @@ def _study_finding(
         for pair in comparison.pairs
         if baseline in (pair.first, pair.second)
     )
+    rates = error_rates(decoders)
     return Finding(
         verdict=verdict,
         reason=(
@@ -396,7 +407,19 @@ def _study_finding(
             "step-down tests, which are less conservative."
         ),
         values=means,
-        figure=rates_figure(comparison, decoders),
+        figure=curve_figure(
+            "Phone error rate of every run (%)",
+            ("seed", "phone error rate"),
+            *(
+                line(
+                    f"{variant.variant} (mean {variant.mean:.1f})",
+                    rates[variant.variant],
+                    rates[variant.variant].values(),
+                    points_only=True,
+                )
+                for variant in comparison.variants
+            ),
+        ),
         condition=condition,
         counter_example=f"Not shown: {pairs}.",
     )
@@ -415,9 +438,8 @@ def _parameters_figure() -> CurveFigure:
     for width in widths:
         for score, built, _ in score_parameters(width, width, width):
             by_score[score].append(float(built))
-    return CurveFigure(
-        title="Parameters of score functions, all sizes equal",
-        x_label="width",
-        y_label="parameters",
-        curves=tuple(line(label=name, x=widths, y=y) for name, y in by_score.items()),
+    return curve_figure(
+        "Parameters of score functions, all sizes equal",
+        ("width", "parameters"),
+        *lines(widths, by_score),
     )

@@ -36,7 +36,15 @@ from torch import nn
 
 from regard.core.counter import Counter
 from regard.core.errors import MissingDependencyError, RegardError
-from regard.core.records.claim import ClaimRecord, Curve, Finding, Value, Verdict
+from regard.core.records.claim import (
+    ClaimRecord,
+    Curve,
+    CurveFigure,
+    Finding,
+    MatrixFigure,
+    Value,
+    Verdict,
+)
 from regard.core.registry import unknown_name
 from regard.mechanisms import build_mechanism
 
@@ -288,15 +296,54 @@ def bisect_last_true(
     return low
 
 
+Numbers = Iterable[SupportsFloat]
+
+
 def line(
-    *, label: str, x: Iterable[SupportsFloat], y: Iterable[SupportsFloat], **options: Any
+    label: str, x: Numbers, y: Numbers, *, low: Numbers = (), high: Numbers = (), **options: Any
 ) -> Curve:
     """A `Curve` from any numbers; `options` are its other fields.
 
-    >>> line(label="n²", x=[1, 2], y=[1, 4]).y
+    >>> line("n²", [1, 2], [1, 4]).y
     (1.0, 4.0)
     """
-    return Curve(label=label, x=tuple(map(float, x)), y=tuple(map(float, y)), **options)
+    x, y, low, high = (tuple(map(float, numbers)) for numbers in (x, y, low, high))
+    return Curve(label=label, x=x, y=y, low=low, high=high, **options)
+
+
+def lines(x: Numbers, curves: Mapping[str, Numbers], **options: Any) -> list[Curve]:
+    """One `line` per label over the same x."""
+    x = list(x)
+    return [line(label, x, y, **options) for label, y in curves.items()]
+
+
+def curve_figure(
+    title: str,
+    axes: tuple[str, str],
+    *curves: Curve,
+    log: Literal["", "x", "y", "xy"] = "",
+    marks: Iterable[tuple[SupportsFloat, str]] = (),
+) -> CurveFigure:
+    """Curves over axes with these two labels; `log` names the logarithmic ones."""
+    return CurveFigure(
+        title=title,
+        x_label=axes[0],
+        y_label=axes[1],
+        curves=curves,
+        x_scale="log" if "x" in log else "linear",
+        y_scale="log" if "y" in log else "linear",
+        marks=tuple((float(x), label) for x, label in marks),
+    )
+
+
+def matrix_figure(
+    title: str, values: Iterable[Numbers], *, rows: Iterable[str] = (), columns: Iterable[str] = ()
+) -> MatrixFigure:
+    """A heatmap of any numbers with these labels of rows and columns."""
+    numbers = tuple(tuple(map(float, row)) for row in values)
+    return MatrixFigure(
+        title=title, values=numbers, row_labels=tuple(rows), column_labels=tuple(columns)
+    )
 
 
 Times = dict[str, list[float]]

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.claims.engine import claim
+from regard.claims.engine import claim, matrix_figure
+from regard.core.batches import TokenInput
 from regard.core.records.claim import Finding, MatrixFigure
 from regard.models.classifiers.hierarchical import HierarchicalClassifier
 
@@ -68,10 +69,8 @@ def left_context_reaches_later_sentences(
     holds = before <= TOLERANCE < after
     return Finding(
         verdict="holds" if holds else "fails",
-        reason=(
-            f"A changed sentence changes its own and all later vectors by at least {after:.2g}, "
-            f"earlier ones by at most {before:.2g} (float64; tolerance {TOLERANCE})."
-        ),
+        reason=f"A changed sentence changes its own and all later vectors by at least {after:.2g}, "
+        f"earlier ones by at most {before:.2g} (float64; tolerance {TOLERANCE}).",
         values={"later_min": after, "earlier_max": before},
         figure=_figure(changes, context=context),
         counter_example=f"Later vectors: {after:.2g}; earlier vectors: {before:.2g}.",
@@ -92,10 +91,8 @@ def bidirectional_context_reaches_all_sentences(
     least = float(changes.min())
     return Finding(
         verdict="holds" if least > TOLERANCE else "fails",
-        reason=(
-            f"Changing any of {sentences} sentences changes every vector by at least {least:.2g} "
-            f"(float64; tolerance {TOLERANCE})."
-        ),
+        reason=f"Changing any of {sentences} sentences changes every vector by at least {least:.2g} "
+        f"(float64; tolerance {TOLERANCE}).",
         values={"min": least},
         figure=_figure(changes, context=context),
         counter_example=f"One vector changes by only {least:.2g}.",
@@ -109,11 +106,11 @@ def sentence_changes(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = HierarchicalClassifier(
-            vocabulary=WORDS,
-            classes=2,
+            source=WORDS,
+            outputs=2,
             model_dim=12,
             hidden_dim=8,
-            context=context,
+            context=context,  # type: ignore[arg-type]  # checked by the constructor
             gated=gated,
             bigram_buckets=bigram_buckets,
         )
@@ -144,7 +141,7 @@ def _vectors(model: HierarchicalClassifier, document: list[list[int]]) -> Tensor
     segments = [sum(end <= index for end in ends) for index in range(len(words))]
     with torch.inference_mode():
         return model.sentence_vectors(
-            torch.tensor([words]), torch.tensor([len(words)]), torch.tensor([segments])
+            TokenInput(torch.tensor([words]), torch.tensor([len(words)]), torch.tensor([segments]))
         )
 
 
@@ -156,9 +153,9 @@ def _largest_other(changes: np.ndarray) -> str:
 
 def _figure(changes: np.ndarray, *, context: str) -> MatrixFigure:
     names = tuple(str(index) for index in range(len(changes)))
-    return MatrixFigure(
-        title=f"Change of sentence vectors (columns) when one sentence (rows) changes; context: {context}",
-        values=tuple(tuple(row) for row in changes.tolist()),
-        row_labels=tuple(f"changed {name}" for name in names),
-        column_labels=names,
+    return matrix_figure(
+        f"Change of sentence vectors (columns) when one sentence (rows) changes; context: {context}",
+        changes.tolist(),
+        rows=(f"changed {name}" for name in names),
+        columns=names,
     )

@@ -10,25 +10,23 @@ import statistics
 from collections.abc import Sequence
 from itertools import pairwise
 
-from regard.claims.engine import claim, median_interval
-from regard.claims.experiments.kernel_figures import (
-    crossing_figure,
-    growth_figure,
-    memory_figure,
-    seconds_figure,
-)
+from regard.claims.engine import claim, curve_figure, line, matrix_figure, median_interval
 from regard.claims.experiments.kernels import (
     MemoryShape,
     count_attention_ops,
+    growth_figure,
     kernel_and_softmax_flops,
     kernel_flops,
     measured_crossings,
+    memory_figure,
     memory_ratios,
     peak_numbers,
     polynomial_crossing,
     seconds_by_length,
+    seconds_figure,
 )
-from regard.core.records.claim import Finding, MatrixFigure
+from regard.core.records.claim import Finding
+from regard.mechanisms.kernels.linear_attention import FormChoice
 from regard.mechanisms.kernels.power_series import TaylorAttention
 from regard.mechanisms.scores.dot_product import DotAttention
 
@@ -43,7 +41,7 @@ MEMORY_SIZES = {"length": (8, 512), "key_dim": (1, 64), "value_dim": (1, 64)}
     ranges={"key_dim": (1, 16), "terms": (1, 4), "length": (16, 256)},
 )
 def kernel_attention_is_linear_in_length(
-    *, key_dim: int = 8, terms: int = 3, length: int = 64, form: str = "linear"
+    *, key_dim: int = 8, terms: int = 3, length: int = 64, form: FormChoice = "linear"
 ) -> Finding:
     """Count FLOPs at doubling lengths."""
     lengths = [length * 2**step for step in range(4)]
@@ -56,10 +54,8 @@ def kernel_attention_is_linear_in_length(
     linear = all(abs(after / before - 2) <= 0.01 for before, after in pairwise(flops))
     return Finding(
         verdict="holds" if linear else "fails",
-        reason=(
-            f"Doubling the length multiplies FLOPs by {growth:.3f}; for softmax attention by "
-            f"{softmax_growth:.3f}."
-        ),
+        reason=f"Doubling the length multiplies FLOPs by {growth:.3f}; for softmax attention by "
+        f"{softmax_growth:.3f}.",
         values={"growth": growth, "softmax_growth": softmax_growth, "flops": flops[-1]},
         figure=growth_figure("length L", lengths, {"Taylor": flops, "softmax": softmax}),
         counter_example=f"L = {lengths[-2]} → {lengths[-1]}: {growth:.3f} times, not 2.",
@@ -124,17 +120,15 @@ def quadratic_kernel_matmul_flops(
     bounded = all(2 <= kernel <= 6 and 2 <= softmax <= 4 for kernel, softmax in ratios)
     return Finding(
         verdict="holds" if bounded else "fails",
-        reason=(
-            "With each size doubled in turn, the matmul FLOPs counted are "
-            f"{min(s[0] for s in ratios):.2f} to {max(s[0] for s in ratios):.2f} times N·D²·M and "
-            f"{min(s[1] for s in ratios):.2f} to {max(s[1] for s in ratios):.2f} times N²·max(D, M)."
-        ),
+        reason="With each size doubled in turn, the matmul FLOPs counted are "
+        f"{min(s[0] for s in ratios):.2f} to {max(s[0] for s in ratios):.2f} times N·D²·M and "
+        f"{min(s[1] for s in ratios):.2f} to {max(s[1] for s in ratios):.2f} times N²·max(D, M).",
         values={"kernel_flops": rows[0][0], "softmax_flops": rows[0][1]},
-        figure=MatrixFigure(
-            title="Matmul FLOPs counted, divided by the stated order",
-            values=tuple(ratios),
-            row_labels=tuple(f"N={n} D={d} M={m}" for n, d, m in shapes),
-            column_labels=("kernel / N·D²·M", "softmax / N²·max(D, M)"),
+        figure=matrix_figure(
+            "Matmul FLOPs counted, divided by the stated order",
+            ratios,
+            rows=(f"N={n} D={d} M={m}" for n, d, m in shapes),
+            columns=("kernel / N·D²·M", "softmax / N²·max(D, M)"),
         ),
         counter_example=f"The factors are {ratios}.",
     )
@@ -161,15 +155,21 @@ def quadratic_kernel_beats_softmax_in_flops(
         f"{n} (D = {d}, {ratios[d]:.2f}·D²)" if n else f"none up to {2 * d * d} (D = {d})"
         for d, n in crossings.items()
     )
+    found = {d: n for d, n in crossings.items() if n is not None}
     return Finding(
         verdict="holds" if within else "fails",
-        reason=(
-            f"The FLOPs cross at N = {shown}; required: within a factor of {factor:g} of D². Without "
-            f"duplicate monomials a degree-{power} kernel has about {monomial_count_text(power)} features, "
-            "which is the asymptotic crossing."
-        ),
+        reason=f"The FLOPs cross at N = {shown}; required: within a factor of {factor:g} of D². Without "
+        f"duplicate monomials a degree-{power} kernel has about {monomial_count_text(power)} features, "
+        "which is the asymptotic crossing.",
         values={f"ratio_{d}": ratio for d, ratio in ratios.items()},
-        figure=crossing_figure(crossings),
+        figure=curve_figure(
+            "Length at which the FLOPs cross",
+            ("key dimension D", "length N"),
+            line("counted", found, found.values()),
+            line("D²", crossings, [d**2 for d in crossings], dashed=True),
+            line("D²/2", crossings, [d**2 / 2 for d in crossings], dashed=True),
+            log="xy",
+        ),
         counter_example=f"Not within a factor of {factor:g} of D²: N = {shown}.",
     )
 
@@ -197,11 +197,9 @@ def quadratic_kernel_beats_softmax_in_time(
         verdict="holds"
         if in_all and 1 / factor <= ratio.low <= ratio.high <= factor
         else "holds if",
-        reason=(
-            f"D = M = {key_dim}, {heads} heads, one thread, CPU time, {rounds} interleaved rounds: "
-            f"faster from N = {ratio.median * key_dim**2:.0f} on, {ratio.median:.2f}·D² "
-            f"({ratio.low:.2f} to {ratio.high:.2f} over rounds{missing})."
-        ),
+        reason=f"D = M = {key_dim}, {heads} heads, one thread, CPU time, {rounds} interleaved rounds: "
+        f"faster from N = {ratio.median * key_dim**2:.0f} on, {ratio.median:.2f}·D² "
+        f"({ratio.low:.2f} to {ratio.high:.2f} over rounds{missing}).",
         values={"ratio": ratio.median, "low": ratio.low, "high": ratio.high}
         | {"rounds": rounds, "crossed": len(crossings)},
         figure=seconds_figure(seconds, lengths=lengths, square=key_dim**2),
@@ -225,10 +223,8 @@ def softmax_memory_is_quadratic_in_length(
     bounded = all(1 <= ratio <= 3 for ratio in ratios.values())
     return Finding(
         verdict="holds" if bounded else "fails",
-        reason=(
-            f"Peak memory, inputs and output included, over {len(ratios)} shapes: "
-            f"{min(ratios.values()):.2f} to {max(ratios.values()):.2f} times N² + N(D + M)."
-        ),
+        reason=f"Peak memory, inputs and output included, over {len(ratios)} shapes: "
+        f"{min(ratios.values()):.2f} to {max(ratios.values()):.2f} times N² + N(D + M).",
         values={"min": min(ratios.values()), "max": max(ratios.values())},
         figure=memory_figure(length=length, key_dim=key_dim, value_dim=value_dim),
         counter_example=f"{ratios}",
@@ -253,16 +249,12 @@ def softmax_memory_is_quadratic_times_width(
     peak = peak_numbers(wide)
     return Finding(
         verdict="holds" if bounded else "fails",
-        reason=(
-            f"Peak memory is {max(ratios.values()):.2f} times N²M + ND for one shape and "
-            f"{min(ratios.values()):.3f} times for another: each value dimension adds N numbers, not N²."
-        ),
+        reason=f"Peak memory is {max(ratios.values()):.2f} times N²M + ND for one shape and "
+        f"{min(ratios.values()):.3f} times for another: each value dimension adds N numbers, not N².",
         values={"min": min(ratios.values()), "max": max(ratios.values()), "peak": peak},
         figure=memory_figure(length=length, key_dim=key_dim, value_dim=value_dim),
-        counter_example=(
-            f"N = {length}, D = {key_dim}, M = {wide.value_dim}: {peak:,} numbers at the peak; "
-            f"N²M is {length**2 * wide.value_dim:,}."
-        ),
+        counter_example=f"N = {length}, D = {key_dim}, M = {wide.value_dim}: {peak:,} numbers at the peak; "
+        f"N²M is {length**2 * wide.value_dim:,}.",
     )
 
 

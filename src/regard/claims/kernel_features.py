@@ -8,32 +8,30 @@ from __future__ import annotations
 
 import math
 
-from regard.claims.engine import claim
-from regard.claims.experiments.kernel_figures import (
-    approach_figure,
-    features_figure,
-    norm_bound_figure,
-    quadratic_figure,
-    sign_figure,
-    square_figure,
-    weights_figure,
-)
+import numpy as np
+import sympy
+import torch
+
+from regard.claims.engine import claim, curve_figure, line
 from regard.claims.experiments.kernels import (
     GRID_POINTS,
     MAX_NORM_BOUND,
     at_ones,
     difference,
     dot,
-    exponential_series,
     feature_counts,
     feature_error,
+    features_figure,
     first_negative_score,
     largest_norm_bound,
     outer_features,
     output_error,
+    series_at,
+    square_figure,
     square_gap,
     taylor_features,
     vectors,
+    weights_figure,
     worst_error,
 )
 from regard.core.errors import RegardError
@@ -56,7 +54,7 @@ MAX_TERMS = 48
 def taylor_terms_are_a_dot_product(*, key_dim: int = 3, terms: int = 4, seed: int = 0) -> Finding:
     """Expand both sides symbolically; then compare the mechanism's features with the series."""
     q, k = vectors(key_dim)
-    series = exponential_series(dot(q, k), terms=terms)
+    series = sympy.Add(*((dot(q, k)) ** m / sympy.factorial(m) for m in range(terms)))
     residual = difference(
         dot(taylor_features(q, terms=terms), taylor_features(k, terms=terms)), series
     )
@@ -65,11 +63,9 @@ def taylor_terms_are_a_dot_product(*, key_dim: int = 3, terms: int = 4, seed: in
     holds = residual == 0 and rounding <= FEATURE_TOLERANCE
     return Finding(
         verdict="holds" if holds else "fails",
-        reason=(
-            f"Expanded for D = {key_dim} and K = {terms}, the two sides differ by {residual}. The "
-            f"features that regard computes reproduce the series to {rounding:.1g} in float64 "
-            "(tolerance 1e-10)."
-        ),
+        reason=f"Expanded for D = {key_dim} and K = {terms}, the two sides differ by {residual}. The "
+        f"features that regard computes reproduce the series to {rounding:.1g} in float64 "
+        "(tolerance 1e-10).",
         values={
             "difference": str(residual),
             "features": len(taylor_features(q, terms=terms)),
@@ -94,14 +90,18 @@ def outer_product_gives_the_quadratic_term(*, key_dim: int = 2, divisor: int = 1
     product = dot(outer_features(q, divisor=divisor), outer_features(k, divisor=divisor))
     residual = difference(product, dot(q, k) ** 2 / 2)
     term, value = key_dim**2 / 2, at_ones(product)
+    scores = np.linspace(-2, 2, 41)
     return Finding(
         verdict="holds" if residual == 0 else "fails",
-        reason=(
-            f"With φ(t) = vec(ttᵀ)/√{divisor}, φ(q)·φ(k) minus (q·k)²/2 is {residual}. "
-            "φ must include the factor ½ of the series: vec(ttᵀ)/√2."
-        ),
+        reason=f"With φ(t) = vec(ttᵀ)/√{divisor}, φ(q)·φ(k) minus (q·k)²/2 is {residual}. "
+        "φ must include the factor ½ of the series: vec(ttᵀ)/√2.",
         values={"difference": str(residual), "product_at_ones": value, "term_at_ones": term},
-        figure=quadratic_figure(divisor),
+        figure=curve_figure(
+            "Quadratic term of exp(q·k), and kernel of vec(ttᵀ)",
+            ("q·k", ""),
+            line("(q·k)²/2", scores, scores**2 / 2),
+            line(f"vec(qqᵀ)·vec(kkᵀ)/{divisor}", scores, scores**2 / divisor, dashed=True),
+        ),
         counter_example=(
             f"q = k = (1, …, 1) with D = {key_dim}: φ(q)·φ(k) = {value:g}, (q·k)²/2 = {term:g}."
         ),
@@ -129,11 +129,9 @@ def taylor_feature_count(*, key_dim: int = 3, terms: int = 4) -> Finding:
     last = rows[-1]
     return Finding(
         verdict="fails" if wrong else "holds",
-        reason=(
-            f"For {len(rows) - len(wrong)} of {len(rows)} pairs of D ≤ {key_dim}, K ≤ {terms} the "
-            "mechanism has C(D+K−1, K−1) features, which is the rank of the kernel, a lower bound. At "
-            f"the largest: {last['made']} features, {last['tensor']} with x₁x₂ and x₂x₁ separate."
-        ),
+        reason=f"For {len(rows) - len(wrong)} of {len(rows)} pairs of D ≤ {key_dim}, K ≤ {terms} the "
+        "mechanism has C(D+K−1, K−1) features, which is the rank of the kernel, a lower bound. At "
+        f"the largest: {last['made']} features, {last['tensor']} with x₁x₂ and x₂x₁ separate.",
         values=last,
         figure=features_figure(key_dim=key_dim, terms=terms),
         counter_example=f"{wrong[:1]}",
@@ -155,16 +153,12 @@ def taylor_feature_count_is_a_power(*, key_dim: int = 2, terms: int = 3) -> Find
     agrees = claimed in (counts["tensor"], counts["made"])
     return Finding(
         verdict="holds" if agrees else "fails",
-        reason=(
-            f"D = {key_dim}, K = {terms}: {claimed} features are those of the last term alone. All "
-            f"terms have {counts['tensor']}, or {counts['made']} without duplicate monomials."
-        ),
+        reason=f"D = {key_dim}, K = {terms}: {claimed} features are those of the last term alone. All "
+        f"terms have {counts['tensor']}, or {counts['made']} without duplicate monomials.",
         values={**counts, "claimed": claimed},
         figure=features_figure(key_dim=key_dim, terms=terms),
-        counter_example=(
-            f"D = {key_dim}, K = {terms}: Dᴷ⁻¹ = {claimed}, but the mechanism has "
-            f"{counts['made']}, and at least {counts['rank']} are necessary."
-        ),
+        counter_example=f"D = {key_dim}, K = {terms}: Dᴷ⁻¹ = {claimed}, but the mechanism has "
+        f"{counts['made']}, and at least {counts['rank']} are necessary.",
     )
 
 
@@ -179,20 +173,23 @@ def taylor_attention_converges_to_softmax(
     *, norm: float = 2.0, terms: int = 18, key_dim: int = 2, tolerance: float = 1e-10, seed: int = 0
 ) -> Finding:
     """Compare outputs for an increasing number of terms."""
-    errors = [
-        output_error(terms=k, norm=norm, key_dim=key_dim, keys=16, seed=seed)
-        for k in range(1, terms + 1)
-    ]
+    counts = range(1, terms + 1)
+    errors = [output_error(terms=k, norm=norm, key_dim=key_dim, keys=16, seed=seed) for k in counts]
+    bounds = [norm**k / math.factorial(k) for k in counts]
     converged = errors[-1] <= tolerance
     return Finding(
         verdict="holds" if converged else "fails",
-        reason=(
-            f"Random queries and keys with ‖q‖‖k‖ = {norm:g}, computed with features in float64: the "
-            f"output error is {errors[0]:.2g} with one term and {errors[-1]:.2g} with {terms} "
-            f"(tolerance {tolerance:g})."
-        ),
+        reason=f"Random queries and keys with ‖q‖‖k‖ = {norm:g}, computed with features in float64: the "
+        f"output error is {errors[0]:.2g} with one term and {errors[-1]:.2g} with {terms} "
+        f"(tolerance {tolerance:g}).",
         values={"first_error": errors[0], "last_error": errors[-1], "terms": terms},
-        figure=approach_figure(errors, norm=norm),
+        figure=curve_figure(
+            f"Error of Taylor attention against softmax, ‖q‖‖k‖ = {norm:g}",
+            ("terms K", "largest output error"),
+            line("measured", counts, [max(error, 1e-17) for error in errors]),
+            line("‖q‖ᴷ‖k‖ᴷ/K!", counts, [max(bound, 1e-17) for bound in bounds], dashed=True),
+            log="y",
+        ),
         counter_example=f"‖q‖‖k‖ = {norm:g}, K = {terms}: output error {errors[-1]:.3g}.",
     )
 
@@ -214,18 +211,20 @@ def taylor_attention_approximates_softmax(
     twice = worst_error(terms=terms, norm_bound=2 * bound, keys=keys)
     return Finding(
         verdict=norm_bound_verdict(bound),
-        reason=(
-            f"With {keys} keys, some scores at an end of [−R, R] and the others at one of {GRID_POINTS} "
-            f"grid points, {terms} terms stay within {error:g} of softmax up to R = ‖q‖‖k‖ = "
-            f"{bound:.3f}; at twice that the error is {twice:.2g}. R was searched up to "
-            f"{MAX_NORM_BOUND:g}; other scores may have a slightly larger error."
-        ),
+        reason=f"With {keys} keys, some scores at an end of [−R, R] and the others at one of {GRID_POINTS} "
+        f"grid points, {terms} terms stay within {error:g} of softmax up to R = ‖q‖‖k‖ = "
+        f"{bound:.3f}; at twice that the error is {twice:.2g}. R was searched up to "
+        f"{MAX_NORM_BOUND:g}; other scores may have a slightly larger error.",
         values={
             "norm_bound": bound,
             "error_at_twice": twice,
             **{f"norm_bound_{k}": each for k, each in bounds.items()},
         },
-        figure=norm_bound_figure(bounds, error=error),
+        figure=curve_figure(
+            f"Largest ‖q‖‖k‖ with an error of at most {error:g}",
+            ("terms K", "‖q‖‖k‖"),
+            line("found by search", bounds, bounds.values()),
+        ),
         condition=f"‖q‖‖k‖ ≤ {bound:.3f} for K = {terms}, ε = {error:g}, {keys} keys, for the scores tried",
         counter_example=f"K = {terms}, {keys} keys: error above {error:g} for every ‖q‖‖k‖.",
     )
@@ -247,6 +246,7 @@ def taylor_weights_are_nonnegative(*, min_terms: int = 1, max_terms: int = 8) ->
     zeros = {k: first_negative_score(k) for k in range(min_terms, max_terms + 1)}
     negative = {k: zero for k, zero in zeros.items() if zero is not None}
     shown = ", ".join(f"{zero:.4f} (K = {k})" for k, zero in negative.items())
+    scores = torch.linspace(-4, 1, 101, dtype=torch.float64)
     return Finding(
         verdict="holds if" if negative else "holds",
         reason=(
@@ -256,7 +256,17 @@ def taylor_weights_are_nonnegative(*, min_terms: int = 1, max_terms: int = 8) ->
         )
         + f"Searched down to a score of −{MAX_NORM_BOUND:g}.",
         values={"negative": len(negative), **{f"zero_{k}": zero for k, zero in negative.items()}},
-        figure=sign_figure(sorted(zeros), zeros=negative),
+        figure=curve_figure(
+            "Taylor series of exp (dashed) by score",
+            ("score s", "kernel"),
+            *(
+                line(f"K = {k}", scores.tolist(), series_at(scores, terms=k).clamp(-3, 3).tolist())
+                for k in (sorted(zeros))
+                if k <= 5
+            ),
+            line("exp", scores.tolist(), scores.exp().tolist(), dashed=True),
+            marks=((zero, f"K = {k}") for k, zero in negative.items() if zero > -4),
+        ),
         condition=f"no score is below {shown}; always for the other K tried",
     )
 
@@ -275,10 +285,8 @@ def squared_kernel_is_a_dot_product(*, key_dim: int = 4, seed: int = 0) -> Findi
     holds = residual == 0 and rounding <= FEATURE_TOLERANCE
     return Finding(
         verdict="holds" if holds else "fails",
-        reason=(
-            f"Expanded for D = {key_dim}, the two sides differ by {residual}. The features that regard "
-            f"computes reproduce the kernel to {rounding:.1g} in float64 (tolerance 1e-10)."
-        ),
+        reason=f"Expanded for D = {key_dim}, the two sides differ by {residual}. The features that regard "
+        f"computes reproduce the kernel to {rounding:.1g} in float64 (tolerance 1e-10).",
         values={
             "difference": str(residual),
             "largest_relative_error": rounding,

@@ -12,17 +12,23 @@ from itertools import pairwise, product as all_of
 
 import numpy as np
 
-from regard.claims.engine import claim, count_ops, layer_call, verdict_over
+from regard.claims.engine import (
+    claim,
+    count_ops,
+    curve_figure,
+    layer_call,
+    line,
+    matrix_figure,
+    verdict_over,
+)
 from regard.claims.experiments.layer_costs import (
     CELL_NAMES,
-    against_recurrent_figure,
+    Count,
     attention_flops,
     convolution_flops,
     crossing_length,
-    flops_figure,
     growth,
     growth_figure,
-    heads_figure,
     layers_until_connected,
     mechanism_connectivity,
     plain_flops,
@@ -31,11 +37,9 @@ from regard.claims.experiments.layer_costs import (
     recurrent_path_length,
     self_attention_flops,
     sequential_depth,
-    time_ratio_figure,
     time_ratios,
     two_lines_figure,
     window_connectivity,
-    window_figure,
 )
 from regard.core.records.claim import Finding, Verdict
 from regard.layers.multi_head import MultiHead
@@ -58,6 +62,7 @@ def proportional(
     least, greatest = min(constants), max(constants)
     holds = math.isclose(least, greatest, rel_tol=1e-12)
     summary = f"between {least:.4g} and {greatest:.4g} times {formula}"
+    lengths = (8, 16, 32, 64)
     return Finding(
         verdict="holds" if holds else "fails",
         reason=(
@@ -65,7 +70,12 @@ def proportional(
             + (f"exactly {least:g} · {formula}." if holds else f"{summary}.")
         ),
         values={"min_constant": least, "max_constant": greatest},
-        figure=flops_figure(count, layer),
+        figure=curve_figure(
+            f"Matmul FLOPs of {layer}",
+            ("length n", "matmul FLOPs"),
+            *(line(f"d = {d}", lengths, [count(n, d) for n in lengths]) for d in (8, 16, 32)),
+            log="xy",
+        ),
         counter_example=f"Matmul FLOPs are {summary}: the ratio is not constant.",
     )
 
@@ -134,17 +144,21 @@ def multi_head_costs_the_same_as_one_head(
     matmul_flops = sorted({each.matmul_flops for each in counted})
     return Finding(
         verdict=heads_verdict(matmul_flops, all_within=within == heads),
-        reason=(
-            f"At n = {n}, d = {d} there are {' or '.join(map(str, matmul_flops))} matmul FLOPs"
-            f"{' for every h' if len(matmul_flops) == 1 else ''}; but every head has its own softmax: with "
-            f"{d} heads total FLOPs are {excess[-1]:.0%} higher than with one."
-        ),
+        reason=f"At n = {n}, d = {d} there are {' or '.join(map(str, matmul_flops))} matmul FLOPs"
+        f"{' for every h' if len(matmul_flops) == 1 else ''}; but every head has its own softmax: with "
+        f"{d} heads total FLOPs are {excess[-1]:.0%} higher than with one.",
         values={
             "matmul_flops": matmul_flops[0],
             "max_heads_within": within[-1],
             "max_excess": excess[-1],
         },
-        figure=heads_figure(heads, counted),
+        figure=curve_figure(
+            "Self-attention with h heads of size d/h",
+            ("heads h", "FLOPs"),
+            line("matmul FLOPs", heads, [each.matmul_flops for each in counted]),
+            line("total FLOPs", heads, [each.flops for each in counted]),
+            log="x",
+        ),
         condition=f"h ≤ {within[-1]} (d/h ≥ {d // within[-1]}), for total FLOPs within {tolerance:.0%}",
         counter_example=f"Matmul FLOPs are {matmul_flops}.",
     )
@@ -173,11 +187,28 @@ def self_attention_is_cheaper_below_d(*, d: int = 16) -> Finding:
     }
     satisfied = [case for case, length in lengths.items() if length >= d]
     summary = "; ".join(f"{case}: {condition_text(length / d)}" for case, length in lengths.items())
+    step = max(1, d // 4)
+    grid = range(step, 3 * d + 1, step)
+    kinds: dict[str, Count] = {
+        "self-attention": self_attention_flops,
+        "without projections": attention_flops,
+        **{cell: recurrent_counter(cell) for cell in CELL_NAMES},
+    }
     return Finding(
         verdict=verdict_over(satisfied, lengths),
         reason=f"Counted at d = {d}, self-attention has fewer matmul FLOPs for — {summary}.",
         values={case: length / d for case, length in lengths.items()},
-        figure=against_recurrent_figure(d=d),
+        figure=curve_figure(
+            f"Matmul FLOPs at d = {d}",
+            ("length n", "matmul FLOPs"),
+            *(
+                # Recurrent layers are linear in n: two points are enough.
+                line(kind, ends, [count(n, d) for n in ends])
+                for kind, count in kinds.items()
+                for ends in ((grid[0], grid[-1]) if kind in CELL_NAMES else grid,)
+            ),
+            marks=((d, "n = d"), (2 * d, "n = 2d")),
+        ),
         condition=f"compared {', or '.join(satisfied)}",
         counter_example=summary,
     )
@@ -223,7 +254,22 @@ def self_attention_is_faster_below_d(
         values={
             f"{cell} at {n}": found[n].median for cell, found in ratios.items() for n in lengths
         },
-        figure=time_ratio_figure(ratios, d=d),
+        figure=curve_figure(
+            "Time of self-attention relative to a recurrent layer",
+            ("length n", "time ratio"),
+            *(
+                line(
+                    cell,
+                    found,
+                    [each.median for each in found.values()],
+                    low=[each.low for each in found.values()],
+                    high=[each.high for each in found.values()],
+                )
+                for cell, found in ratios.items()
+            ),
+            log="xy",
+            marks=((d, "n = d"),),
+        ),
         condition="; ".join(parts),
         counter_example=f"The time ratios at n = {below[-1]} are {summary}.",
     )
@@ -246,11 +292,9 @@ def sequential_steps_are_constant(*, d: int = 8, longest: int = 64, cell: str = 
     holds = len(set(attention)) == 1 and len(set(per_token)) == 1 and per_token[0] >= 1
     return Finding(
         verdict="holds" if holds else "fails",
-        reason=(
-            f"For n from {lengths[0]} to {longest} the longest chain of dependent operators grows from "
-            f"{attention[0]} to {attention[-1]} in self-attention and from {recurrent[0]} to "
-            f"{recurrent[-1]} in a recurrent layer ({cell}): {per_token[0]:g} per token."
-        ),
+        reason=f"For n from {lengths[0]} to {longest} the longest chain of dependent operators grows from "
+        f"{attention[0]} to {attention[-1]} in self-attention and from {recurrent[0]} to "
+        f"{recurrent[-1]} in a recurrent layer ({cell}): {per_token[0]:g} per token.",
         values={
             "attention": attention[-1],
             "recurrent": recurrent[-1],
@@ -301,6 +345,7 @@ def window_path_is_n_over_r(*, longest: int = 20) -> Finding:
     sizes = [(n, r) for n, r in all_of(range(2, longest + 1, 3), (1, 2, 3, 5, 8))]
     found = {(n, r): layers_until_connected(window_connectivity(n, r)) for n, r in sizes}
     wrong = path_mismatches(found, lambda n, r: math.ceil((n - 1) / r))
+    lengths, radii = sorted({n for n, _ in found}), sorted({r for _, r in found})
     return Finding(
         verdict="fails" if wrong else "holds",
         reason=(
@@ -308,7 +353,12 @@ def window_path_is_n_over_r(*, longest: int = 20) -> Finding:
             "by non-zero weights after exactly ⌈(n − 1)/r⌉ layers."
         ),
         values={"pairs": len(found), "wrong": len(wrong)},
-        figure=window_figure(found),
+        figure=matrix_figure(
+            "Layers until all positions are connected",
+            (tuple(float(found[n, r] or 0) for n in lengths) for r in radii),
+            rows=(f"r = {r}" for r in radii),
+            columns=(f"n = {n}" for n in lengths),
+        ),
         counter_example="; ".join(wrong[:1]),
     )
 
@@ -339,11 +389,9 @@ def softmax_attention_is_quadratic(*, mechanism: str = "scaled_dot", d: int = 16
     summary = f"from n = {lengths[(len(lengths) - 1) // 2]} to {lengths[-1]} FLOPs grow {doubled:.2f}-fold"
     return Finding(
         verdict="holds" if quadratic else "fails",
-        reason=(
-            f"The FLOPs of '{mechanism}' at {len(lengths)} equally spaced lengths have "
-            f"{'a' if quadratic else 'no'} constant positive second difference, as a quadratic has; "
-            f"{summary}."
-        ),
+        reason=f"The FLOPs of '{mechanism}' at {len(lengths)} equally spaced lengths have "
+        f"{'a' if quadratic else 'no'} constant positive second difference, as a quadratic has; "
+        f"{summary}.",
         values={"second_difference": int(second[0]), "doubling": float(doubled)},
         figure=growth_figure(lengths, counted, mechanism),
         counter_example=f"Second differences: {[int(s) for s in second]}.",
@@ -361,7 +409,8 @@ def softmax_attention_is_quadratic(*, mechanism: str = "scaled_dot", d: int = 16
 def softmax_attention_is_exponential(*, mechanism: str = "scaled_dot", d: int = 16) -> Finding:
     lengths, counted = growth(mechanism, d=d)
     factors = [after / before for before, after in pairwise(counted)]
-    exponential = is_exponential(factors)
+    # All factors equal and above 1, up to 1 %.
+    exponential = min(factors) > 1.01 and max(factors) <= 1.01 * min(factors)
     extrapolated = counted[0] * factors[0] ** (len(counted) - 1)
     return Finding(
         verdict="holds" if exponential else "fails",
@@ -376,8 +425,3 @@ def softmax_attention_is_exponential(*, mechanism: str = "scaled_dot", d: int = 
             f"would have {extrapolated:,.0f}."
         ),
     )
-
-
-def is_exponential(factors: Sequence[float], *, tolerance: float = 0.01) -> bool:
-    """Whether all factors are equal and above 1."""
-    return min(factors) > 1 + tolerance and max(factors) <= (1 + tolerance) * min(factors)

@@ -11,7 +11,7 @@ from functools import partial
 
 import torch
 
-from regard.claims.engine import claim
+from regard.claims.engine import claim, curve_figure, line, lines
 from regard.claims.experiments.limits import (
     DEPTH,
     KERNELS,
@@ -22,18 +22,16 @@ from regard.claims.experiments.limits import (
     SOFTMAX,
     SOFTMAX_MEMORY,
     bracket_model,
-    influence_figure,
+    curve_with_band,
     largest_change,
     margin_figure,
     nested,
     parity_model,
     recall_accuracy,
-    recall_figure,
     scores_figure,
     slope,
     untrained,
     validate_max_pairs,
-    weight_figure,
 )
 from regard.claims.experiments.parity_transformer import evaluate_lengths
 from regard.core.records.claim import Finding
@@ -70,12 +68,20 @@ def one_symbol_changes_output_by_one_over_n(
     changes = [[largest_change(model, length=n) for n in lengths] for model in models]
     means = [math.fsum(column) / seeds for column in zip(*changes, strict=True)]
     exponent = slope(lengths, means)
+    first = max(row[0] for row in changes)
+    guide = tuple(first * lengths[0] / n for n in lengths)
     return Finding(
         verdict="holds" if exponent <= MAX_EXPONENT else "fails",
         reason=f"In {seeds} untrained Transformers the largest change over 16 positions scales as "
         f"n^{exponent:.2f} (required: exponent {MAX_EXPONENT} or less).",
         values={"exponent": exponent, "at min length": means[0], "at max length": means[-1]},
-        figure=influence_figure(lengths, changes),
+        figure=curve_figure(
+            "Change of a logit when one of n symbols changes",
+            ("length n", "largest change"),
+            curve_with_band("untrained Transformers", lengths, changes),
+            line("1/n", lengths, guide, dashed=True),
+            log="xy",
+        ),
         counter_example=f"{means[0]:.1e} at n = 16, {means[-1]:.1e} at {longest}.",
     )
 
@@ -181,7 +187,13 @@ def log_length_scaling_keeps_weight(*, advantage: float = 2.0, longest: int = 40
         f"n = {longest:,} (scaling as n^{exponent:.2f}); with scores times log n, at least "
         f"{min_weight:.2f}.",
         values={"plain": plain[-1], "min with log n": min_weight, "exponent": exponent},
-        figure=weight_figure(lengths, plain, scaled),
+        figure=curve_figure(
+            "Weight of the target position",
+            ("length n", "weight"),
+            line("unscaled scores", lengths, plain),
+            line("scores times log n", lengths, scaled),
+            log="xy",
+        ),
         counter_example=f"With log n the smallest weight up to {longest:,} is {min_weight:.3f}.",
     )
 
@@ -212,7 +224,13 @@ def linear_attention_recall_is_bounded(
         reason=f"Recall with up to {numbers[-1]} pairs: softmax {min(softmax):.0%}; "
         + "; ".join(f"{label} from {capacity[label]} pairs on {best[label]:.0%}" for label in best),
         values={"softmax": min(softmax), **best},
-        figure=recall_figure(numbers, {SOFTMAX_MEMORY.label: softmax} | kernels, key_dim),
+        figure=curve_figure(
+            f"Associative recall with keys of size {key_dim}",
+            ("pairs", "fraction recalled"),
+            *lines(numbers, {SOFTMAX_MEMORY.label: softmax} | kernels),
+            log="x",
+            marks=((kernel.features(key_dim), f"features of {kernel.label}") for kernel in KERNELS),
+        ),
         counter_example=f"softmax {min(softmax):.3f}; above {times:g} times the features {best}",
     )
 

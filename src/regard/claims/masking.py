@@ -8,19 +8,21 @@ and the shift by one prevent leakage.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import torch
 from torch import Tensor
 
-from regard.claims.engine import claim
-from regard.core.batches import SPECIAL_TOKENS, START
+from regard.claims.engine import claim, matrix_figure
+from regard.core.batches import SPECIAL_TOKENS, START, TokenInput
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Causal, Padding
-from regard.core.mechanism import Mechanism
+from regard.core.mechanism import Mechanism, Role
 from regard.core.records.claim import Finding, MatrixFigure
 from regard.layers.multi_head import MultiHead
 from regard.mechanisms import MECHANISMS, build_mechanism
 from regard.mechanisms.scores.dot_product import ScaledDotAttention
+from regard.models.embeddings import TokenEmbedding
 from regard.models.seq2seq.transformer import Transformer
 from regard.models.text_encoder import TextEncoder
 
@@ -53,13 +55,19 @@ def roles_of_self_and_cross_attention(
         "self": (x_length, x_length),
         "cross": (y_length, x_length),
     }
+    rows = {f"{role}: {name}": found for role in sources for name, found in sources[role].items()}
     return Finding(
         verdict="holds" if holds else "fails",
         reason=f"Queries, keys and values have gradients with respect to {_listed(sources['self'])} in "
         f"self-attention and {_listed(sources['cross'])} in cross-attention; the weights are "
         f"{_by(shapes['self'])} and {_by(shapes['cross'])}.",
         values={f"{role} weights": _by(shape) for role, shape in shapes.items()},
-        figure=roles_figure(sources),
+        figure=matrix_figure(
+            "Dependence of queries, keys and values on the sequences",
+            (tuple(float(name in found) for name in ("y", "x")) for found in rows.values()),
+            rows=rows,
+            columns=("y", "x"),
+        ),
         counter_example=f"{sources} with weights {shapes}",
     )
 
@@ -181,7 +189,15 @@ def bert_input_is_a_sum_of_three_embeddings(
         f"(float64; tolerance 1e-12); without one of them the error is at least "
         f"{min(needed.values()):.2g}.",
         values={"error": error, **{f"error without {name}": needed[name] for name in needed}},
-        figure=sum_figure({**rows, "sum": total, "input": inputs}),
+        figure=matrix_figure(
+            "Fourth token: its three embeddings, their sum, and the model's input",
+            (
+                tuple(row[3, :8].tolist())
+                for row in {**rows, "sum": total, "input": inputs}.values()
+            ),
+            rows={**rows, "sum": total, "input": inputs},
+            columns=(f"feature {index}" for index in range(8)),
+        ),
         counter_example=f"the input differs from the sum by {error:.3g}",
     )
 
@@ -196,7 +212,7 @@ def role_sources(
             model_dim=WIDTH,
             num_heads=HEADS,
             mechanism=mechanism,
-            role=role,
+            role=cast("Role", role),
             max_length=max(lengths.values()),
         )
         sequences = {
@@ -231,12 +247,12 @@ def prediction_dependence(*, masked: bool, shifted: bool, length: int, seed: int
         reason=f"The largest gradient of prediction i with respect to targets from i on is {leak:.3g}; the "
         f"smallest with respect to targets before i is {least:.3g} (no tolerance).",
         values={"from i on": leak, "before i": least},
-        figure=MatrixFigure(
-            title=f"Gradient of prediction i (row) with respect to target j (column), "
+        figure=matrix_figure(
+            f"Gradient of prediction i (row) with respect to target j (column), "
             f"{'masked' if masked else 'not masked'}, {'shifted' if shifted else 'not shifted'}",
-            values=tuple(tuple(values) for values in gradients.tolist()),
-            row_labels=tuple(f"prediction {index}" for index in range(length)),
-            column_labels=tuple(f"target {index}" for index in range(length)),
+            gradients.tolist(),
+            rows=(f"prediction {index}" for index in range(length)),
+            columns=(f"target {index}" for index in range(length)),
         ),
         counter_example=f"prediction {row} depends on target {column}: the gradient is "
         f"{float(gradients[row, column]):.3g}",
@@ -249,7 +265,9 @@ def prediction_gradients(*, masked: bool, shifted: bool, length: int, seed: int)
     start = torch.full((1, 1), START)
     decoder_input = torch.cat([start, target[:, :-1]], dim=1) if shifted else target
     # One copy of the target per prediction, so that one backward pass computes all gradients.
-    embedded = model.target_embedding(decoder_input).detach().repeat(length, 1, 1).requires_grad_()
+    embedded = (
+        model.target_embedding.embed(decoder_input).detach().repeat(length, 1, 1).requires_grad_()
+    )
     x = model.target_position(embedded)
     for block in model.decoder:
         x = block(x, context.expand(length, -1, -1), Causal() if masked else NO_MASK)
@@ -271,7 +289,7 @@ def small_decoder(*, length: int, seed: int) -> tuple[Transformer, Tensor, Tenso
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Transformer(
-            source_vocabulary=vocabulary,
+            source=vocabulary,
             target_vocabulary=vocabulary,
             model_dim=WIDTH,
             num_heads=HEADS,
@@ -329,7 +347,7 @@ def bert_input(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = TextEncoder(
-            vocabulary=29,
+            source=29,
             model_dim=WIDTH,
             num_heads=HEADS,
             num_layers=1,
@@ -339,46 +357,28 @@ def bert_input(
     model = model.double().eval()
     tokens, segments = torch.tensor([[5, 9, 9, 7, 9]]), torch.tensor([[0, 0, 0, 1, 1]])
     inputs: list[Tensor] = []
+    segment = model.segment
+    assert isinstance(model.embedding, TokenEmbedding)
+    assert segment is not None
     model.embedding_norm.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
     with torch.no_grad():
-        model.hidden(tokens, torch.tensor([tokens.shape[1]]), segments)
+        model.hidden(TokenInput(tokens, torch.tensor([tokens.shape[1]]), segments))
         rows = {
             "token": model.embedding.table.weight[tokens[0]],
-            "segment": model.segment.table.weight[segments[0]],
+            "segment": segment.table.weight[segments[0]],
             "position": model.position(torch.zeros(1, tokens.shape[1], WIDTH).double())[0],
         }
     return inputs[0][0], rows
 
 
-def roles_figure(sources: Mapping[str, Mapping[str, set[str]]]) -> MatrixFigure:
-    """One row per projection, one column per sequence; 1 where it depends on the sequence."""
-    rows = {f"{role}: {name}": found for role in sources for name, found in sources[role].items()}
-    return MatrixFigure(
-        title="Dependence of queries, keys and values on the sequences",
-        values=tuple(tuple(float(name in found) for name in ("y", "x")) for found in rows.values()),
-        row_labels=tuple(rows),
-        column_labels=("y", "x"),
-    )
-
-
 def keys_figure(rows: Mapping[str, Tensor], *, real: int) -> MatrixFigure:
     """Weights of the last query, one row per mechanism; padded keys are labelled."""
     length = len(next(iter(rows.values())))
-    return MatrixFigure(
-        title="Attention weights of the last query",
-        values=tuple(tuple(row.tolist()) for row in rows.values()),
-        row_labels=tuple(rows),
-        column_labels=tuple("key" if index < real else "padding" for index in range(length)),
-    )
-
-
-def sum_figure(rows: Mapping[str, Tensor]) -> MatrixFigure:
-    """Embeddings of the fourth token, first eight features."""
-    return MatrixFigure(
-        title="Fourth token: its three embeddings, their sum, and the model's input",
-        values=tuple(tuple(row[3, :8].tolist()) for row in rows.values()),
-        row_labels=tuple(rows),
-        column_labels=tuple(f"feature {index}" for index in range(8)),
+    return matrix_figure(
+        "Attention weights of the last query",
+        (tuple(row.tolist()) for row in rows.values()),
+        rows=rows,
+        columns=("key" if index < real else "padding" for index in range(length)),
     )
 
 

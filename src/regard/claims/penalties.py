@@ -13,7 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.claims.engine import claim, interleaved_seconds, ratio_interval, verdict_over
+from regard.claims.engine import (
+    claim,
+    curve_figure,
+    interleaved_seconds,
+    line,
+    matrix_figure,
+    ratio_interval,
+    verdict_over,
+)
 from regard.claims.experiments.penalties import (
     KL_FORMS,
     THIRD,
@@ -27,22 +35,15 @@ from regard.claims.experiments.penalties import (
     is_nonnegative,
     one_minus_overlap,
     overlap,
-    overlap_points_figure,
     overlap_violations,
-    overlaps_figure,
     random_weights,
-    ratios_figure,
     sampled_kl,
     self_overlap_figure,
     separate_hops,
-    separation_figure,
     terms_text,
-    times_figure,
     trained_overlaps,
     two_hop_kl,
-    unbounded_figure,
     variance_residual,
-    weights_figure,
 )
 from regard.core.errors import RegardError
 from regard.core.masks import Causal
@@ -77,7 +78,11 @@ def rows_sum_to_one(
         verdict="holds" if worst <= ROUNDING else "fails",
         reason=f"The largest |Σ − 1| of {3 * hops} rows in float64 is {worst:.2g} (tolerance {ROUNDING}).",
         values={"largest_error": worst, "rows": 3 * hops},
-        figure=weights_figure("Attention weights A, one row per hop", found[0][0]),
+        figure=matrix_figure(
+            "Attention weights A, one row per hop",
+            (found[0][0]).tolist(),
+            rows=(f"hop {hop}" for hop in range(len(found[0][0]))),
+        ),
         counter_example=f"A row of '{mechanism}' sums to 1 with an error of {worst:.3g}.",
     )
 
@@ -112,22 +117,28 @@ def overlaps_lie_in_the_unit_interval(*, positions: int = 4, parts: int = 6) -> 
     rows = distributions(positions=positions, parts=parts)
     outside, wrong_zeros = overlap_violations(rows, parts=parts)
     holds = proved and not outside and not wrong_zeros
+    chosen = rows[:: max(1, len(rows) // 10)]
+    names = tuple("·".join(str(part) for part in row) for row in chosen)
+    overlaps = (chosen @ chosen.T) / parts**2
     return Finding(
         verdict="holds" if holds else "fails",
-        reason=(
-            f"For {positions} positions, with 1 written as (Σa)(Σb), 1 − a·b expands to "
-            f"{terms_text(residual)} and a·b to {terms_text(overlap(a, b))}; "
-            f"{'no term' if proved else 'some term'} can be negative, and a sum of non-negative terms is 0 "
-            f"only if all are. Checked in integers on {len(rows) ** 2} pairs of distributions in units of "
-            f"1/{parts}: {outside} overlaps outside [0, 1], {wrong_zeros} with a wrong zero."
-        ),
+        reason=f"For {positions} positions, with 1 written as (Σa)(Σb), 1 − a·b expands to "
+        f"{terms_text(residual)} and a·b to {terms_text(overlap(a, b))}; "
+        f"{'no term' if proved else 'some term'} can be negative, and a sum of non-negative terms is 0 "
+        f"only if all are. Checked in integers on {len(rows) ** 2} pairs of distributions in units of "
+        f"1/{parts}: {outside} overlaps outside [0, 1], {wrong_zeros} with a wrong zero.",
         values={
             "proved": proved,
             "pairs": len(rows) ** 2,
             "outside": outside,
             "wrong_zeros": wrong_zeros,
         },
-        figure=overlaps_figure(rows, parts=parts),
+        figure=matrix_figure(
+            f"Overlaps of distributions, in units of 1/{parts}",
+            overlaps.tolist(),
+            rows=names,
+            columns=names,
+        ),
         counter_example=f"1 − a·b is {residual}; {outside} and {wrong_zeros} pairs violate the statement.",
     )
 
@@ -151,11 +162,7 @@ def equal_hops_overlap_by_one(*, positions: int = 4, parts: int = 6) -> Finding:
     return Finding(
         verdict="holds" if ones == len(rows) else "fails",
         reason=f"{ones} of {len(rows)} distributions have a self-overlap of 1: the one-hot ones.",
-        values={
-            "min": float(squares[least]) / parts**2,
-            "ones": ones,
-            "distributions": len(rows),
-        },
+        values={"min": float(squares[least]) / parts**2, "ones": ones, "distributions": len(rows)},
         figure=self_overlap_figure(positions=positions),
         counter_example=counter,
     )
@@ -180,13 +187,11 @@ def equal_hops_overlap_by_squared_norm(*, positions: int = 4, parts: int = 6) ->
     holds = proved and not wrong.any()
     return Finding(
         verdict="holds" if holds else "fails",
-        reason=(
-            f"For {positions} positions, with 1 written as (Σa)², 1 − ‖a‖² expands to "
-            f"{terms_text(residual)} over all pairs of positions: 0 only for a one-hot. n‖a‖² − 1 "
-            f"differs from Σ (aⱼ − aₖ)² over j < k by {difference}. Checked in integers on {len(rows)} "
-            f"distributions in units of 1/{parts}, {int(one_hot.sum())} of them one-hot: "
-            f"{int(wrong.sum())} violations."
-        ),
+        reason=f"For {positions} positions, with 1 written as (Σa)², 1 − ‖a‖² expands to "
+        f"{terms_text(residual)} over all pairs of positions: 0 only for a one-hot. n‖a‖² − 1 "
+        f"differs from Σ (aⱼ − aₖ)² over j < k by {difference}. Checked in integers on {len(rows)} "
+        f"distributions in units of 1/{parts}, {int(one_hot.sum())} of them one-hot: "
+        f"{int(wrong.sum())} violations.",
         values={
             "proved": proved,
             "one_hot": int(one_hot.sum()),
@@ -210,11 +215,23 @@ def frobenius_takes_a_third_of_kl(
     ratios = {form: flops_ratio(kl, hops=hops, n=n) for form, kl in KL_FORMS.items()}
     thirds = [form for form, ratio in ratios.items() if abs(ratio - THIRD) <= tolerance * THIRD]
     summary = "; ".join(f"{ratio:.3f} of “{form}”" for form, ratio in ratios.items())
+    lengths = (8, 16, 32, 64, 128)
+    curves = [
+        line(form, lengths, [flops_ratio(kl, hops=hops, n=length) for length in lengths])
+        for form, kl in KL_FORMS.items()
+    ]
+    third = line("a third", (8, 128), (THIRD, THIRD), dashed=True)
     return Finding(
         verdict=verdict_over(thirds, ratios),
         reason=f"FLOPs of the Frobenius penalty relative to KL, {hops} hops over {n} positions: {summary}.",
         values={**ratios, "tolerance": tolerance},
-        figure=ratios_figure(hops=hops),
+        figure=curve_figure(
+            f"FLOPs of the Frobenius penalty relative to KL, {hops} hops",
+            ("length", "ratio"),
+            *curves,
+            third,
+            log="x",
+        ),
         condition=f"KL is computed as {' or as '.join(thirds)}",
         counter_example=f"The ratios are {summary}.",
     )
@@ -246,7 +263,15 @@ def frobenius_takes_a_third_of_the_time(
         verdict=verdict_over(within, medians),
         reason=f"Relative time, median of {rounds} interleaved rounds with 95 % interval: {summary}.",
         values=medians,
-        figure=times_figure(times),
+        figure=curve_figure(
+            "Time per round",
+            ("round", "microseconds"),
+            *(
+                line(name, range(1, len(seconds) + 1), [1e6 * each for each in seconds])
+                for name, seconds in times.items()
+            ),
+            log="y",
+        ),
         condition=f"KL is computed as {' or as '.join(within)}",
         counter_example=f"The ratios are {summary}.",
     )
@@ -278,7 +303,12 @@ def kl_has_to_be_maximised(*, hops: int = 4, n: int = 12, seed: int = 0) -> Find
         ),
         values={"kl_equal": kl_equal, "ratio_to_bound": kl_ratio, "kl_separate": float(kl[-1])}
         | {"kl_rises": rises, "frobenius_separate": float(frobenius[-1])},
-        figure=separation_figure(distances, kl, frobenius, hops=hops),
+        figure=curve_figure(
+            f"Penalties of {hops} diverging hops",
+            ("score distance", "penalty"),
+            line("pairwise KL", distances, kl),
+            line("‖AAᵀ − I‖²", distances, frobenius),
+        ),
         counter_example=(
             f"KL of equal hops {kl_equal:.2g}, of others {kl_ratio:.2g} times the bound; smallest step "
             f"{np.diff(kl).min():.2g}."
@@ -307,19 +337,27 @@ def kl_has_no_upper_bound(*, bound: float = 1e6) -> Finding:
         sharpness *= 2
     beyond = two_hop_kl(sharpness) > bound
     error = formula_error()
+    sharpnesses = tuple(0.25 * 2**step for step in range(12))
+    hops = torch.tensor([[[s, 0.0], [0.0, s]] for s in sharpnesses], dtype=torch.float64).softmax(
+        dim=-1
+    )
     return Finding(
         verdict="holds" if beyond and error <= 1e-9 else "fails",
-        reason=(
-            f"With ε = exp(−{sharpness:.3g}) the divergence is {two_hop_kl(sharpness):.4g}, "
-            f"{'' if beyond else 'not '}above the bound {bound:.3g}. The formula, which grows as −2 log ε, "
-            f"equals the penalty to a relative {error:.1g} down to ε = exp(−600) (tolerance 1e-9)."
-        ),
+        reason=f"With ε = exp(−{sharpness:.3g}) the divergence is {two_hop_kl(sharpness):.4g}, "
+        f"{'' if beyond else 'not '}above the bound {bound:.3g}. The formula, which grows as −2 log ε, "
+        f"equals the penalty to a relative {error:.1g} down to ε = exp(−600) (tolerance 1e-9).",
         values={
             "sharpness": sharpness,
             "divergence": two_hop_kl(sharpness),
             "formula_error": error,
         },
-        figure=unbounded_figure(),
+        figure=curve_figure(
+            "Two diverging hops: KL is unbounded, the Frobenius penalty is bounded",
+            ("−log ε", "penalty"),
+            line("pairwise KL", sharpnesses, map(two_hop_kl, sharpnesses)),
+            line("‖AAᵀ − I‖²", sharpnesses, frobenius_penalty(hops).tolist()),
+            log="x",
+        ),
         counter_example=(
             f"The formula has a relative error of {error:.1g}."
             if beyond
@@ -349,13 +387,18 @@ def penalty_lowers_redundancy(
     summary = ", ".join(f"{variant} {mean:.3f}" for variant, mean in means.items())
     return Finding(
         verdict=verdict_over(lower, {variant: means[variant] for variant in drops}),
-        reason=(
-            f"Mean cosine similarity of hops on the test split, over {seeds} seeds: {summary}. Paired "
-            "by seed, the 95 % t interval of the reduction is above 0 for: "
-            f"{', '.join(lower) or 'no penalty'}."
-        ),
+        reason=f"Mean cosine similarity of hops on the test split, over {seeds} seeds: {summary}. Paired "
+        "by seed, the 95 % t interval of the reduction is above 0 for: "
+        f"{', '.join(lower) or 'no penalty'}.",
         values=means,
-        figure=overlap_points_figure(overlaps),
+        figure=curve_figure(
+            "Overlap of hops on the test split, by seed",
+            ("seed", "mean cosine similarity of two hops"),
+            *(
+                line(variant, range(len(values)), values, points_only=True)
+                for variant, values in overlaps.items()
+            ),
+        ),
         condition=f"the penalty is {' or '.join(lower)}",
         counter_example=f"The overlaps are {summary}.",
     )

@@ -10,9 +10,9 @@ import sympy
 import torch
 from torch import Tensor
 
-from regard.claims.engine import claim, line, verdict_over
+from regard.claims.engine import claim, curve_figure, line, matrix_figure, verdict_over
 from regard.core.masks import NO_MASK, Causal
-from regard.core.records.claim import CurveFigure, Finding, MatrixFigure
+from regard.core.records.claim import Finding, MatrixFigure
 from regard.core.registry import lookup
 from regard.layers.multi_head import MultiHead
 from regard.layers.positions import POSITIONS, SinusoidalPositions, build_position
@@ -48,13 +48,19 @@ def shifting_is_one_linear_map(
     # Angles near t have a rounding error of about t times the float64 epsilon.
     tolerance = 8 * torch.finfo(torch.float64).eps * (positions + abs(shift))
     holds = residual == sympy.zeros(2, 1) and error <= tolerance
+    names = tuple(f"{('sin', 'cos')[index % 2]} ω{index // 2}" for index in range(len(matrix)))
     return Finding(
         verdict="holds" if holds else "fails",
         reason=f"With T⁽ᵏ⁾ the rotation by ωk, T⁽ᵏ⁾ PE(t) − PE(t + k) expands to {list(residual)} for all "
         f"ω, t and k; the layer's matrix shifts its table by {shift} with an error of {error:.1e} over "
         f"{positions} positions (rounding tolerance {tolerance:.1e}).",
         values={"error": error, "tolerance": tolerance, "positions": positions},
-        figure=matrix_figure(f"T⁽ᵏ⁾ for k = {shift}: a rotation of each pair", matrix),
+        figure=matrix_figure(
+            (f"T⁽ᵏ⁾ for k = {shift}: a rotation of each pair"),
+            matrix.tolist(),
+            rows=names,
+            columns=names,
+        ),
         counter_example=f"symbolic residual: {list(residual)}; error of the layer: {error:.1e}",
     )
 
@@ -77,9 +83,19 @@ def shift_matrix_is_orthogonal(
         model_dim=model_dim, max_distance=max_distance, base=base
     )
     error = float((products - expected).abs().max())
-    skew = orthogonality_error(model_dim=model_dim, max_distance=max_distance, base=base)
+    layer = SinusoidalPositions(model_dim=model_dim, base=base)
+    matrices = torch.stack([layer.shift_matrix(shift) for shift in range(max_distance + 1)])
+    identity = torch.eye(model_dim, dtype=matrices.dtype)
+    skew = float((matrices.mT @ matrices - identity).abs().max())
     tolerance = model_dim * torch.finfo(torch.float64).eps * (max_distance + STARTS[-1])
     holds = solved == square == sympy.zeros(2, 2) and max(error, skew) <= tolerance
+    distances = range(len(expected))
+    # Every third point, with different offsets, so that points do not overlap.
+    points = [
+        line(f"PE({start})·PE({start} + k)", distances[offset::3], row[offset::3], points_only=True)
+        for offset, (start, row) in enumerate(zip(STARTS, products.tolist(), strict=True))
+    ]
+    curve = line("Σᵢ cos ωᵢk", distances, expected, dashed=True)
     return Finding(
         verdict="holds" if holds else "fails",
         reason="Solved from any two positions t and s, T differs from the rotation by ωk by "
@@ -88,7 +104,12 @@ def shift_matrix_is_orthogonal(
         f"{', '.join(map(str, STARTS))} its dot products are Σᵢ cos ωᵢk within {error:.1e} (rounding "
         f"tolerance {tolerance:.1e}).",
         values={"error": error, "skew": skew, "tolerance": tolerance, "model_dim": model_dim},
-        figure=distance_figure(products, expected),
+        figure=curve_figure(
+            "Dot product of two positions by distance",
+            ("distance k", "dot product"),
+            curve,
+            *points,
+        ),
         counter_example=f"TᵀT − I is {square.tolist()} symbolically and up to {skew:.1e} in the layer; the "
         f"dot products differ by {error:.1e}",
     )
@@ -227,14 +248,6 @@ def products_by_distance(
     return (near * far).sum(-1), torch.stack(halves)
 
 
-def orthogonality_error(*, model_dim: int, max_distance: int, base: float) -> float:
-    """The largest entry of TᵀT − I over the layer's matrices for all shifts up to `max_distance`."""
-    layer = SinusoidalPositions(model_dim=model_dim, base=base)
-    matrices = torch.stack([layer.shift_matrix(shift) for shift in range(max_distance + 1)])
-    identity = torch.eye(model_dim, dtype=matrices.dtype)
-    return float((matrices.mT @ matrices - identity).abs().max())
-
-
 def permutation_errors(
     position: str, mechanism: str, *, causal: bool = False, length: int, seed: int
 ) -> dict[str, float]:
@@ -275,44 +288,11 @@ def permutation_errors(
     }
 
 
-def matrix_figure(title: str, matrix: Tensor) -> MatrixFigure:
-    """A matrix over (sin, cos) features."""
-    names = tuple(f"{('sin', 'cos')[index % 2]} ω{index // 2}" for index in range(len(matrix)))
-    return MatrixFigure(
-        title=title,
-        values=tuple(tuple(row) for row in matrix.tolist()),
-        row_labels=names,
-        column_labels=names,
-    )
-
-
-def distance_figure(products: Tensor, expected: Tensor) -> CurveFigure:
-    """Dot products from each start position, and the expected curve."""
-    distances = range(len(expected))
-    # Every third point, with different offsets, so that points do not overlap.
-    points = [
-        line(
-            label=f"PE({start})·PE({start} + k)",
-            x=distances[offset::3],
-            y=row[offset::3],
-            points_only=True,
-        )
-        for offset, (start, row) in enumerate(zip(STARTS, products.tolist(), strict=True))
-    ]
-    curve = line(label="Σᵢ cos ωᵢk", x=distances, y=expected, dashed=True)
-    return CurveFigure(
-        title="Dot product of two positions by distance",
-        x_label="distance k",
-        y_label="dot product",
-        curves=(curve, *points),
-    )
-
-
 def order_figure(errors: dict[str, dict[str, float]], title: str) -> MatrixFigure:
     """One row per case, one column per permutation."""
-    return MatrixFigure(
-        title=title,
-        values=tuple(tuple(row.values()) for row in errors.values()),
-        row_labels=tuple(errors),
-        column_labels=tuple(next(iter(errors.values()))),
+    return matrix_figure(
+        title,
+        (tuple(row.values()) for row in errors.values()),
+        rows=errors,
+        columns=next(iter(errors.values())),
     )

@@ -12,35 +12,32 @@ from collections.abc import Callable
 import sympy
 import torch
 
-from regard.claims.engine import bisect_last_true, claim
+from regard.claims.engine import bisect_last_true, claim, curve_figure, line, lines, matrix_figure
 from regard.claims.experiments.selection import (
     BETA,
+    LOG_FLOOR,
     A,
     average_error,
-    averaging_figure,
+    averaging_error,
     copy_error,
     copy_output_error,
     copying_figure,
     errors,
-    errors_figure,
     head_weights,
     inputs_of,
     matrices_of,
     mean_error,
-    noise_figure,
     output_variance,
     plain_outputs,
     proportion,
-    queries_figure,
     random_basis,
     sampled_keys,
     symbolic_basis,
     symbolic_errors,
     two_head_weights,
-    variance_figure,
     weight_scatter_figure,
 )
-from regard.core.records.claim import Finding, MatrixFigure, Verdict
+from regard.core.records.claim import Finding, Verdict
 from regard.studies.statistics.paired import seed_interval
 
 # Upper end of the search for query norms.
@@ -67,11 +64,9 @@ def copying_needs_a_finite_score_gap(*, n: int = 16, error: float = 0.001) -> Fi
     agrees = math.isclose(found, expected, rel_tol=RELATIVE_TOLERANCE, abs_tol=RELATIVE_TOLERANCE)
     return Finding(
         verdict=verdict_of(found, agrees=agrees),
-        reason=(
-            f"With {n} keys, the total weight of the others is below {error:g} "
-            f"{threshold_text('gap', found)}; by the formula {threshold_text('gap', expected)} "
-            "(float64, relative tolerance 1e-6)."
-        ),
+        reason=f"With {n} keys, the total weight of the others is below {error:g} "
+        f"{threshold_text('gap', found)}; by the formula {threshold_text('gap', expected)} "
+        "(float64, relative tolerance 1e-6).",
         values={"found": finite_or_text(found), "formula": finite_or_text(expected)},
         figure=copying_figure(n=n, error=error, gap=expected),
         condition=f"score gap ≥ {expected:.3f} = ln((n − 1)(1 − e)/e), n = {n}, e = {error:g}",
@@ -97,11 +92,9 @@ def copying_needs_infinite_scores(
     summary = f"the key scores {gap:.3f} and all others 0: |c − vⱼ| = {output_error:.6g}"
     return Finding(
         verdict="fails" if within else "holds",
-        reason=(
-            f"With {n} keys, one value 1 and all others 0, {summary} by dot attention in float64, "
-            f"{'within' if within else 'not within'} e = {error:g} (relative tolerance 1e-6). Only an "
-            "error of exactly 0 needs −∞."
-        ),
+        reason=f"With {n} keys, one value 1 and all others 0, {summary} by dot attention in float64, "
+        f"{'within' if within else 'not within'} e = {error:g} (relative tolerance 1e-6). Only an "
+        "error of exactly 0 needs −∞.",
         values={"gap": gap, "distance": output_error},
         figure=copying_figure(n=n, error=error, gap=gap),
         counter_example=f"n = {n}, e = {error:g}: {summary}.",
@@ -120,15 +113,26 @@ def one_query_averages_two_values(*, n: int = 16, error: float = 0.001) -> Findi
     found = smallest_sufficient(lambda c: average_error(c, n=n), error=error)
     expected = log_of((n - 2) * (1 - error) / (2 * error))
     agrees = math.isclose(found, expected, rel_tol=RELATIVE_TOLERANCE, abs_tol=RELATIVE_TOLERANCE)
+    sizes = torch.linspace(0, 16, 33).tolist()
     return Finding(
         verdict=verdict_of(found, agrees=agrees),
-        reason=(
-            f"With {n} keys, the total weight of keys other than a and b is below {error:g} "
-            f"{threshold_text('C', found)}; by the formula {threshold_text('C', expected)} "
-            "(float64, relative tolerance 1e-6)."
-        ),
+        reason=f"With {n} keys, the total weight of keys other than a and b is below {error:g} "
+        f"{threshold_text('C', found)}; by the formula {threshold_text('C', expected)} "
+        "(float64, relative tolerance 1e-6).",
         values={"found": finite_or_text(found), "formula": finite_or_text(expected)},
-        figure=averaging_figure(error=error),
+        figure=curve_figure(
+            "Total weight of the keys other than a and b",
+            ("C", "1 − α_a − α_b"),
+            *(
+                line(f"n = {n}", sizes, [max(average_error(c, n=n), LOG_FLOOR) for c in sizes])
+                for n in (4, 16, 64, 256)
+            ),
+            log="y",
+            marks=(
+                (math.log((n - 2) * (1 - error) / (2 * error)), f"n = {n}")
+                for n in (4, 16, 64, 256)
+            ),
+        ),
         condition=f"C ≥ {expected:.3f} = ln((n − 2)(1 − e)/(2e)) for n = {n} and e = {error:g}",
         counter_example=f"n = {n}, e = {error:g}: found {found:.6f}, formula {expected:.6f}.",
     )
@@ -154,17 +158,33 @@ def averaging_works_with_noisy_keys(
     low, high = working_range(lambda c: mean_error(keys, c) <= error, sizes[best], largest=largest)
     works, too_large = means[best] <= error, high < largest
     ends = f", {mean_error(keys, largest):.2f} at C = {largest:.4g}"
+    found = [averaging_error(head_weights(keys, of_a=c, of_b=c)) for c in sizes]
+    quantiles = [
+        tuple(max(float(one.quantile(q)), LOG_FLOOR) for one in found) for q in (0.05, 0.95)
+    ]
+    mean = line(
+        "mean, 5 % to 95 % quantiles",
+        sizes,
+        [max(float(one.mean()), LOG_FLOOR) for one in found],
+        low=quantiles[0],
+        high=quantiles[1],
+    )
     return Finding(
         # Without noise, no C is too large.
         verdict="holds if" if works and too_large == (alpha > 0) else "fails",
-        reason=(
-            f"The mean error over {samples} samples has its minimum, {means[best]:.3f}, at "
-            f"C = {sizes[best]:.3g}{ends}: "
-            f"{'a larger C amplifies the noise' if too_large else 'no C is too large'}."
-        ),
+        reason=f"The mean error over {samples} samples has its minimum, {means[best]:.3f}, at "
+        f"C = {sizes[best]:.3g}{ends}: "
+        f"{'a larger C amplifies the noise' if too_large else 'no C is too large'}.",
         values={"low": low, "high": high, "min_error": means[best]}
         | {"last_error": mean_error(keys, largest), "high_times_noise": 2 * high * alpha**0.5},
-        figure=noise_figure(sizes, keys, error=error, alpha=alpha),
+        figure=curve_figure(
+            f"Distance from ½(v_a + v_b), α = {alpha:g}",
+            ("C", "error"),
+            mean,
+            line("tolerance", sizes, [error] * len(sizes), dashed=True),
+            log="xy",
+            marks=((1 / (2 * alpha**0.5), "2C√α = 1"),) if alpha > 0 else (),
+        ),
         condition=(
             f"{low:.2f} ≤ C"
             + (f" ≤ {high:.2f}, which is 2C√α ≤ {2 * high * alpha**0.5:.2f}" if too_large else "")
@@ -192,22 +212,13 @@ def one_head_has_high_variance(
     one_sided = proportion((of_a - 0.5).abs() >= 0.4)
     return Finding(
         verdict="holds" if one_sided.low > 0.5 else "fails",
-        reason=(
-            f"At C = {size:g}, one value has at least 0.9 of the weight in {100 * one_sided.share:.1f} "
-            f"% of {samples} samples (95 % interval {100 * one_sided.low:.1f} to "
-            f"{100 * one_sided.high:.1f}). The variance of the weight of v_a is "
-            f"{float(of_a.var()):.3f}; the maximum is 0.25."
-        ),
-        values={
-            "share": one_sided.share,
-            "low": one_sided.low,
-            "high": one_sided.high,
-            "variance": float(of_a.var()),
-        },
+        reason=f"At C = {size:g}, one value has at least 0.9 of the weight in {100 * one_sided.share:.1f} "
+        f"% of {samples} samples (95 % interval {100 * one_sided.low:.1f} to "
+        f"{100 * one_sided.high:.1f}). The variance of the weight of v_a is "
+        f"{float(of_a.var()):.3f}; the maximum is 0.25.",
+        values={**one_sided._asdict(), "variance": float(of_a.var())},
         figure=weight_scatter_figure(found, of_a.tolist(), size=size),
-        counter_example=(
-            f"C = {size:g}: only {100 * one_sided.share:.1f} % of samples are one-sided."
-        ),
+        counter_example=f"C = {size:g}: only {100 * one_sided.share:.1f} % of samples are one-sided.",
     )
 
 
@@ -231,6 +242,11 @@ def two_heads_reduce_variance(
     )
     ratio = output_variance(two) / output_variance(one)
     less = interval is not None and interval.high < 1
+    sizes = [2.0**step for step in range(8)]
+    weights = {
+        "one head": [head_weights(keys, of_a=c, of_b=c) for c in sizes],
+        "two heads": [two_head_weights(keys, size=c) for c in sizes],
+    }
     return Finding(
         verdict="holds" if less else "fails",
         reason=(
@@ -246,7 +262,12 @@ def two_heads_reduce_variance(
             "ratio": ratio,
             "high": interval.high if interval else ratio,
         },
-        figure=variance_figure(keys),
+        figure=curve_figure(
+            "Output variance",
+            ("C", "variance"),
+            *(line(name, sizes, map(output_variance, row)) for name, row in weights.items()),
+            log="x",
+        ),
         counter_example=f"C = {size:g}: {ratio:.3f} times the variance.",
     )
 
@@ -270,12 +291,10 @@ def two_heads_remove_variance(
     worst = int(found.lengths.argmin())
     return Finding(
         verdict="fails" if missed.low > 0.001 else "holds",
-        reason=(
-            f"In {100 * missed.share:.1f} % of {samples} samples ({100 * missed.low:.1f} to "
-            f"{100 * missed.high:.1f}) the first head gives v_a a weight below ½: ε is negative in "
-            f"{100 * negative.share:.1f} % (expected: Φ(−√2) = {100 * expected:.2f} %), and then k_a "
-            "points away from μ_a."
-        ),
+        reason=f"In {100 * missed.share:.1f} % of {samples} samples ({100 * missed.low:.1f} to "
+        f"{100 * missed.high:.1f}) the first head gives v_a a weight below ½: ε is negative in "
+        f"{100 * negative.share:.1f} % (expected: Φ(−√2) = {100 * expected:.2f} %), and then k_a "
+        "points away from μ_a.",
         values={
             "missed": missed.share,
             "low": missed.low,
@@ -284,10 +303,8 @@ def two_heads_remove_variance(
             "expected": expected,
         },
         figure=weight_scatter_figure(found, of_a.tolist(), size=size),
-        counter_example=(
-            f"ε = {float(found.lengths[worst]):.3f}: the first head gives v_a a weight of "
-            f"{float(of_a[worst]):.2g}."
-        ),
+        counter_example=f"ε = {float(found.lengths[worst]):.3f}: the first head gives v_a a weight of "
+        f"{float(of_a[worst]):.2g}.",
     )
 
 
@@ -315,11 +332,11 @@ def no_addition_yields_u_b(
             f"u_d, and at least {least:.3f}·β for multiples from −{max_multiple:g} to {max_multiple:g}."
         ),
         values={"with_u_c": single[0], "with_u_d": single[1], "min": least},
-        figure=MatrixFigure(
-            title="‖c₂ − u_b‖/β for x₂ = u_a + s·u_d + t·u_c",
-            values=tuple(map(tuple, table)),
-            row_labels=tuple(f"s = {s:g}" for s in multiples),
-            column_labels=tuple(f"t = {t:g}" for t in multiples),
+        figure=matrix_figure(
+            "‖c₂ − u_b‖/β for x₂ = u_a + s·u_d + t·u_c",
+            table,
+            rows=(f"s = {s:g}" for s in multiples),
+            columns=(f"t = {t:g}" for t in multiples),
         ),
         counter_example=f"β = {beta:g}: distance {least:.3f}·β.",
     )
@@ -341,12 +358,15 @@ def matrices_give_the_outputs(
     residuals = [
         sympy.factor(one - other) for one, other in zip(symbolic_errors(), formulas, strict=True)
     ]
-    expected = [math.sqrt(factor) * beta / (math.exp(beta**2) + 2) for factor in (first, second)]
+    expected = [closed_form(factor, beta) for factor in (first, second)]
     found = errors(beta, seed=seed)
     agree = all(
         abs(one - other) <= 1e-12 * beta for one, other in zip(found, expected, strict=True)
     )
     holds = residuals == [0, 0] and agree
+    betas = torch.linspace(0.25, 4, 16, dtype=torch.float64).tolist()
+    computed = zip(*(errors(one, seed=seed) for one in betas), strict=True)
+    stated = {f"√{f}·β/(e^β² + 2)": [closed_form(f, one) for one in betas] for f in (2, 5)}
     return Finding(
         verdict="holds" if holds else "fails",
         reason=(
@@ -359,7 +379,13 @@ def matrices_give_the_outputs(
             "first_expected": expected[0],
             "second_expected": expected[1],
         },
-        figure=errors_figure(seed=seed),
+        figure=curve_figure(
+            "Output errors",
+            ("β", "error"),
+            *map(line, ("‖c₁ − u_b‖", "‖c₂ − (u_b − u_c)‖"), (betas, betas), computed),
+            *lines(betas, stated, dashed=True),
+            log="y",
+        ),
         counter_example=f"β = {beta:g}: {found} computed, {tuple(expected)} expected.",
     )
 
@@ -377,16 +403,29 @@ def third_query_is_u_c(*, beta: float = 2.0, row: int = 3, seed: int = 0) -> Fin
     u = symbolic_basis()
     query = matrices_of(u, squared=BETA**2).query * inputs_of(u)[row - 1]
     basis = random_basis(beta, seed=seed)
-    length = float((matrices_of(basis, squared=beta**2).query @ inputs_of(basis)[row - 1]).norm())
+    matrix = matrices_of(basis, squared=beta**2).query
+    queries = [matrix @ x for x in inputs_of(basis)]
+    length = float(queries[row - 1].norm())
     same = query == u.c
     written = tuple(query)
+    coordinates = [[float(one @ axis) / beta for axis in basis] for one in queries]
     return Finding(
         verdict="holds" if same else "fails",
         reason=f"The query of row {row} is {written} in the basis a, b, c, d; u_c is {tuple(u.c)}.",
         values={"length": length, "length_of_u_c": beta, "query": str(written)},
-        figure=queries_figure(beta, seed=seed),
+        figure=matrix_figure(
+            "Queries in the basis u_a, u_b, u_c, u_d",
+            coordinates,
+            rows=("q₁", "q₂", "q₃"),
+            columns=("u_a", "u_b", "u_c", "u_d"),
+        ),
         counter_example=(f"β = {beta:g}: ‖q‖ of row {row} is {length:.2g}, ‖u_c‖ = {beta:g}."),
     )
+
+
+def closed_form(factor: int, beta: float) -> float:
+    """√factor·β/(e^{β²} + 2)."""
+    return math.sqrt(factor) * beta / (math.exp(beta**2) + 2)
 
 
 def smallest_sufficient(error_at: Callable[[float], float], *, error: float) -> float:

@@ -1,14 +1,15 @@
 """The `regard` command: looks up a verb (sub-command), imports its module and runs it.
 
-A verb is a module with a function `run`; Typer takes the options from its signature and the help from its
-docstring. To add one, write its module here and add it to `VERBS`. Modules of other verbs are not
-imported, so `regard --help` needs neither Typer nor torch.
+The function `run_VERB` takes the options of a verb, calls the function of `regard.api` that has the same
+name and keywords, and prints the result; Typer takes the options from its signature and the help from its
+docstring. To add a verb, write both and add it to `VERBS`. Other modules are not imported, so
+`regard --help` needs neither Typer nor torch.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import NamedTuple
 
@@ -23,52 +24,51 @@ class Verb(NamedTuple):
     module: str
     help: str
     example: str
-    function: str = "run"
 
 
 VERBS: dict[str, Verb] = {
     "study": Verb(
-        module="regard.cli.study",
+        module="regard.cli.studies",
         help="Compare variants under one budget over several seeds, and write a page.",
         example="regard study --recipe pronounce-quick --sweep cell=lstm,gru",
     ),
     "report": Verb(
-        module="regard.cli.report",
+        module="regard.cli.studies",
         help="Recompute the comparison of a study and rewrite its page.",
         example="regard report studies/scores --out scores.html",
     ),
     "overview": Verb(
-        module="regard.cli.overview",
+        module="regard.cli.mechanisms",
         help="Write a page with attention weights, costs and checks of every mechanism.",
         example='regard overview --sentence "a rose is a rose is a rose"',
     ),
     "train": Verb(
-        module="regard.cli.train",
+        module="regard.cli.training",
         help="Train a model on a task, or resume a run.",
         example="regard train pronounce --recipe pronounce-quick --out runs/quick",
     ),
     "plan": Verb(
-        module="regard.cli.plan",
+        module="regard.cli.training",
         help="Predict time and memory of a training run, and find models that fit a limit.",
         example="regard plan pronounce --recipe pronounce-quick --time 10min",
     ),
     "predict": Verb(
-        module="regard.cli.predict",
+        module="regard.cli.training",
         help="Predict with a trained model, or evaluate it on a file.",
         example='regard predict runs/quick "attention" --attention attention.svg',
     ),
     "data": Verb(
-        module="regard.cli.data",
+        module="regard.cli.training",
         help="Describe a data file: rows, lengths, vocabulary, malformed rows.",
         example="regard data describe my.tsv",
     ),
     "check": Verb(
-        module="regard.cli.check",
+        module="regard.cli.mechanisms",
         help="Run the conformance suite on a mechanism, built-in or your own.",
         example="regard check my_attention.py:MyAttention --seed 1",
     ),
     "cost": Verb(
-        module="regard.cli.cost",
+        module="regard.cli.mechanisms",
         help="Compare mechanisms on one shape: FLOPs, memory, time, crossover lengths.",
         example="regard cost --length 2048 --heads 4 --head-dim 32 --causal",
     ),
@@ -78,8 +78,7 @@ VERBS: dict[str, Verb] = {
         example="regard claims show shifting-is-one-linear-map --set model_dim=64",
     ),
     "list": Verb(
-        module="regard.cli.overview",
-        function="run_list",
+        module="regard.cli.mechanisms",
         help="List all mechanisms by family.",
         example="regard list --json",
     ),
@@ -103,6 +102,13 @@ def help_text() -> str:
     return "\n".join(lines)
 
 
+def verb_function(name: str) -> Callable[..., None]:
+    """The function of a verb: its options are the arguments."""
+    from regard.cli.options import typer_command
+
+    return typer_command(getattr(import_module(VERBS[name].module), f"run_{name}"))
+
+
 def run_verb(name: str, arguments: Sequence[str]) -> None:
     """Run one verb; raises SystemExit if its exit code is not 0, and RegardError on invalid options."""
     verb = lookup("verb", name, VERBS)
@@ -114,9 +120,7 @@ def run_verb(name: str, arguments: Sequence[str]) -> None:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.command(name=name, epilog=f"Example: {verb.example}")(
-        getattr(import_module(verb.module), verb.function)
-    )
+    app.command(name=name, epilog=f"Example: {verb.example}")(verb_function(name))
     try:
         code = app(args=list(arguments), prog_name=f"regard {name}", standalone_mode=False)
     except Exception as error:

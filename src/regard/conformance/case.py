@@ -213,6 +213,7 @@ class Case:
                 num_heads=self.num_heads,
                 max_length=self.max_length,
             )
+        mechanism.validate = True
         return mechanism.double().eval()
 
     def with_mechanism(self, mechanism: Mechanism) -> Case:
@@ -257,6 +258,16 @@ class Case:
         return self.mechanism.step(
             state, inputs.query, inputs.key, inputs.value, bias=bias, **inputs.gates
         )
+
+    def gradients(self, output: Tensor, inputs: Inputs) -> dict[str, Tensor]:
+        """Gradients of the sum of an output with respect to inputs and parameters that it depends on."""
+        named = {**inputs.tensors(), **dict(self.mechanism.named_parameters())}
+        trainable = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
+        found: tuple[Tensor | None, ...] = torch.autograd.grad(
+            output.sum(), list(trainable.values()), allow_unused=True
+        )
+        named_gradients = zip(trainable, found, strict=True)
+        return {name: gradient for name, gradient in named_gradients if gradient is not None}
 
     @property
     def capabilities(self) -> Capabilities:

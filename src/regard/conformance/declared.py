@@ -29,7 +29,7 @@ RESERVED_KEYWORDS = {"query", "key", "value", "mask", "state", "bias"}
 
 
 def capabilities_well_formed(case: Case) -> None:
-    """`capabilities`, `gates` and `cost` have values of the declared types."""
+    """Capabilities, gates and cost have values of the declared types."""
     capabilities = case.mechanism.capabilities
     require(
         isinstance(capabilities, Capabilities),
@@ -92,7 +92,7 @@ def _known(what: str, found: object, known: tuple[str, ...]) -> None:
 
 
 def rejects_undeclared_masks(case: Case) -> None:
-    """`forward` and `weights` raise RegardError for a kind of mask that is not declared."""
+    """A kind of mask that is not declared raises an error."""
     undeclared = [kind for kind in MASK_KINDS if kind not in case.capabilities.masks]
     if not undeclared:
         raise NotApplicable("it supports every kind of mask")
@@ -109,14 +109,14 @@ def rejects_undeclared_masks(case: Case) -> None:
 
 
 def rejects_missing_causal(case: Case) -> None:
-    """A causal-only mechanism raises RegardError without a causal mask."""
+    """A causal-only mechanism raises an error without a causal mask."""
     if not case.capabilities.requires_causal:
         raise NotApplicable("it also works without a causal mask")
     _assert_both_reject(case, case.draw_tokens(KEYS), NO_MASK, "without a causal mask")
 
 
 def rejects_overlong(case: Case) -> None:
-    """More keys than `max_length` raise a RegardError that contains both numbers."""
+    """More keys than max_length raise an error that contains both numbers."""
     limit = case.capabilities.max_length
     if limit is None:
         raise NotApplicable("it declares no max_length")
@@ -138,14 +138,14 @@ def rejects_overlong(case: Case) -> None:
 
 
 def rejects_uneven_heads(case: Case) -> None:
-    """Key/value heads that do not divide the query heads raise a RegardError."""
+    """Key/value heads that do not divide the query heads raise an error."""
     inputs = case.draw_tokens(KEYS, num_kv_heads=HEADS - 1)
     what = f"of {HEADS} query heads and {HEADS - 1} key/value heads"
     _assert_both_reject(case, inputs, case.open_mask, what)
 
 
 def rejects_unknown_keyword(case: Case) -> None:
-    """Undeclared keywords, and an undeclared bias, raise an error in every method."""
+    """An undeclared keyword raises an error."""
     inputs = case.draw_tokens(KEYS)
     state = case.extend(case.start(inputs), inputs)
     unknown = {"no_such_keyword": inputs.value}
@@ -172,9 +172,7 @@ def _assert_both_reject(case: Case, inputs: Inputs, mask: Mask, what: str) -> No
 
 
 def _assert_rejects(
-    call: Callable[[], object],
-    what: str,
-    kinds: tuple[type[Exception], ...] = (RegardError,),
+    call: Callable[[], object], what: str, kinds: tuple[type[Exception], ...] = (RegardError,)
 ) -> str:
     """The message of the error; fails if there is none, or one of another type."""
     try:
@@ -189,7 +187,7 @@ def _assert_rejects(
 
 
 def state_dict_round_trip(case: Case) -> None:
-    """Saved as safetensors and loaded into another instance, it gives the same output."""
+    """Saved and loaded into another instance, it gives the same output."""
     inputs = case.draw_tokens(KEYS)
     expected = case.forward(inputs, case.open_mask)
     state = {name: tensor.contiguous() for name, tensor in case.mechanism.state_dict().items()}

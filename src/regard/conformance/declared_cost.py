@@ -1,13 +1,16 @@
-"""Checks of declared costs: FLOPs, memory, state, sequential steps and maximum path length as measured."""
+"""Checks of declared costs: FLOPs, memory, state, sequential steps and maximum path length as measured.
+
+A mechanism that declares no cost has a counted one, to which these checks do not apply.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from regard.conformance.case import (
     BATCH,
@@ -22,6 +25,7 @@ from regard.conformance.case import (
 )
 from regard.core.cost import AttentionShape, Cost
 from regard.core.counter import Counter
+from regard.core.counting import layers_to_connect
 from regard.core.masks import Causal, Mask
 from regard.core.mechanism import state_size
 
@@ -33,6 +37,18 @@ FLOPS_TOLERANCE = 0.02
 WIDE = 16
 
 
+def of_declared_cost(check: Callable[[Case], None]) -> Callable[[Case], None]:
+    """Decorate a check that does not apply to a mechanism without a declared cost."""
+
+    @wraps(check)
+    def checked(case: Case) -> None:
+        if not case.mechanism.declares_cost:
+            raise NotApplicable("it declares no cost, so its cost is counted")
+        check(case)
+
+    return checked
+
+
 class Measured(NamedTuple):
     """The shape of a call, its declared cost, and its measured counts."""
 
@@ -41,20 +57,23 @@ class Measured(NamedTuple):
     counter: Counter
 
 
+@of_declared_cost
 def declared_matmul_flops(case: Case) -> None:
-    """`matmul_flops` equals twice the multiply-adds of the matrix products that run."""
+    """Declared matmul FLOPs equal those counted."""
     for shape, declared, counter in _measure(case, _SHAPES):
         _equal("matmul_flops", declared.matmul_flops, counter.matmul_flops, shape)
 
 
+@of_declared_cost
 def declared_transcendental_ops(case: Case) -> None:
-    """`transcendental_ops` equals the number of evaluations of exp, tanh and the like."""
+    """Declared evaluations of exp, tanh and the like equal those counted."""
     for shape, declared, counter in _measure(case, _SHAPES):
         _equal("transcendental_ops", declared.transcendental_ops, counter.transcendental_ops, shape)
 
 
+@of_declared_cost
 def declared_flops(case: Case) -> None:
-    """`flops` (matmul, transcendental and elementwise) is within 2 % of the FLOPs that run."""
+    """Declared FLOPs are within 2 % of those counted."""
     wide = case.sized(key_dim=WIDE, query_dim=WIDE, value_dim=WIDE + 1)
     for shape, declared, counter in _measure(wide, _WIDE_SHAPES):
         error = abs(declared.flops - counter.flops)
@@ -67,8 +86,9 @@ def declared_flops(case: Case) -> None:
             )
 
 
+@of_declared_cost
 def declared_backward_matmul_flops(case: Case) -> None:
-    """`backward_matmul_flops` equals the matmul FLOPs of the backward pass, recomputation included."""
+    """Declared matmul FLOPs of the backward pass equal those counted."""
     for sized, inputs, mask in _calls(case, _SHAPES):
         leaves = inputs.leaves()
         output = sized.forward(leaves, mask)
@@ -80,8 +100,9 @@ def declared_backward_matmul_flops(case: Case) -> None:
         _equal("backward_matmul_flops", declared, counter.matmul_flops, shape)
 
 
+@of_declared_cost
 def declared_step_matmul_flops(case: Case) -> None:
-    """`step_matmul_flops` equals the matmul FLOPs of decoding one token after `key_length` others."""
+    """Declared matmul FLOPs of one decoding step equal those counted."""
     if not case.supports(Causal()):
         raise NotApplicable("it does not support causal masks, so it cannot decode")
     for batch_size, kv_heads, length in _STATES:
@@ -98,8 +119,9 @@ def declared_step_matmul_flops(case: Case) -> None:
         _equal("step_matmul_flops", declared, counter.matmul_flops, shape)
 
 
+@of_declared_cost
 def declared_memory(case: Case) -> None:
-    """`memory` is within a factor of two of the peak number of elements of a long call."""
+    """Declared memory is within a factor of two of the peak."""
     for shape, declared, counter in _measure(case, ((1, HEADS, LONGEST, LONGEST),)):
         ratio = declared.memory / max(counter.peak_memory, 1)
         if not 1 / MEMORY_FACTOR <= ratio <= MEMORY_FACTOR:
@@ -110,16 +132,18 @@ def declared_memory(case: Case) -> None:
             )
 
 
+@of_declared_cost
 def declared_parameters(case: Case) -> None:
-    """`parameters` equals the number of trainable parameters."""
+    """Declared parameters equal the number of trainable parameters."""
     shape = _shape(case, BATCH, HEADS, 7, 11, causal=case.open_mask.causal)
     _equal(
         "parameters", case.mechanism.cost(shape).parameters, case.mechanism.num_parameters, shape
     )
 
 
+@of_declared_cost
 def declared_state(case: Case) -> None:
-    """`state` equals the number of elements of the decoding state."""
+    """Declared state equals the number of elements of the decoding state."""
     for kv_heads in (HEADS, KV_HEADS):
         for length in (1, 11, LONG):
             if not case.fits(length):
@@ -147,12 +171,7 @@ _WIDE_SHAPES = (
     (1, KV_HEADS, LONGEST, LONGEST),
 )
 # (batch, key/value heads, tokens in the state)
-_STATES = (
-    (BATCH, HEADS, 1),
-    (BATCH, KV_HEADS, 11),
-    (1, HEADS, 67),
-    (1, KV_HEADS, LONG - 1),
-)
+_STATES = ((BATCH, HEADS, 1), (BATCH, KV_HEADS, 11), (1, HEADS, 67), (1, KV_HEADS, LONG - 1))
 
 
 def _calls(
@@ -165,10 +184,7 @@ def _calls(
             if not sized.fits(keys):
                 continue
             inputs = sized.draw(
-                batch_size=batch_size,
-                num_kv_heads=kv_heads,
-                query_length=queries,
-                key_length=keys,
+                batch_size=batch_size, num_kv_heads=kv_heads, query_length=queries, key_length=keys
             )
             for mask in sized.plain_masks:
                 yield sized, inputs, mask
@@ -215,8 +231,9 @@ def _equal(what: str, declared: int, counted: int, shape: AttentionShape) -> Non
 LENGTHS = (LONG, 521, 1031)
 
 
+@of_declared_cost
 def declared_sequential_steps(case: Case) -> None:
-    """`sequential_steps` grows with the length if and only if the chain of dependent operators does."""
+    """Sequential steps grow with the length if and only if the chain of dependent operators does."""
     sized = case.sized(max_length=max(LENGTHS), num_heads=1)
     lengths = [length for length in LENGTHS if sized.fits(length)]
     if len(lengths) < 2:
@@ -243,8 +260,9 @@ def declared_sequential_steps(case: Case) -> None:
         )
 
 
+@of_declared_cost
 def declared_max_path_length(case: Case) -> None:
-    """`max_path_length` equals the layers after which nonzero weights connect all visible positions."""
+    """The maximum path length is the number of layers that connects all visible positions."""
     if "self" not in case.capabilities.roles:
         raise NotApplicable("it does not support self-attention")
     for length in (13, LONG):
@@ -256,7 +274,7 @@ def declared_max_path_length(case: Case) -> None:
             declared = case.mechanism.cost(
                 _shape_of(case, inputs, causal=mask.causal)
             ).max_path_length
-            measured = _layers_to_connect(connected, _visible(length, mask))
+            measured = layers_to_connect(connected, causal=mask.causal)
             if declared != measured:
                 raise CheckFailed(
                     f"cost declares max_path_length={declared}, and the nonzero weights of {length} "
@@ -267,21 +285,3 @@ def declared_max_path_length(case: Case) -> None:
 def _grows(counts: list[int]) -> bool:
     # At every length: a switch to another form makes the chain longer only once.
     return all(later > earlier for earlier, later in pairwise(counts))
-
-
-def _visible(length: int, mask: Mask) -> Tensor:
-    every = torch.ones(length, length, dtype=torch.bool)
-    return every.tril() if mask.causal else every
-
-
-def _layers_to_connect(connected: Tensor, visible: Tensor) -> int:
-    """The smallest number of layers that connects every visible pair; 0 if none does."""
-    length = len(connected)
-    # The identity is the residual connection.
-    one_layer = connected.float() + torch.eye(length)
-    reached = torch.eye(length)
-    for layers in range(1, length + 1):
-        reached = (reached @ one_layer).clamp(max=1.0)
-        if bool((reached[visible] > 0).all()):
-            return layers
-    return 0

@@ -25,7 +25,7 @@ CHUNKS = (1, 3, 2, 5)
 
 
 def decoding_equals_forward(case: Case) -> None:
-    """Token by token, and in uneven chunks, `step` equals the causal `forward`."""
+    """Token by token, or in chunks, step equals the causal forward."""
     case.need_mask("causal")
     for kv_heads in (case.num_heads, KV_HEADS):
         _decode(case, case.draw_tokens(KEYS, num_kv_heads=kv_heads), chunks=(1,) * KEYS)
@@ -35,7 +35,7 @@ def decoding_equals_forward(case: Case) -> None:
 
 
 def decoding_with_bias(case: Case) -> None:
-    """Decoding with a score bias, which depends on the position in the sequence."""
+    """The same with a score bias."""
     case.need_mask("causal")
     case.need_score_bias()
     _decode(case, case.draw_tokens(KEYS), chunks=(1,) * KEYS, bias=case.bias())
@@ -43,7 +43,7 @@ def decoding_with_bias(case: Case) -> None:
 
 
 def extending_in_chunks(case: Case) -> None:
-    """After several `extend` calls, `read` equals the last row of `forward` over all keys."""
+    """Read after several extend calls equals the last row of forward over all keys."""
     inputs = case.draw_tokens(KEYS)
     state = case.start(inputs)
     for chunk in _slices(CHUNKS):
@@ -55,7 +55,7 @@ def extending_in_chunks(case: Case) -> None:
 
 
 def reading_padded_keys(case: Case) -> None:
-    """One padded `extend`, then many queries, as in cross-attention."""
+    """One padded extend and many reads equal forward on the unpadded keys."""
     case.need_mask("padding")
     inputs = case.draw()
     lengths = torch.tensor([KEYS, 4, 0])
@@ -75,7 +75,7 @@ def reading_padded_keys(case: Case) -> None:
 
 
 def decoding_after_padding(case: Case) -> None:
-    """Prompts of different lengths in one padded batch; each continues where it ended."""
+    """Prompts of different lengths in one batch each continue where they ended."""
     case.need_mask("causal")
     _decode_after_padding(case)
 
@@ -122,7 +122,7 @@ def _slices(chunks: tuple[int, ...]) -> list[slice]:
 
 
 def state_form(case: Case) -> None:
-    """A named tuple of batch-first tensors with a field `position`, in the requested dtype."""
+    """A state is a named tuple of batch-first tensors with a field position."""
     inputs = case.draw_tokens(3).float()
     case.mechanism.float()
     empty = case.start(inputs)
@@ -131,7 +131,7 @@ def state_form(case: Case) -> None:
 
 
 def state_position(case: Case) -> None:
-    """`position` counts the tokens of each example, without padding."""
+    """Position counts the tokens of each example, without padding."""
     inputs = case.draw_tokens(4)
     state = case.start(inputs)
     _assert_position(state, torch.zeros(BATCH), "at the start")
@@ -148,7 +148,7 @@ def state_position(case: Case) -> None:
 
 
 def state_select(case: Case) -> None:
-    """After `select(index)`, decoding continues on the reordered batch."""
+    """After select(index), decoding continues on the reordered, repeated examples."""
     case.need_mask("causal")
     inputs, rest = case.draw_tokens(KEYS - 4), case.draw_tokens(4, batch_size=5)
     state = case.extend(case.start(inputs), inputs)
@@ -163,7 +163,7 @@ def state_select(case: Case) -> None:
 
 
 def state_not_mutated(case: Case) -> None:
-    """Two continuations of one state do not modify each other or the state."""
+    """Extend and read do not modify a state, so that it can be reused."""
     inputs, one, other = case.draw_tokens(5), case.draw_tokens(3), case.draw_tokens(3)
     state = case.extend(case.start(inputs), inputs)
     kept = [tensor.clone() for tensor in state]

@@ -26,7 +26,7 @@ from regard.core.mechanism import ScoreBias, repeat_heads
 
 
 def forward_equals_weights(case: Case) -> None:
-    """For every supported mask, with fewer, as many and more queries than keys."""
+    """Forward equals weights @ value under every supported mask, alone and combined."""
     for query_length, key_length in ((7, 11), (11, 11), (11, 7)):
         for kv_heads in (HEADS, KV_HEADS):
             inputs = case.draw(
@@ -41,7 +41,7 @@ def forward_equals_weights(case: Case) -> None:
 
 
 def weights_are_forward_on_one_hot(case: Case) -> None:
-    """`forward` on one-hot values equals `weights`."""
+    """Forward on one-hot values equals weights."""
     inputs = case.draw()
     one_hot = torch.eye(inputs.key_length, dtype=torch.float64).expand(
         *inputs.key.shape[:2], -1, -1
@@ -76,7 +76,7 @@ def grouped_heads(case: Case) -> None:
 
 
 def score_bias_in_forward_and_weights(case: Case) -> None:
-    """A score bias affects `forward` and `weights` alike; a zero bias changes nothing."""
+    """A score bias affects forward and weights alike; a zero bias changes nothing."""
     case.need_score_bias()
     inputs, bias = case.draw(), case.bias()
     for mask in case.masks(inputs):
@@ -98,7 +98,7 @@ def _sizes(inputs: Inputs) -> str:
 
 
 def rows_sum_to_one_or_zero(case: Case) -> None:
-    """A row sums to one, or to zero if it may attend to nothing."""
+    """A row of weights sums to one, or to zero if it is fully masked."""
     if not case.capabilities.rows_sum_to_one:
         raise NotApplicable("it declares rows_sum_to_one=False")
     for query_length in (7, 13):
@@ -164,12 +164,8 @@ def assert_finite_gradients(case: Case, inputs: Inputs, mask: Mask, when: str) -
     leaves = inputs.leaves()
     output = case.forward(leaves, mask)
     assert_finite(output, f"outputs {when}")
-    named = {**leaves.tensors(), **dict(case.mechanism.named_parameters())}
-    trainable = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
-    gradients = torch.autograd.grad(output.sum(), list(trainable.values()), allow_unused=True)
-    for name, gradient in zip(trainable, gradients, strict=True):
-        if gradient is not None:
-            assert_finite(gradient, f"gradient of {name} {when}")
+    for name, gradient in case.gradients(output, leaves).items():
+        assert_finite(gradient, f"gradient of {name} {when}")
 
 
 CHUNK_SIZES = (1, 2, 3, 5, 64)
@@ -177,7 +173,7 @@ FORMS = ("auto", "quadratic", "linear")
 
 
 def chunk_size_independence(case: Case) -> None:
-    """The attribute `chunk_size`, if any, does not change the output."""
+    """The attribute chunk_size does not change the output."""
     if not isinstance(getattr(case.mechanism, "chunk_size", None), int):
         raise NotApplicable("it has no attribute `chunk_size`")
     if getattr(case.mechanism, "form", None) in FORMS:
@@ -187,15 +183,14 @@ def chunk_size_independence(case: Case) -> None:
 
 
 def form_independence(case: Case) -> None:
-    """The attribute `form` (auto, quadratic or linear), if any, does not change the output."""
+    """The attribute form does not change the output."""
     if getattr(case.mechanism, "form", None) not in FORMS:
         raise NotApplicable("it has no attribute `form`")
     _vary(case, "form", FORMS)
 
 
 def _vary(case: Case, attribute: str, choices: tuple[object, ...]) -> None:
-    lengths = [(7, KEYS), (KEYS, KEYS), (13, KEYS), (LONG, LONG)]
-    for query_length, key_length in lengths:
+    for query_length, key_length in ((7, KEYS), (KEYS, KEYS), (13, KEYS), (LONG, LONG)):
         if not case.fits(key_length):
             continue
         inputs = case.draw(query_length=query_length, key_length=key_length)
@@ -220,9 +215,9 @@ CHUNKS = (137, 200, 78)
 
 
 def forward_on_long_sequences(case: Case) -> None:
-    """`forward` equals `weights @ value` at every position of a long sequence, under every mask."""
+    """Forward equals weights @ value at every position of 419 tokens, under every mask."""
     sized = _long_case(case)
-    inputs = _tokens(sized)
+    inputs = sized.draw_tokens(LONGEST, batch_size=1)
     for mask in sized.masks(inputs):
         expected = sized.weights(inputs, mask) @ inputs.value
         what = f"forward against weights @ value, {LONGEST} tokens, under {mask}"
@@ -230,9 +225,9 @@ def forward_on_long_sequences(case: Case) -> None:
 
 
 def decoding_long_sequences(case: Case) -> None:
-    """After a long prompt in large chunks, `step` and `read` equal the last rows of `forward`."""
+    """After a long prompt in large chunks, step and read equal the last rows of forward."""
     sized = _long_case(case)
-    inputs = _tokens(sized)
+    inputs = sized.draw_tokens(LONGEST, batch_size=1)
     expected = sized.forward(inputs, sized.open_mask)
     state, end = sized.start(inputs), 0
     for chunk in CHUNKS:
@@ -262,7 +257,3 @@ def _long_case(case: Case) -> Case:
     if not sized.fits(LONGEST):
         raise NotApplicable(f"it supports at most {sized.capabilities.max_length} keys")
     return sized
-
-
-def _tokens(case: Case) -> Inputs:
-    return case.draw_tokens(LONGEST, batch_size=1)

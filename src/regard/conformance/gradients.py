@@ -25,7 +25,7 @@ from regard.core.mechanism import repeat_heads
 
 
 def gradient_check(case: Case) -> None:
-    """Finite differences (gradcheck) for every input, parameter and mask."""
+    """Gradients of every input and parameter match finite differences."""
     small = case.sized(num_heads=2, key_dim=3, query_dim=3, value_dim=2, max_length=5)
     inputs = small.draw(batch_size=2, query_length=5, key_length=5).leaves()
     parameters = dict(small.mechanism.named_parameters())
@@ -41,7 +41,7 @@ def gradient_check(case: Case) -> None:
 
 
 def gradients_through_weights(case: Case) -> None:
-    """Gradients through `forward` equal those through `weights @ value`."""
+    """Gradients through forward equal those through weights @ value."""
     lengths = (KEYS, LONG) if case.fits(LONG) else (KEYS,)
     for length in lengths:
         inputs = case.draw_tokens(length, batch_size=2, num_kv_heads=KV_HEADS).leaves()
@@ -79,9 +79,7 @@ def gradients_in_a_larger_batch(case: Case) -> None:
         for row in range(len(direction)):
             own = inputs.examples(slice(row, row + 1)).leaves()
             alone = _gradients(
-                case.forward(own, mask),
-                direction[row : row + 1],
-                {**own.tensors(), **parameters},
+                case.forward(own, mask), direction[row : row + 1], {**own.tensors(), **parameters}
             )
             for name in own.tensors():
                 what = f"gradient of {name}, row {row} of 5 against that row alone under {mask}"
@@ -93,7 +91,7 @@ def gradients_in_a_larger_batch(case: Case) -> None:
 
 
 def every_parameter_has_gradient(case: Case) -> None:
-    """Each trainable parameter receives a finite, nonzero gradient."""
+    """Every parameter receives a finite, nonzero gradient."""
     parameters = {n: p for n, p in case.mechanism.named_parameters() if p.requires_grad}
     if not parameters:
         raise NotApplicable("it has no trainable parameters")

@@ -114,7 +114,7 @@ def padding_invariance(case: Case) -> None:
 
 
 def fully_masked_rows(case: Case) -> None:
-    """A query without visible keys has zero output and zero gradient: no NaN, no average."""
+    """A fully masked query has zero output and zero gradient."""
     applied = False
     for inputs, mask, empty in _empty_rows(case):
         if not case.supports(mask):
@@ -126,14 +126,8 @@ def fully_masked_rows(case: Case) -> None:
         assert_zero(case.weights(leaves, mask)[empty], f"their weights under {mask}")
         if not output.requires_grad:
             continue
-        named = {**leaves.tensors(), **dict(case.mechanism.named_parameters())}
-        trainable = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
-        gradients = torch.autograd.grad(
-            output[empty].sum(), list(trainable.values()), allow_unused=True
-        )
-        for name, gradient in zip(trainable, gradients, strict=True):
-            if gradient is not None:
-                assert_zero(gradient, f"gradient of {name} from empty rows under {mask}")
+        for name, gradient in case.gradients(output[empty], leaves).items():
+            assert_zero(gradient, f"gradient of {name} from empty rows under {mask}")
     if not applied:
         raise NotApplicable("it supports no mask that hides all keys of a query")
 
@@ -172,7 +166,7 @@ def boolean_mask_broadcasting(case: Case) -> None:
 
 
 def window_radii(case: Case) -> None:
-    """`Window(r)` equals the band of pairs at most r apart, for any r."""
+    """Window(r) equals the band as a boolean mask, for radii from 0 to beyond the length."""
     case.need_mask("window")
     case = case.sized(max_length=WINDOWED)
     length = WINDOWED if case.fits(WINDOWED) else KEYS
@@ -228,7 +222,7 @@ SCALES = (1.0, 1e3, 1e4)
 
 
 def causal_leak_values(case: Case) -> None:
-    """Later queries, keys, values and gates do not affect earlier outputs, however large."""
+    """Later positions do not affect earlier outputs, however large they are."""
     case.need_mask("causal")
     for length, cuts in _lengths(case):
         inputs = case.draw_tokens(length)
@@ -262,7 +256,7 @@ def causal_leak_gradients(case: Case) -> None:
 
 
 def causal_alignment(case: Case) -> None:
-    """The last query is aligned with the last key; queries before the first key give zeros."""
+    """The last query is aligned with the last key, with fewer or more queries than keys."""
     case.need_mask("causal")
     inputs = case.draw_tokens(KEYS)
     whole = case.forward(inputs, Causal())
@@ -297,7 +291,7 @@ def _late_and_large(case: Case, length: int, cut: int, scale: float) -> Inputs:
 
 
 def lengths_zero_and_one(case: Case) -> None:
-    """No keys give zeros, no queries an empty output; one key gives its value if rows sum to one."""
+    """Sequences of no keys, no queries, one key and one query."""
     for mask in case.plain_masks:
         for queries, keys in ((7, 0), (0, KEYS), (0, 0), (1, 1), (7, 1), (1, KEYS)):
             inputs = case.draw(query_length=queries, key_length=keys)
@@ -315,7 +309,7 @@ def lengths_zero_and_one(case: Case) -> None:
 
 
 def decoding_no_tokens(case: Case) -> None:
-    """Extending by no tokens changes nothing; a step of no tokens has an empty output."""
+    """Extending by no tokens changes nothing."""
     inputs, none = case.draw_tokens(5), case.draw_tokens(0)
     state = case.extend(case.start(inputs), inputs)
     output, after = case.step(case.extend(state, none), none)

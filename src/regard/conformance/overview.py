@@ -90,11 +90,7 @@ def mechanism_record(name: str, *, tokens: tuple[str, ...], seed: int = 0) -> Me
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         mechanism = build_mechanism(
-            name,
-            query_dim=TOKEN_DIM,
-            key_dim=TOKEN_DIM,
-            max_length=len(tokens),
-            **options,
+            name, query_dim=TOKEN_DIM, key_dim=TOKEN_DIM, max_length=len(tokens), **options
         ).eval()
         weights = token_weights(mechanism, token_vectors(tokens))
     capabilities = mechanism.capabilities
@@ -180,13 +176,13 @@ def token_weights(
 
 
 def declared_cost(name: str, *, length: int, width: int) -> CostRecord:
-    """The declared cost of causal self-attention in `NUM_HEADS` heads of this width.
+    """The declared or counted cost of causal self-attention in `NUM_HEADS` heads of this width.
 
     Mechanisms with a `max_length` are built for this length.
     """
     # Costs follow from sizes alone: tables of position pairs need not be allocated.
-    bounded = build_mechanism(name, query_dim=1, key_dim=1, max_length=1).capabilities.max_length
-    with torch.device("meta" if bounded else "cpu"):
+    small = build_mechanism(name, query_dim=1, key_dim=1, max_length=1)
+    with torch.device("meta" if small.capabilities.max_length else "cpu"):
         mechanism = build_mechanism(
             name, query_dim=width, key_dim=width, num_heads=NUM_HEADS, max_length=length
         )

@@ -8,24 +8,19 @@ my_package.attention:Mine      a class in an installed module
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import inspect
 import shlex
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 
 from regard.core.errors import RegardError
 from regard.core.mechanism import Mechanism
-from regard.core.registry import build_from_signature, unknown_name
-from regard.mechanisms import MECHANISMS, mechanism_class
+from regard.core.registry import build_from_signature, import_target
+from regard.mechanisms import MECHANISMS, REGISTRY, mechanism_class
 
 ALL_MECHANISMS = "regard.mechanisms"
 SIZES = ("query_dim", "key_dim", "num_heads", "max_length")
@@ -65,18 +60,14 @@ def find_subjects(target: str, *, options: Mapping[str, Any] | None = None) -> l
         return [_of_class(kind, name=kind.__name__, target=target, options=options)]
     if target.endswith(".py"):
         raise RegardError(f"'{target}' is a file without a class. Use {target}:ClassName.")
-    if target not in MECHANISMS:
-        raise unknown_name("mechanism", target, [*MECHANISMS, ALL_MECHANISMS, "FILE.py:CLASS"])
+    REGISTRY.activate(target)
     kind = mechanism_class(target)
     return [_of_class(kind, name=target, target=target, options=options)]
 
 
 def load_class(target: str) -> type[Mechanism]:
     """Import the mechanism class FILE.py:CLASS or MODULE:CLASS."""
-    source, colon, class_name = target.rpartition(":")
-    if not colon:
-        raise RegardError(f"'{target}' names no class. Use FILE.py:CLASS.")
-    return _class_in(load_module(source), class_name, source=source)
+    return _validate_mechanism_class(import_target(target), target.rpartition(":")[2])
 
 
 def subject_of(
@@ -141,52 +132,6 @@ def _of_class(
 
 def _build(kind: type[Mechanism], name: str, options: dict[str, Any], /, **sizes: int) -> Mechanism:
     return build_from_signature(kind, what=f"mechanism '{name}'", sizes=sizes, options=options)
-
-
-def load_module(source: str) -> ModuleType:
-    """Import a file or a dotted module name; errors become a RegardError."""
-    try:
-        return _module_in_file(Path(source)) if source.endswith(".py") else _import(source)
-    except RegardError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise RegardError(
-            f"'{source}' cannot be imported: {type(error).__name__}: {error}. "
-            "Fix it so that Python can import it."
-        ) from error
-
-
-def _import(dotted: str) -> ModuleType:
-    return importlib.import_module(dotted)
-
-
-def _module_in_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise RegardError(f"No file '{path}' in {Path.cwd()}. Use FILE.py:CLASS.")
-    name = f"regard_checked_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and annotations look up their module
-    folder = str(path.resolve().parent)
-    sys.path.insert(0, folder)  # as for a script: it may import neighbouring files
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(folder)
-    return module
-
-
-def _class_in(module: ModuleType, name: str, *, source: str) -> type[Mechanism]:
-    own = [
-        key
-        for key, found in vars(module).items()
-        if isinstance(found, type) and issubclass(found, Mechanism) and not key.startswith("_")
-    ]
-    if not hasattr(module, name):
-        raise unknown_name(f"class of {source}", name, own or ["(no mechanism in it)"])
-    return _validate_mechanism_class(getattr(module, name), name)
 
 
 def _validate_mechanism_class(found: object, name: str) -> type[Mechanism]:

@@ -11,12 +11,11 @@ built, so that models and losses never read them: `padded` and the positions to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, Self
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.core.errors import RegardError
@@ -59,45 +58,69 @@ InputSpec = TokenSpec | FrameSpec | ImageSpec
 
 
 class _Tensors:
-    """A dataclass of tensors with a common batch dimension."""
+    """A dataclass of tensors with a common batch dimension; the first one has its shape."""
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """Apply a function to every tensor."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        changed = {name: function(each) for name, each in values.items() if torch.is_tensor(each)}
-        return replace(self, **changed)  # type: ignore[type-var]
+    def _tensors(self) -> dict[str, Tensor]:
+        """The tensors that it is built from."""
+        names = [each.name for each in fields(self) if each.init]  # type: ignore[arg-type]
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows, then the padded length, and the features or pixels."""
+        return tuple(next(iter(self._tensors().values())).shape)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return next(iter(self._tensors().values())).device
 
     def to(self, device: torch.device | str) -> Self:
         """On another device."""
-        return self.map(lambda tensor: tensor.to(device))
+        moved = {name: tensor.to(device) for name, tensor in self._tensors().items()}
+        return replace(self, **moved)  # type: ignore[type-var]
+
+    def select(self, rows: slice | Tensor) -> Self:
+        """Some rows."""
+        chosen = {name: tensor[rows] for name, tensor in self._tensors().items()}
+        return replace(self, **chosen)  # type: ignore[type-var]
+
+    @property
+    def num_positions(self) -> int:
+        """Positions that a token budget counts: none of a class or a number."""
+        return 0
 
 
-@dataclass(frozen=True)
 class _Sequences(_Tensors):
-    """Padded sequences, with their lengths and whether any row is padded (None: found out)."""
+    """Padded sequences; `padded` says whether any row is, and None that it is to be found out."""
 
     lengths: Int[Tensor, " batch"]
     padded: bool | None
 
-    def _validate(self, values: Tensor, *, what: str) -> None:
+    def __post_init__(self) -> None:
         """Require one length per row, from 1 to the padded length; sets `padded`."""
+        what, values = next(iter(self._tensors().items()))
         if self.lengths.shape != values.shape[:1]:
             raise RegardError(
                 f"{what} have {values.shape[0]} rows and lengths the shape {tuple(self.lengths.shape)}: "
                 "pass one length per row."
             )
-        if self.padded is not None:
-            return
-        padded = False
-        if self.lengths.numel():
+        if self.padded is None and self.lengths.numel():
             shortest, longest = (int(length) for length in self.lengths.aminmax())
             if shortest < 1 or longest > values.shape[1]:
                 raise RegardError(
                     f"lengths range from {shortest} to {longest}, but {what} are padded to "
                     f"{values.shape[1]}: a length must be from 1 to that. Remove empty rows."
                 )
-            padded = shortest < values.shape[1]
-        object.__setattr__(self, "padded", padded)
+            object.__setattr__(self, "padded", shortest < values.shape[1])
+
+    def select(self, rows: slice | Tensor) -> Self:
+        """Some rows, without unneeded padding."""
+        chosen = {name: tensor[rows] for name, tensor in self._tensors().items()}
+        width = int(chosen["lengths"].max()) if chosen["lengths"].numel() else 0
+        cut = {name: each[:, :width] if each.ndim > 1 else each for name, each in chosen.items()}
+        return replace(self, padded=None, **cut)  # type: ignore[type-var]
 
     @property
     def mask(self) -> Mask:
@@ -110,7 +133,7 @@ class _Sequences(_Tensors):
         return int(self.lengths.sum())
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class TokenInput(_Sequences):
     """Texts as token ids: one text per row, or two marked by their segments.
 
@@ -121,56 +144,18 @@ class TokenInput(_Sequences):
     """
 
     tokens: Int[Tensor, "batch length"]
-    segments: Int[Tensor, "batch length"] | None
-
-    def __init__(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-        padded: bool | None = None,
-    ) -> None:
-        _set(self, tokens=tokens, lengths=lengths, segments=segments, padded=padded)
-        self._validate(tokens, what="tokens")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and padded length."""
-        return tuple(self.tokens.shape)
-
-    def select(self, rows: slice | Tensor) -> Self:
-        """Some rows, without unneeded padding."""
-        lengths = self.lengths[rows]
-        width = int(lengths.max()) if lengths.numel() else 0
-        segments = None if self.segments is None else self.segments[rows][:, :width]
-        return type(self)(self.tokens[rows][:, :width], lengths, segments)
+    lengths: Int[Tensor, " batch"]
+    segments: Int[Tensor, "batch length"] | None = None
+    padded: bool | None = None
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class FrameInput(_Sequences):
     """Sequences of real-valued vectors, such as spectrogram frames; also what a stem returns."""
 
     frames: Float[Tensor, "batch length features"]
-
-    def __init__(
-        self,
-        frames: Float[Tensor, "batch length features"],
-        lengths: Int[Tensor, " batch"],
-        padded: bool | None = None,
-    ) -> None:
-        _set(self, frames=frames, lengths=lengths, padded=padded)
-        self._validate(frames, what="frames")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows, padded length and features."""
-        return tuple(self.frames.shape)
-
-    def select(self, rows: slice | Tensor) -> Self:
-        """Some rows, without unneeded padding."""
-        lengths = self.lengths[rows]
-        width = int(lengths.max()) if lengths.numel() else 0
-        return type(self)(self.frames[rows][:, :width], lengths)
+    lengths: Int[Tensor, " batch"]
+    padded: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -180,80 +165,36 @@ class ImageInput(_Tensors):
     pixels: Float[Tensor, "batch channels height width"]
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows, channels, height and width."""
-        return tuple(self.pixels.shape)
-
-    @property
     def num_positions(self) -> int:
         """The number of images, for a token budget."""
         return len(self.pixels)
-
-    def select(self, rows: slice | Tensor) -> Self:
-        """Some rows."""
-        return type(self)(self.pixels[rows])
 
 
 Input = TokenInput | FrameInput | ImageInput
 
 
-def _set(target: object, **values: object) -> None:
-    for name, value in values.items():
-        object.__setattr__(target, name, value)
-
-
-@runtime_checkable
-class Target(Protocol):
-    """What a model is to predict from an input. A task may define its own."""
-
-    @property
-    def num_predictions(self) -> int:
-        """The number of predictions that the loss is summed over."""
-        ...
-
-    @property
-    def num_positions(self) -> int:
-        """Positions that a token budget counts beside those of the input."""
-        ...
-
-    def to(self, device: torch.device | str) -> Self:
-        """On another device."""
-        ...
-
-    def select(self, rows: slice | Tensor) -> Self:
-        """Some rows, without unneeded padding."""
-        ...
-
-
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class SequenceTarget(_Sequences):
     """Token sequences with START and END, predicted with teacher forcing.
 
     tokens    START K AE T END
               START AA K S END
+
+    `index` are the flat positions of `decoder_input` that are not padding; None if nothing is padded.
     """
 
     tokens: Int[Tensor, "batch length"]
-    index: Int[Tensor, " predictions"] | None
+    lengths: Int[Tensor, " batch"]
+    padded: bool | None = None
+    index: Int[Tensor, " predictions"] | None = field(init=False, default=None)
 
-    def __init__(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        padded: bool | None = None,
-    ) -> None:
-        _set(self, tokens=tokens, lengths=lengths, padded=padded, index=None)
-        self._validate(tokens, what="target tokens")
+    def __post_init__(self) -> None:
+        """Validate, and find the positions to predict."""
+        super().__post_init__()
         if self.padded:
-            is_predicted = torch.arange(tokens.shape[1] - 1, device=tokens.device) < (
-                lengths[:, None] - 1
-            )
-            _set(self, index=is_predicted.flatten().nonzero()[:, 0])
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and padded length, START included."""
-        return tuple(self.tokens.shape)
+            position = torch.arange(self.tokens.shape[1] - 1, device=self.tokens.device)
+            index = (position < self.lengths[:, None] - 1).flatten().nonzero()[:, 0]
+            object.__setattr__(self, "index", index)
 
     @property
     def decoder_input(self) -> Int[Tensor, "batch predictions"]:
@@ -273,9 +214,8 @@ class SequenceTarget(_Sequences):
     @property
     def rows(self) -> Int[Tensor, " predictions"]:
         """The row of each prediction."""
-        return torch.arange(len(self.lengths), device=self.lengths.device).repeat_interleave(
-            self.lengths - 1
-        )
+        row = torch.arange(len(self.lengths), device=self.lengths.device)
+        return row.repeat_interleave(self.lengths - 1)
 
     @property
     def num_predictions(self) -> int:
@@ -286,16 +226,6 @@ class SequenceTarget(_Sequences):
     def num_positions(self) -> int:
         """As `num_predictions`: predicted tokens count in a token budget."""
         return self.num_predictions
-
-    def select(self, rows: slice | Tensor) -> Self:
-        """Some rows, without unneeded padding."""
-        lengths = self.lengths[rows]
-        width = int(lengths.max()) if lengths.numel() else 0
-        return type(self)(self.tokens[rows][:, :width], lengths)
-
-    def to(self, device: torch.device | str) -> Self:
-        """On another device."""
-        return type(self)(self.tokens.to(device), self.lengths.to(device))
 
 
 @dataclass(frozen=True)
@@ -309,15 +239,6 @@ class ClassTarget(_Tensors):
         """The number of rows with a class."""
         return int((self.labels != IGNORE_INDEX).sum())
 
-    @property
-    def num_positions(self) -> int:
-        """None beside the input's."""
-        return 0
-
-    def select(self, rows: slice | Tensor) -> Self:
-        """Some rows."""
-        return type(self)(self.labels[rows])
-
 
 @dataclass(frozen=True)
 class ValueTarget(_Tensors):
@@ -330,26 +251,21 @@ class ValueTarget(_Tensors):
         """The number of rows."""
         return len(self.values)
 
-    @property
-    def num_positions(self) -> int:
-        """None beside the input's."""
-        return 0
 
-    def select(self, rows: slice | Tensor) -> Self:
-        """Some rows."""
-        return type(self)(self.values[rows])
-
-
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class PositionTarget(_Tensors):
-    """A class per position, such as a masked token; IGNORE_INDEX where nothing is predicted."""
+    """A class per position, such as a masked token; IGNORE_INDEX where nothing is predicted.
+
+    `index` are the flat positions that are predicted. `select` leaves padding to the caller.
+    """
 
     classes: Int[Tensor, "batch length"]
-    index: Int[Tensor, " predictions"]
+    index: Int[Tensor, " predictions"] = field(init=False)
 
-    def __init__(self, classes: Int[Tensor, "batch length"]) -> None:
-        index = (classes.flatten() != IGNORE_INDEX).nonzero()[:, 0]
-        _set(self, classes=classes, index=index)
+    def __post_init__(self) -> None:
+        """Find the positions to predict."""
+        index = (self.classes.flatten() != IGNORE_INDEX).nonzero()[:, 0]
+        object.__setattr__(self, "index", index)
 
     @property
     def labels(self) -> Int[Tensor, " predictions"]:
@@ -365,22 +281,9 @@ class PositionTarget(_Tensors):
         """The number of positions with a class."""
         return len(self.index)
 
-    @property
-    def num_positions(self) -> int:
-        """None beside the input's."""
-        return 0
-
-    def select(self, rows: slice | Tensor) -> Self:
-        """Some rows; the caller removes padding."""
-        return type(self)(self.classes[rows])
-
-    def to(self, device: torch.device | str) -> Self:
-        """On another device."""
-        return type(self)(self.classes.to(device))
-
 
 class Batch(NamedTuple):
-    """Inputs and the targets to predict from them."""
+    """Inputs and the targets to predict from them: one of those above, or a task's own."""
 
     input: Input
     target: Any
@@ -397,87 +300,10 @@ class Batch(NamedTuple):
 
     def to(self, device: torch.device | str) -> Batch:
         """On another device."""
+        if self.input.device == torch.device(device):
+            return self
         return Batch(self.input.to(device), self.target.to(device))
 
     def select(self, rows: slice | Tensor) -> Batch:
         """Some rows, without unneeded padding."""
         return Batch(self.input.select(rows), self.target.select(rows))
-
-
-# To be removed: the batches of tasks that do not use `Batch` yet.
-
-
-class PairBatch(NamedTuple):
-    """Source and target sequences, for encoder–decoder models and language models.
-
-    source   c a t END            target   START K AE T END
-    source   o x END PAD          target   START AA K S END
-    """
-
-    source: Int[Tensor, "batch source_length"]
-    source_lengths: Int[Tensor, " batch"]
-    target: Int[Tensor, "batch target_length"]
-    target_lengths: Int[Tensor, " batch"]
-
-    @property
-    def num_predictions(self) -> int:
-        """The number of predicted tokens: all target tokens but START."""
-        return int(self.target_lengths.sum()) - self.target_lengths.numel()
-
-    @property
-    def num_tokens(self) -> int:
-        """Source tokens and predicted tokens, without padding."""
-        return int(self.source_lengths.sum()) + self.num_predictions
-
-    @property
-    def decoder_input(self) -> Int[Tensor, "batch predictions"]:
-        """The target without its last position (teacher forcing)."""
-        return self.target[:, :-1]
-
-    @property
-    def decoder_target(self) -> Int[Tensor, "batch predictions"]:
-        """The next token at each position of `decoder_input`; PAD where there is none."""
-        return self.target[:, 1:]
-
-    @property
-    def target_mask(self) -> Bool[Tensor, "batch predictions"]:
-        """Which positions of `decoder_target` are not padding."""
-        return self.decoder_target != PAD
-
-
-class TextBatch(NamedTuple):
-    """Texts for encoders and classifiers: one text per row, or two marked by their segments.
-
-    tokens          START a b END c d END          START a b END PAD PAD PAD
-    segments          0   0 0  0  1 1  1             0   0 0  0   0   0   0
-    token_targets     ·   · b  ·  · d  ·             ·   a ·  ·   ·   ·   ·
-
-    `token_targets` are the masked tokens to predict and `labels` the class of a row; -1 where there is
-    none.
-    """
-
-    tokens: Int[Tensor, "batch length"]
-    lengths: Int[Tensor, " batch"]
-    segments: Int[Tensor, "batch length"]
-    token_targets: Int[Tensor, "batch length"]
-    labels: Int[Tensor, " batch"]
-
-    @property
-    def target_mask(self) -> Bool[Tensor, "batch length"]:
-        """Which positions have a token target."""
-        return self.token_targets >= 0
-
-    @property
-    def labelled(self) -> Bool[Tensor, " batch"]:
-        """Which rows have a label."""
-        return self.labels >= 0
-
-    @property
-    def num_predictions(self) -> int:
-        """The number of token targets and labels."""
-        return int(self.target_mask.sum()) + int(self.labelled.sum())
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens, without padding."""
-        return int(self.lengths.sum())

@@ -108,16 +108,3 @@ class Cost:
                 filter(None, (self.max_path_length, other.max_path_length)), default=0
             ),
         )
-
-
-def linear_cost(*, rows: int, in_features: int, out_features: int, bias: bool = True) -> Cost:
-    """The cost of a linear layer applied to `rows` vectors."""
-    matmul_flops = 2 * rows * in_features * out_features
-    return Cost(
-        matmul_flops=matmul_flops,
-        elementwise_ops=rows * out_features if bias else 0,
-        backward_matmul_flops=2 * matmul_flops,
-        memory=rows * out_features,
-        parameters=in_features * out_features + (out_features if bias else 0),
-        sequential_steps=1,
-    )

@@ -36,7 +36,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_iter
 
 from regard.core.errors import RegardError
 
@@ -170,7 +169,8 @@ NOT_OPAQUE = {"linalg_vector_norm", "_to_copy"}
 class Counter(TorchDispatchMode):
     """Counts the operators run inside its `with` block; the module docstring defines the counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, memory: bool = True) -> None:
+        """Without `memory`, FLOPs alone are counted, in half the time."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.matmul_flops = 0
         self.transcendental_ops = 0
@@ -180,6 +180,7 @@ class Counter(TorchDispatchMode):
         self.peak_memory = 0
         self.peak_bytes = 0
         self.by_operator: Tally[str] = Tally()
+        self._tracks_memory = memory
         self._live_memory = 0
         self._live_bytes = 0
         self._depths: dict[int, int] = {}
@@ -194,14 +195,17 @@ class Counter(TorchDispatchMode):
         kwargs = kwargs or {}
         if func.namespace == "prim":  # a query on a fake tensor, not an operator
             return func(*args, **kwargs)
-        inputs = (*args, *kwargs.values())
         if _name(func) not in MATMULS and _is_composite(func):
             # Without autograd, composite operators arrive undecomposed.
             with self:
                 decomposed = func.decompose(*args, **kwargs)
             if decomposed is not NotImplemented:
                 return decomposed
-        tensors = [tensor for tensor in tree_iter(inputs) if isinstance(tensor, Tensor)]
+        if not self._tracks_memory:
+            output = func(*args, **kwargs)
+            self.count(func, args, kwargs, output)
+            return output
+        tensors = tensors_in((args, kwargs))
         existing = {_storage_of(tensor) for tensor in tensors}
         output = func(*args, **kwargs)
         self.count(func, args, kwargs, output)
@@ -211,9 +215,8 @@ class Counter(TorchDispatchMode):
         depth = max((self._depths.get(storage, 0) for storage in awaited), default=0)
         depth += _steps_inside(func, args)
         self.depth = max(self.depth, depth)
-        for tensor in tree_iter(output):
-            if isinstance(tensor, Tensor):
-                self._track(tensor, depth, is_new=_storage_of(tensor) not in existing)
+        for tensor in tensors_in(output):
+            self._track(tensor, depth, is_new=_storage_of(tensor) not in existing)
         return output
 
     @property
@@ -225,7 +228,8 @@ class Counter(TorchDispatchMode):
         """Add one operator."""
         name = _name(func)
         self.elementwise_ops += elementwise_ops_of(func, args, kwargs, output)
-        self.traffic_bytes += memory_traffic(func, args, kwargs, output)
+        if self._tracks_memory:
+            self.traffic_bytes += memory_traffic(func, args, kwargs, output)
         matmul_flops = 0
         if name in MATMULS:
             matmul_flops = MATMULS[name](args, output)
@@ -242,8 +246,7 @@ class Counter(TorchDispatchMode):
             query, key = args[1:3] if name.endswith("backward") else args[:2]
             self.transcendental_ops += _attention_pairs(query, key)
         elif _is_transcendental(name, args):
-            first = next(part for part in tree_iter(output) if isinstance(part, Tensor))
-            self.transcendental_ops += first.numel()
+            self.transcendental_ops += tensors_in(output)[0].numel()
         elif name == "mkldnn_rnn_layer":
             # Three sigmoids and two tanh per number of an LSTM's hidden state.
             self.transcendental_ops += 5 * output[0].numel()
@@ -275,10 +278,12 @@ def elementwise_ops_of(
 ) -> int:
     """The elementwise operations of one operator."""
     name = _name(func)
-    read = [part for part in tree_iter((args, kwargs)) if isinstance(part, Tensor)]
-    written = next((part for part in tree_iter(output) if isinstance(part, Tensor)), None)
-    if written is None or not read:
+    if func.is_view:
         return 0
+    read, outputs = tensors_in((args, kwargs)), tensors_in(output)
+    if not outputs or not read:
+        return 0
+    written = outputs[0]
     if "attention" in name:
         if name.endswith("backward"):
             return ATTENTION_BACKWARD_OPS * _attention_pairs(*args[1:3])
@@ -306,14 +311,23 @@ def memory_traffic(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out
     if func.is_view:
         return 0
     if _name(func) in GATHERS:
-        return 2 * sum(bytes_of(part) for part in tree_iter(output))
-    return sum(bytes_of(part) for part in tree_iter((args, kwargs, output)))
+        return 2 * sum(bytes_of(part) for part in tensors_in(output))
+    return sum(bytes_of(part) for part in tensors_in((args, kwargs, output)))
 
 
-def bytes_of(part: object) -> int:
+def tensors_in(parts: Any) -> list[Tensor]:
+    """All tensors in nested tuples, lists and dicts."""
+    if isinstance(parts, Tensor):
+        return [parts]
+    if isinstance(parts, dict):
+        parts = parts.values()
+    elif not isinstance(parts, tuple | list):
+        return []
+    return [tensor for part in parts for tensor in tensors_in(part)]
+
+
+def bytes_of(part: Tensor) -> int:
     """The bytes of a tensor; an expanded dimension counts once."""
-    if not isinstance(part, Tensor):
-        return 0
     numbers = math.prod(
         size for size, stride in zip(part.shape, part.stride(), strict=True) if stride or size == 0
     )

@@ -38,6 +38,8 @@ def lazy_exports(
                 f"It exports: {', '.join(exported)}.{hint}",
                 name=name,
             )
+        if modules[name] == package:  # a package inside it, which importing makes an attribute
+            return import_module(f"{package}.{name}")
         value: object = getattr(import_module(modules[name]), name)
         setattr(sys.modules[package], name, value)  # the next access does not come here
         return value

@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.core.errors import RegardError
+from regard.core.errors import RegardError, described
 
 Rule = TypeVar("Rule", int, Tensor)
 
@@ -103,6 +103,21 @@ class Mask:
 
 
 NO_MASK = Mask()
+
+
+def validate_mask(mask: object) -> None:
+    """Raise an error unless `mask` is a `Mask` instance."""
+    if isinstance(mask, Mask):
+        return
+    if isinstance(mask, type) and issubclass(mask, Mask):
+        raise RegardError(
+            f"mask is the class {mask.__name__}; it must be an instance: "
+            f"{mask.__name__}{'()' if mask.__name__ in ('Causal', 'Mask') else '(…)'}."
+        )
+    raise RegardError(
+        f"mask is {described(mask)}; it must be a Mask, such as Causal(), Padding(lengths) or "
+        "Allowed(boolean tensor), True where a query may attend. For no mask, omit the argument."
+    )
 
 
 def _merge(first: Rule | None, second: Rule | None, both: Callable[..., Rule]) -> Rule | None:

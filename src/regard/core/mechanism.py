@@ -6,7 +6,7 @@ linear map. The conformance suite checks the right-hand column for every mechani
     forward(query, key, value, mask)    the fast path                = weights(...) @ value
     weights(query, key, mask)           attention weights            = forward on one-hot values
     start, extend, read, step           decoding with a state        = causal forward, row by row
-    cost(shape)                         FLOPs, memory, state …       = what a counter measures
+    cost(shape)                         FLOPs, memory, state …       = what a counter measures, if declared
 
 A mechanism declares what it supports in `capabilities`, and in `gates` the per-position inputs it needs
 besides query, key and value.
@@ -17,6 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
@@ -24,8 +25,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
+from regard.core.counting import attention_example, attention_path_length, counted_cost
 from regard.core.errors import RegardError
-from regard.core.masks import MASK_KINDS, NO_MASK, Mask
+from regard.core.masks import MASK_KINDS, NO_MASK, Mask, validate_mask
 
 LAYOUT = ("batch", "heads", "length", "width")
 Query = Float[Tensor, "batch heads query_length query_dim"]
@@ -35,38 +37,40 @@ Output = Float[Tensor, "batch heads query_length value_dim"]
 Weights = Float[Tensor, "batch heads query_length key_length"]
 
 
-def validate_attention_inputs(
-    query: Tensor, key: Tensor, value: Tensor | None, mask: object
-) -> None:
-    """Raise an error unless all are (batch, heads, length, width) with compatible sizes."""
-    if not isinstance(mask, Mask):
-        raise RegardError(
-            f"mask is a {type(mask).__name__}; it must be a Mask, such as Causal(), "
-            "Padding(lengths) or Allowed(boolean tensor)."
-        )
-    tensors = {"query": query, "key": key} | ({} if value is None else {"value": value})
-    for name, tensor in tensors.items():
-        if tensor.dim() != len(LAYOUT):
+def validate_attention_inputs(query: Tensor, key: Tensor, value: Tensor | None, mask: Mask) -> None:
+    """Raise an error unless all are (batch, heads, length, width) with compatible sizes.
+
+    It looks at shapes only; reading values would wait for the device in every step.
+    """
+    validate_mask(mask)
+    shapes: dict[str, tuple[int, ...]] = {"query": query.shape, "key": key.shape}
+    if value is not None:
+        shapes["value"] = value.shape
+    for name, shape in shapes.items():
+        if len(shape) != len(LAYOUT):
             raise RegardError(
-                f"{name} has shape {tuple(tensor.shape)}; it must be ({', '.join(LAYOUT)}). "
+                f"{name} has shape {tuple(shape)}; it must be ({', '.join(LAYOUT)}). "
                 "A layer such as MultiHead takes (batch, length, width) and splits it into heads."
             )
-        if tensor.shape[0] != query.shape[0]:
+        if shape[0] != shapes["query"][0]:
             raise RegardError(
-                f"{name} has {tensor.shape[0]} rows and query has {query.shape[0]}: "
+                f"{name} has {shape[0]} rows and query has {query.shape[0]}: "
                 "all must have the same batch."
             )
-        if query.shape[1] % max(tensor.shape[1], 1) != 0:
+        if shapes["query"][1] % max(shape[1], 1) != 0:
             raise RegardError(
-                f"{name} has {tensor.shape[1]} heads and query has {query.shape[1]}: "
+                f"{name} has {shape[1]} heads and query has {query.shape[1]}: "
                 "key/value heads must divide query heads."
             )
-    if value is not None and value.shape[1:3] != key.shape[1:3]:
+    if value is not None and shapes["value"][1:3] != shapes["key"][1:3]:
         raise RegardError(
             f"key has {key.shape[1]} heads of length {key.shape[2]} and value {value.shape[1]} of "
             f"length {value.shape[2]}: every key needs one value."
         )
-    validate_padding(mask, batch_size=query.shape[0], key_length=key.shape[2])
+    if mask.lengths is not None and len(mask.lengths) != query.shape[0]:
+        raise RegardError(
+            f"Padding has {len(mask.lengths)} lengths for {query.shape[0]} rows: give one per row."
+        )
     if mask.allowed is not None:
         expected = (*query.shape[:3], key.shape[2])
         shape = tuple(mask.allowed.shape)
@@ -76,30 +80,20 @@ def validate_attention_inputs(
             )
 
 
-def validate_padding(mask: Mask, *, batch_size: int, key_length: int) -> None:
-    """Raise an error unless a padding mask has one length per row, within the sequence."""
-    if mask.lengths is None:
+def validate_lengths(mask: Mask, key_length: int) -> None:
+    """Raise an error for padding lengths outside 0 … key_length; it reads their values."""
+    if mask.lengths is None or mask.lengths.numel() == 0:
         return
-    if len(mask.lengths) != batch_size:
+    shortest, longest = (int(length) for length in mask.lengths.aminmax())
+    if shortest < 0 or longest > key_length:
         raise RegardError(
-            f"Padding has {len(mask.lengths)} lengths for {batch_size} rows: give one per row."
-        )
-    if batch_size and int(mask.lengths.max()) > key_length:
-        raise RegardError(
-            f"Padding has a length of {int(mask.lengths.max())} and there are {key_length} keys: "
-            "a row cannot be longer than the sequence."
+            f"Padding has lengths from {shortest} to {longest} and there are {key_length} keys: a "
+            "length must be 0 or more, and at most the number of keys."
         )
 
 
-def validate_extend(key: Tensor, value: Tensor, mask: object) -> None:
-    """Raise an error for inputs that `extend` cannot take; its only mask is padding."""
-    validate_attention_inputs(key, key, value, mask)
-    assert isinstance(mask, Mask)
-    if mask.kinds - {"padding"}:
-        raise RegardError(
-            f"extend was called with the mask {mask}; it takes Padding(lengths) only. A query "
-            "attends to all tokens in the state."
-        )
+class UnsupportedCallError(RegardError):
+    """A call outside a mechanism's `capabilities`; another mechanism may support it."""
 
 
 @runtime_checkable
@@ -144,6 +138,8 @@ class Capabilities:
     """What a mechanism supports, as checked by the conformance suite.
 
     position_aware: permuting the keys together with the values can change an unmasked output.
+    dropout: `forward` takes `dropout`, the probability with which an attention weight is zeroed. For other
+    mechanisms, `MultiHead` computes the weights of all pairs while it trains with attention dropout.
     """
 
     roles: frozenset[Role] = frozenset({"self", "cross"})
@@ -154,6 +150,7 @@ class Capabilities:
     max_length: int | None = None
     position_aware: bool = False
     score_bias: bool = False
+    dropout: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,8 +178,13 @@ class ScoreBias(Protocol):
 
 
 class Mechanism(nn.Module, ABC):
-    """Base class of attention mechanisms; the module docstring defines the methods."""
+    """Base class of attention mechanisms; the module docstring defines the methods.
 
+    `forward`, `weights` and `extend` check the shapes of their arguments. With `validate` they also check
+    the values of padding lengths, which waits for the device.
+    """
+
+    validate: bool = False
     gates: ClassVar[tuple[Gate, ...]] = ()
 
     @property
@@ -230,9 +232,27 @@ class Mechanism(nn.Module, ABC):
     def read(self, state: Any, query: Query, *_: Any, **kwargs: Any) -> Output:
         """The output of queries at the last position, over all tokens in the state."""
 
-    @abstractmethod
     def cost(self, shape: AttentionShape) -> Cost:
-        """The cost of one forward call of this shape."""
+        """The cost of one forward call of this shape.
+
+        A mechanism may declare it in a formula, which the conformance suite compares with the count.
+        By default it is counted: one forward, backward and decoding step on fake tensors (on real ones
+        of limited size if the mechanism's operators depend on values), remembered by shape.
+        `sequential_steps` is then the longest chain of dependent operators, and `max_path_length` that of
+        the nonzero weights, beyond `MAX_WALK` positions extrapolated from their longest distance.
+        """
+        return counted_cost(
+            self,
+            partial(attention_example, shape=shape),
+            key=shape,
+            numbers=4 * shape.batch_heads * shape.pairs,
+            max_path_length=partial(attention_path_length, self, shape),
+        )
+
+    @property
+    def declares_cost(self) -> bool:
+        """Whether `cost` is a formula of this mechanism's own."""
+        return type(self).cost is not Mechanism.cost
 
     def step(
         self,
@@ -266,38 +286,80 @@ class Mechanism(nn.Module, ABC):
         """The number of trainable numbers."""
         return sum(parameter.numel() for parameter in self.parameters())
 
-    def validate_minimum(self, minimum: int = 1, /, **options: int) -> None:
-        """Raise an error for an option of the constructor below its minimum."""
-        for name, value in options.items():
-            if value < minimum:
-                raise RegardError(f"{self.name} has {name}={value}; it must be {minimum} or more.")
-
     def validate_call(self, query: Tensor, key: Tensor, value: Tensor | None, mask: Mask) -> None:
         """Raise an error for a call outside this mechanism's `capabilities`."""
         validate_attention_inputs(query, key, value, mask)
+        if self.validate:
+            validate_lengths(mask, key.shape[2])
         supported = self.capabilities
         unsupported = mask.kinds - supported.masks
         if unsupported:
-            raise RegardError(
+            raise UnsupportedCallError(
                 f"{self.name} does not support the mask {mask}: {', '.join(sorted(unsupported))} is "
                 f"not among its mask kinds ({', '.join(sorted(supported.masks)) or 'none'})."
             )
         if supported.requires_causal and not mask.causal:
-            raise RegardError(
-                f"{self.name} needs causal masking: pass a mask with Causal(), "
-                "or choose a mechanism that also works without one (see `regard list`)."
+            raise UnsupportedCallError(
+                f"{self.name} does not support the mask {mask}: it needs causal masking. Pass a mask "
+                "with Causal(), or choose a mechanism that also works without one."
             )
         self.validate_length(key.shape[2])
+
+    def validate_extend(self, key: Tensor, value: Tensor, mask: Mask) -> None:
+        """Raise an error for inputs that `extend` cannot take; its only mask is padding."""
+        validate_attention_inputs(key, key, value, mask)
+        if mask.kinds - {"padding"}:
+            raise RegardError(
+                f"extend was called with the mask {mask}; it takes Padding(lengths) only. A query "
+                "attends to all tokens in the state."
+            )
+        if self.validate:
+            validate_lengths(mask, key.shape[2])
 
     def validate_length(self, key_length: int) -> None:
         """Raise an error for more keys than `max_length`."""
         limit = self.capabilities.max_length
         if limit is not None and key_length > limit:
-            raise RegardError(
+            raise UnsupportedCallError(
                 f"{self.name} has weights for a fixed number of positions (max_length={limit}) but "
                 f"there are {key_length} keys. Raise max_length, or choose a mechanism that scores "
                 "keys, such as scaled_dot."
             )
+
+
+@runtime_checkable
+class SequenceMixer(Protocol):
+    """What a Transformer block needs of its attention layer, an `nn.Module`; `MultiHead` is one.
+
+    Other layers that move information between positions, such as a convolution or a recurrence, may stand
+    there too. `step` continues the causal `forward` of self-attention, `extend` and `read` that of
+    cross-attention. `weights(x, context, mask)`, `role` and `max_length` are optional.
+    """
+
+    @property
+    def model_dim(self) -> int:
+        """The width of inputs and outputs."""
+        ...
+
+    def __call__(self, x: Tensor, context: Tensor | None = None, mask: Mask = NO_MASK) -> Tensor:
+        """The output of every position of x; `context` is the other sequence in cross-attention."""
+        ...
+
+    def start(self, batch_size: int) -> Any:
+        """An empty decoding state (`State`)."""
+        ...
+
+    def extend(self, state: Any, context: Tensor, mask: Mask = NO_MASK) -> Any:
+        """The state with the tokens of the context, which may be padded."""
+        ...
+
+    def read(self, state: Any, x: Tensor) -> Tensor:
+        """The output of x at the last position, over all tokens in the state."""
+        ...
+
+    def step(self, state: Any, x: Tensor) -> Step:
+        """The output of the causal `forward` for new tokens, and the state after them."""
+        ...
 
 
 def repeat_heads(tensor: Float[Tensor, "batch kv_heads length width"], num_heads: int) -> Tensor:

@@ -9,14 +9,23 @@
 
 A range is stated once, on its field. Values are checked strictly: no numbers in strings, no true for 1. An
 error names the option, the value, the rule and the way out; an unknown option lists the nearest ones.
+
+A run is identified by its options, and a record without an option meant the default that the option was
+introduced with. Those of regard are in introduced_defaults.json, which is only ever added to. A plug-in
+marks an option whose default it changes: `scale: Annotated[float, Introduced(1.0)] = 2.0`.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import json
 import reprlib
+import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -25,14 +34,17 @@ from typing import (
     ParamSpec,
     Self,
     TypeVar,
+    Union,
     get_args,
+    get_origin,
     get_type_hints,
 )
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic_core import to_jsonable_python
 
 from regard.core.errors import RegardError
-from regard.core.registry import known_options, unknown_name
+from regard.core.registry import unknown_name
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -58,33 +70,53 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Options(BaseModel):
-    """Base class of option sections: immutable, no unknown keys. `SECTION` prefixes names in errors.
+@dataclass(frozen=True)
+class Introduced:
+    """Marks the default that an option was introduced with, where it is no longer the default."""
 
-    A default may change in a later version, and options may be added. `INTRODUCED` maps an option that was
-    added after the first release to the default it was introduced with: what a record without it meant.
+    default: Any
+
+
+class Options(BaseModel):
+    """Base class of option sections: immutable, no unknown keys.
+
+    `SECTION` prefixes names in errors, `WHAT` is what a key is called there. `OWNER` is the class whose
+    constructor has the options, if they are those of a signature.
     """
 
     model_config = STRICT
     SECTION: ClassVar[str] = ""
-    INTRODUCED: ClassVar[Mapping[str, Any]] = {}
+    WHAT: ClassVar[str] = "option"
+    OWNER: ClassVar[str] = ""
 
     def __init__(self, **values: Any) -> None:
         try:
             super().__init__(**values)
         except ValidationError as error:
-            defaults = {name: field.default for name, field in type(self).model_fields.items()}
+            fields = type(self).model_fields
             raise option_error(
-                error, values, section=self.SECTION, known=defaults, defaults=defaults
+                error, values, section=self.SECTION, defaults=_defaults(fields), what=self.WHAT
             ) from error
 
     @model_validator(mode="before")
     @classmethod
-    def _parse_none(cls, values: Any) -> Any:
+    def _convert(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
         hints = {name: field.annotation for name, field in cls.model_fields.items()}
-        return {name: parse_none(value, hints.get(name)) for name, value in values.items()}
+        return {name: convert(value, hints.get(name, Any)) for name, value in values.items()}
+
+    @classmethod
+    def validate_names(cls, values: Iterable[str], *, section_keys: tuple[str, ...] = ()) -> None:
+        """Raise if a key is not an option; `section_keys` are other keys of the section."""
+        for name in values:
+            if name not in cls.model_fields:
+                known = (f"{cls.SECTION}.{key}" for key in (*section_keys, *cls.model_fields))
+                raise unknown_name(cls.WHAT, f"{cls.SECTION}.{name}", known)
+
+    def as_kwargs(self) -> dict[str, Any]:
+        """Every option by name, as Python values."""
+        return {name: getattr(self, name) for name in type(self).model_fields}
 
     def as_dict(self) -> dict[str, Any]:
         """Every option by name; JSON-compatible."""
@@ -92,30 +124,75 @@ class Options(BaseModel):
 
     def replace(self, **changes: Any) -> Self:
         """These options with changes, validated."""
-        return type(self)(
-            **{**{name: getattr(self, name) for name in type(self).model_fields}, **changes}
-        )
+        return type(self)(**{**self.as_kwargs(), **changes})
+
+    @classmethod
+    def introduced(cls) -> dict[str, Any]:
+        """The defaults that the options were introduced with, as JSON values.
+
+        An option that is not in introduced_defaults.json is new: it is introduced with its default.
+        """
+        recorded = introduced_defaults().get(cls.OWNER or cls.__name__, {})
+        found = {}
+        for name, field in cls.model_fields.items():
+            marks = [mark.default for mark in field.metadata if isinstance(mark, Introduced)]
+            if not field.is_required():
+                default = to_jsonable_python(field.get_default(call_default_factory=True))
+                found[name] = marks[0] if marks else recorded.get(name, default)
+        return found
 
     @classmethod
     def from_record(cls, values: Mapping[str, Any]) -> Self:
         """From a stored record: an option that it lacks has the default it was introduced with."""
-        return cls(**{**cls.INTRODUCED, **values})
+        return cls(**{**cls.introduced(), **values})
 
     def identity(self) -> dict[str, Any]:
-        """What identifies these options in a key: all of them, but not those added later at the value that
-        records without them have. So an added option changes no key, and a changed default does.
+        """What identifies these options in a key: those that differ from the default of their introduction.
+
+        So an added option changes no key, while a changed default changes the keys of runs that use it.
         """
+        absent = self.introduced()
         return {
             name: value
             for name, value in self.as_dict().items()
-            if name not in self.INTRODUCED or value != self.INTRODUCED[name]
+            if name not in absent or value != absent[name]
         }
 
 
-def parse_none(value: Any, hint: Any) -> Any:
-    """None for "none" where the type allows None but not str; TOML has no null."""
-    kinds = get_args(hint)
-    return None if value == "none" and type(None) in kinds and str not in kinds else value
+@functools.cache
+def introduced_defaults() -> dict[str, dict[str, Any]]:
+    """Class → option → the default it was introduced with."""
+    path = Path(__file__).with_name("introduced_defaults.json")
+    found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: None if field.is_required() else field.default for name, field in fields.items()}
+
+
+def convert(value: Any, hint: Any) -> Any:
+    """A value of TOML, JSON or `--set` as the type needs it, where the meaning is clear: None for "none",
+    1000 for 1e3, a tuple for a list.
+    """
+    kinds = _kinds(hint)
+    if value == "none" and type(None) in kinds and str not in kinds:
+        return None
+    if isinstance(value, float) and value.is_integer() and int in kinds and float not in kinds:
+        return int(value)
+    if isinstance(value, list) and tuple in kinds and list not in kinds:
+        return tuple(value)
+    return value
+
+
+def _kinds(hint: Any) -> set[Any]:
+    """The types that a hint allows, without their arguments."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _kinds(get_args(hint)[0])
+    if origin in (Union, UnionType):
+        return {kind for member in get_args(hint) for kind in _kinds(member)}
+    return {origin or hint}
 
 
 def option_error(
@@ -123,28 +200,39 @@ def option_error(
     values: Mapping[str, Any],
     *,
     section: str,
-    known: Iterable[str],
-    defaults: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any],
     what: str = "option",
 ) -> RegardError:
-    """The first error as a `RegardError` with the option's name, its value, the rule and the way out."""
+    """The first error as a `RegardError` with the option's name, its value, the rule and the way out.
+
+    `defaults` has every known option; None for those without a default.
+    """
     first = error.errors(include_url=False)[0]
     prefix = f"{section}." if section else ""
     if not first["loc"]:  # a rule about several options
         return RegardError(_message(first))
-    name = str(first["loc"][0])
+    name, *inner = first["loc"]
+    if inner and first["type"] in ("missing", "extra_forbidden"):
+        return RegardError(
+            f"{prefix}{name}={_shown(values.get(str(name)))}: {inner[-1]}: {first['msg']}."
+        )
+    name = str(name)
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return unknown_name(what, f"{prefix}{name}", [f"{prefix}{each}" for each in known])
+        return unknown_name(what, f"{prefix}{name}", [f"{prefix}{each}" for each in defaults])
     if first["type"] in ("missing", "missing_argument", "missing_keyword_only_argument"):
         return RegardError(f"{prefix}{name} is missing. Set it: {prefix}{name}=VALUE.")
     if first["type"] == "value_error":
         return RegardError(f"{prefix}{name}={_shown(values.get(name))}: {_message(first)}")
+    if first["type"] == "dict_type" and not inner:
+        return RegardError(
+            f"{prefix}{name}={_shown(values.get(name))}: it must be a table. Set one key at a time, as "
+            f"{prefix}{name}.KEY=VALUE."
+        )
     # One error per member of a union: "Input should be a valid integer".
     same = [each for each in error.errors(include_url=False) if each["loc"][:1] == first["loc"][:1]]
     rules = dict.fromkeys(each["msg"].partition(" should ")[2] or each["msg"] for each in same)
-    default = (defaults or {}).get(name)
-    has_default = name in (defaults or {}) and isinstance(default, str | int | float | bool)
-    way_out = f" The default is {default}." if has_default else ""
+    default = defaults.get(name)
+    way_out = f" The default is {default}." if isinstance(default, str | int | float) else ""
     return RegardError(
         f"{prefix}{name}={_shown(values.get(name))}: it must {' or '.join(rules)}.{way_out}"
     )
@@ -159,81 +247,69 @@ def _shown(value: object) -> str:
 
 
 @functools.cache
-def _signature_schema(function: Callable[..., object]) -> type[BaseModel]:
-    """A pydantic model of the keyword parameters of a function, without those that catch all."""
+def options_of(
+    function: Callable[..., object], *, section: str, reserved: tuple[str, ...] = ()
+) -> type[Options]:
+    """The arguments of a class or function as options of a section; `reserved` arguments are no options."""
+    fields = _signature_fields(function)
+    own = {name: field for name, field in fields.items() if name not in reserved}
+    found: type[Options] = _without_warnings(
+        create_model, "SignatureOptions", __base__=Options, **own
+    )
+    found.SECTION, found.OWNER = section, getattr(function, "__name__", "")
+    return found
+
+
+def _without_warnings(make: Callable[..., Any], name: str, **fields: Any) -> Any:
+    """A pydantic model whose fields may have the names of its methods, such as `validate`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return make(name, **fields)
+
+
+def _signature_fields(function: Callable[..., object]) -> dict[str, Any]:
+    """Type and default of each argument that can be given by name, but self."""
     own = function.__init__ if inspect.isclass(function) else function
-    hints = get_type_hints(inspect.unwrap(own), include_extras=True)
-    parameters = inspect.signature(function).parameters
-    fields: dict[str, Any] = {
+    try:
+        hints = get_type_hints(inspect.unwrap(own), include_extras=True)
+    except NameError as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise RegardError(
+            f"The type of an argument of {name} is not known ({error}). Import it outside of "
+            "`if TYPE_CHECKING`."
+        ) from error
+    return {
         name: (
             hints.get(name, Any),
-            ...
-            if parameters[name].default is inspect.Parameter.empty
-            else parameters[name].default,
+            ... if parameter.default is parameter.empty else parameter.default,
         )
-        for name in known_options(function)
-        if name != "self"
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and name != "self"
     }
-    return create_model("Arguments", __config__=STRICT, **fields)
-
-
-def validate_keywords(
-    function: Callable[..., object],
-    values: Mapping[str, Any],
-    *,
-    section: str,
-    reserved: tuple[str, ...] = (),
-    section_keys: tuple[str, ...] = (),
-) -> dict[str, Any]:
-    """Options of a section, validated against the signature of a class or function; returns the given ones.
-
-    `reserved` parameters are not options. `section_keys` are other keys of the section, listed in errors.
-    """
-    schema = _signature_schema(function)
-    options = [name for name in schema.model_fields if name not in reserved]
-    for name in values:
-        if name not in options:
-            choices = [f"{section}.{key}" for key in (*section_keys, *options)]
-            raise unknown_name("option", f"{section}.{name}", choices)
-    own = {name: schema.model_fields[name] for name in values}
-    given = {name: parse_none(value, own[name].annotation) for name, value in values.items()}
-    fields: dict[str, Any] = {name: (_hint(field), ...) for name, field in own.items()}
-    partial: Any = create_model("Given", __config__=STRICT, **fields)
-    try:
-        checked = partial(**given)
-    except ValidationError as error:
-        defaults = {name: field.default for name, field in own.items() if not field.is_required()}
-        raise option_error(
-            error, given, section=section, known=options, defaults=defaults
-        ) from error
-    return {name: getattr(checked, name) for name in given}
-
-
-def _hint(field: Any) -> Any:
-    return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
 
 
 def validated(init: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a constructor: its keyword arguments are checked against their annotations."""
+    """Decorate a constructor: its named arguments are checked against their annotations."""
 
     @functools.wraps(init)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         schema = _init_schema(init)
-        owner = type(args[0]).__name__ if args else init.__qualname__
+        fields = schema.model_fields
+        # Positional arguments stand first among the fields; too many are for `init` to refuse.
+        given: Any = {**dict(zip(fields, args[1:], strict=False)), **kwargs}
+        given = {
+            name: convert(value, fields[name].annotation) if name in fields else value
+            for name, value in given.items()
+        }
         try:
-            found = schema(**kwargs)
+            found = schema(**given)
         except ValidationError as error:
-            defaults = {
-                name: field.default
-                for name, field in schema.model_fields.items()
-                if not field.is_required()
-            }
             raise option_error(
                 error,
-                kwargs,
-                section=owner,
-                known=schema.model_fields,
-                defaults=defaults,
+                given,
+                section=type(args[0]).__name__,
+                defaults=_defaults(fields),
                 what="argument",
             ) from error
         values: Any = {name: getattr(found, name) for name in kwargs}
@@ -244,11 +320,8 @@ def validated(init: Callable[P, R]) -> Callable[P, R]:
 
 @functools.cache
 def _init_schema(init: Callable[..., object]) -> type[BaseModel]:
-    """The keyword-only parameters of a constructor, resolved at its first call."""
-    hints = get_type_hints(inspect.unwrap(init), include_extras=True)
-    fields: dict[str, Any] = {}
-    for name, parameter in inspect.signature(init).parameters.items():
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-            default = ... if parameter.default is parameter.empty else parameter.default
-            fields[name] = (hints.get(name, Any), default)
-    return create_model("Arguments", __config__=STRICT, **fields)
+    """The named parameters of a constructor, resolved at its first call."""
+    found: type[BaseModel] = _without_warnings(
+        create_model, "Arguments", __config__=STRICT, **_signature_fields(init)
+    )
+    return found

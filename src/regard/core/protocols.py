@@ -1,4 +1,4 @@
-"""Protocols between packages: the training loop's task and batch, sequence models, text classifiers.
+"""Protocols between packages: the training loop's task, sequence models, classifiers.
 
 The task owns data, loss and metric, so that the training loop depends on no concrete task or model.
 """
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.core.cost import Cost
+from regard.core.batches import Input
 from regard.core.mechanism import State, Step
 
 
@@ -22,20 +22,6 @@ class Loss(NamedTuple):
 
     total: Float[Tensor, ""]
     num_predictions: int
-
-
-class Batch(Protocol):
-    """What the training loop needs of a batch."""
-
-    @property
-    def num_predictions(self) -> int:
-        """The number of predictions that the loss is summed over."""
-        ...
-
-    @property
-    def num_tokens(self) -> int:
-        """The number of tokens, for a token budget."""
-        ...
 
 
 @runtime_checkable
@@ -70,24 +56,21 @@ class TrainingTask(Protocol):
 
 @runtime_checkable
 class SequenceModel(Protocol):
-    """An `nn.Module` from one token sequence to another.
+    """An `nn.Module` from an input, of the kinds in its traits, to a token sequence.
 
-    logits(hidden(source, source_lengths, decoder_input))    training: all next tokens at once
-    start(source, source_lengths); step(state, token)        decoding: one token at a time
-    weights(source, source_lengths, decoder_input)           attention weights, recomputed on demand
+    logits(hidden(source, decoder_input))       training: all next tokens at once
+    start(source); step(state, token)           decoding: one token at a time
+    weights(source, decoder_input)              attention weights, recomputed on demand
 
     `step`, applied to the tokens of `decoder_input` in turn, returns the rows of `logits(hidden(...))`.
     """
 
-    def target_limits(self, source_lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"] | None:
+    def target_limits(self, source: Any) -> Int[Tensor, " batch"] | None:
         """The maximum number of decoder input tokens per row, START included; None for no limit."""
         ...
 
     def hidden(
-        self,
-        source: Int[Tensor, "batch source_length"],
-        source_lengths: Int[Tensor, " batch"],
-        decoder_input: Int[Tensor, "batch target_length"],
+        self, source: Any, decoder_input: Int[Tensor, "batch target_length"]
     ) -> Float[Tensor, "batch target_length model_dim"]:
         """The features that predict the token after each position of `decoder_input`."""
         ...
@@ -98,11 +81,7 @@ class SequenceModel(Protocol):
         """Scores of every token of the target vocabulary."""
         ...
 
-    def start(
-        self,
-        source: Int[Tensor, "batch source_length"],
-        source_lengths: Int[Tensor, " batch"],
-    ) -> State:
+    def start(self, source: Any) -> State:
         """The decoding state after the source, before any target token."""
         ...
 
@@ -111,16 +90,9 @@ class SequenceModel(Protocol):
         ...
 
     def weights(
-        self,
-        source: Int[Tensor, "batch source_length"],
-        source_lengths: Int[Tensor, " batch"],
-        decoder_input: Int[Tensor, "batch target_length"],
+        self, source: Any, decoder_input: Int[Tensor, "batch target_length"]
     ) -> dict[str, Float[Tensor, "batch heads queries keys"]]:
         """The weights of every attention layer by name; cross-attention names begin with "cross"."""
-        ...
-
-    def cost(self, *, batch_size: int, source_length: int, target_length: int) -> Cost:
-        """The forward cost of `logits(hidden(...))`."""
         ...
 
     def parameters(self) -> Iterable[Tensor]:
@@ -139,20 +111,15 @@ class Hypothesis(NamedTuple):
 class Decode(Protocol):
     """A decoding function with all options bound."""
 
-    def __call__(
-        self,
-        model: Any,
-        source: Int[Tensor, "batch source_length"],
-        source_lengths: Int[Tensor, " batch"],
-    ) -> Sequence[Hypothesis]:
+    def __call__(self, model: Any, source: Input) -> Sequence[Hypothesis]:
         """The best hypothesis of every row."""
         ...
 
 
 class ClassifierOutput(NamedTuple):
-    """Class logits, and a penalty per row that training adds to the loss."""
+    """Logits (one column for a number), and a penalty per row that training adds to the loss."""
 
-    logits: Float[Tensor, "batch classes"]
+    logits: Float[Tensor, "batch outputs"]
     penalty: Float[Tensor, " batch"]
 
 
@@ -176,6 +143,12 @@ class TextAttention(NamedTuple):
         return mean * torch.gather(self.sentences, 1, sentence)
 
 
+def text_attention(model: Any, texts: Any) -> TextAttention | None:
+    """The model's attention over its input; None for a model without `text_attention`."""
+    found = getattr(model, "text_attention", None)
+    return None if found is None else found(texts)
+
+
 def hop_overlap(weights: Float[Tensor, "batch hops length"]) -> Float[Tensor, " batch"]:
     """Mean cosine similarity between hops: 0 if none share a position, 1 if all are equal.
 
@@ -193,26 +166,13 @@ def hop_overlap(weights: Float[Tensor, "batch hops length"]) -> Float[Tensor, " 
 
 @runtime_checkable
 class TextClassifier(Protocol):
-    """An `nn.Module` from token ids to class logits.
+    """An `nn.Module` from an input, of the kinds in its traits, to class logits, or to a number."""
 
-    `segments` is the index of each token's sentence in its row, or of its text in a pair of texts.
-    """
-
-    def classify(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> ClassifierOutput:
-        """The class logits of each row."""
+    def classify(self, input: Any) -> ClassifierOutput:
+        """The logits of each row."""
         ...
 
-    def text_attention(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> TextAttention | None:
+    def text_attention(self, input: Any) -> TextAttention | None:
         """The attention weights of `classify`; None for a model without attention."""
         ...
 

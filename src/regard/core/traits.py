@@ -2,10 +2,10 @@
 
     class Transformer(nn.Module):
         traits = Traits(
-            inputs={"tokens", "frames"},
-            targets={"sequence"},
+            inputs=frozenset({"tokens", "frames"}),
+            targets=frozenset({"sequence"}),
             sizes={"model_dim": Size(unit=2, times="num_heads"), "feed_forward_dim": Size()},
-            slots=(Slot("encoder", role="self"), Slot("decoder", role="self", causal=True), ...),
+            slots=(Slot(name="encoder"), Slot(name="decoder", causal=True), ...),
             ...
         )
 
@@ -61,7 +61,8 @@ class Slot:
 class Alternative:
     """Another model for the same purpose, and its options in terms of this model's.
 
-    options  option of the other model → the option of this one whose value it takes
+    options  option of the other model → the option of this one whose value it takes, rounded to the
+             unit of the other model's size
     fixed    further options of the other model
     """
 
@@ -78,8 +79,8 @@ class Traits:
     targets            the kinds of target it predicts
     sizes              options that may be solved for: the main width first, then finer ones
     slots              its attention slots
-    shared_vocabulary  whether source and target must share one vocabulary; "tied" if only where
-                       `tied` options have one of the given values
+    shared_vocabulary  whether source and target must share one vocabulary
+    tied               options with which they must, such as tie="all"; `untied` do without
     segments           what its segments are: "texts" of a pair, "sentences" of a document, or None
     alternatives       other models for the same purpose
     is_decoder_only    whether it can continue a text without a source
@@ -91,6 +92,7 @@ class Traits:
     slots: tuple[Slot, ...] = ()
     shared_vocabulary: bool = False
     tied: Mapping[str, str] = field(default_factory=dict)
+    untied: Mapping[str, str] = field(default_factory=dict)
     segments: Literal["texts", "sentences"] | None = None
     alternatives: tuple[Alternative, ...] = ()
     is_decoder_only: bool = False

@@ -29,21 +29,20 @@ from scipy.optimize import nnls
 from regard.core.atomic_write import atomic_write
 from regard.core.cost import AttentionShape
 from regard.core.errors import RegardError
-from regard.costs.interpolation import LogTable, Sizes
 from regard.costs.measure import shortest_seconds
-from regard.costs.operator_benchmarks import GRIDS, MIN_SECONDS
+from regard.costs.operator_benchmarks import GRIDS, MIN_SECONDS, LogTable
 from regard.costs.trace import MODES, Mode, Run, Trace, trace
-from regard.costs.workloads import Example, LayerExample
+from regard.costs.workloads import Example
 from regard.layers.cost import SequenceShape
 from regard.mechanisms import MECHANISMS
 
 TINY = AttentionShape(
     num_heads=2, query_length=8, key_length=8, key_dim=8, value_dim=8, causal=True
 )
-TINY_EXAMPLES: tuple[Example | LayerExample, ...] = (
+TINY_EXAMPLES: tuple[Example, ...] = (
     *(Example(name, TINY, mode) for name in MECHANISMS for mode in MODES),
     # A few Python calls run many operators here, which separates the two overheads.
-    *(LayerExample("gru", SequenceShape(batch_size=2, length=16), mode, 16) for mode in MODES[:2]),
+    *(Example("gru", SequenceShape(batch_size=2, length=16), mode, 16) for mode in MODES[:2]),
 )
 
 
@@ -76,7 +75,7 @@ NO_OVERHEADS = Overheads(python=0.0, operator=0.0, autograd=0.0, runs={})
 
 
 def fit_overheads(
-    measured: Mapping[Example | LayerExample, float], operator_seconds: Callable[[Trace], float]
+    measured: Mapping[Example, float], operator_seconds: Callable[[Trace], float]
 ) -> Overheads:
     """Fit overheads to the measured tiny examples; `operator_seconds` sums a trace's operator times."""
     traces = [trace(example.workload()) for example in measured]
@@ -264,7 +263,10 @@ def calibrate(log: Callable[[str, float], None] = lambda _name, _fraction: None)
         passes += 1
     tables = {
         kind: LogTable.from_measurements(
-            grid.axes, partial(_time_at, shortest, kind), work=grid.work, max_work=grid.max_work
+            grid.axes,
+            lambda sizes, kind=kind: shortest[kind, sizes],  # type: ignore[misc]
+            work=grid.work,
+            max_work=grid.max_work,
         )
         for kind, grid in GRIDS.items()
     }
@@ -286,10 +288,6 @@ def calibrate(log: Callable[[str, float], None] = lambda _name, _fraction: None)
     return replace(with_overheads, factors=factors, elapsed_seconds=time.monotonic() - started)
 
 
-def _time_at(shortest: dict[Hashable, float], kind: str, sizes: Sizes) -> float:
-    return shortest[kind, sizes]
-
-
 def _benchmarks() -> Iterator[Benchmark]:
     for kind, grid in GRIDS.items():
         for sizes in all_of(*grid.axes):
@@ -303,7 +301,7 @@ def _benchmarks() -> Iterator[Benchmark]:
         )
 
 
-def _prepare(example: Example | LayerExample) -> Run:
+def _prepare(example: Example) -> Run:
     return example.workload().prepare()
 
 

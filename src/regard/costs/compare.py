@@ -18,23 +18,21 @@ from regard.core.errors import RegardError
 from regard.core.records.cost import CostRow, Crossover, Curve, Formulas, Unsupported
 from regard.core.registry import known_options
 from regard.costs.calibration import Calibration
-from regard.costs.formula import NO_FORMULA, Polynomial, closed_form
+from regard.costs.formula import LONG, NO_FORMULA, SHORTER, Polynomial, closed_form
 from regard.costs.predict import LENGTHS, Estimate, EstimateByLength, crossover
 from regard.costs.trace import Mode, Workload
 from regard.costs.workloads import (
     LAYERS,
+    SELF_ATTENTION,
     attention_workload,
     build_for_shape,
     build_layer,
     layer_workload,
-    self_attention_workload,
 )
 from regard.layers.cost import SequenceShape
-from regard.layers.multi_head import MultiHead
 from regard.mechanisms import MECHANISMS, is_plugin, mechanism_class
 
-SELF_ATTENTION = "self-attention"
-LAYER_NAMES = (*LAYERS, SELF_ATTENTION)
+LAYER_NAMES = tuple(LAYERS)
 # The fields of the declared cost that make up the matmul FLOPs of a mode.
 MATMUL_FIELDS: dict[Mode, tuple[str, ...]] = {
     "forward": ("matmul_flops",),
@@ -85,8 +83,9 @@ class Setting:
 class Candidate:
     """One mechanism or layer.
 
-    `declared` is its cost in this setting; `declared_single` that of one sequence, and of one head for a
-    mechanism, at a length and a width. `workload_factory` returns a picklable factory for a length.
+    `declared` is its declared or counted cost in this setting; `declared_single` that of one sequence, and
+    of one head for a mechanism, at a length and a width. `workload_factory` returns a picklable factory
+    for a length.
     """
 
     name: str
@@ -98,6 +97,7 @@ class Candidate:
     width: int
     width_name: str
     multiple_of: int = 1  # of which widths must be a multiple
+    shortest: int = LONG  # from which length on the closed form is fitted
     closed_forms: dict[tuple[str, ...], Polynomial | None] = field(default_factory=dict)
 
     def closed_form(self, *fields: str) -> Polynomial | None:
@@ -109,7 +109,11 @@ class Candidate:
                 return sum(getattr(cost, name) for name in fields)
 
             self.closed_forms[fields] = closed_form(
-                count, width=self.width, multiple_of=self.multiple_of, width_name=self.width_name
+                count,
+                width=self.width,
+                multiple_of=self.multiple_of,
+                width_name=self.width_name,
+                length=self.shortest,
             )
         return self.closed_forms[fields]
 
@@ -143,7 +147,10 @@ def mechanism_candidate(
     def declared() -> Cost:
         shape = setting.attention(setting.length)
         with FakeTensorMode():
-            return build_for_shape(name, shape, options).cost(shape)
+            mechanism = build_for_shape(name, shape, options)
+        if not mechanism.declares_cost:  # its path length is measured, which needs values
+            mechanism = build_for_shape(name, shape, options)
+        return mechanism.cost(shape)
 
     def workload_factory(length: int) -> Callable[[], Workload]:
         shape = setting.attention(length)
@@ -158,35 +165,23 @@ def mechanism_candidate(
         declared_single=declared_single,
         width=setting.head_dim,
         width_name="d",
+        shortest=LONG if built(1, setting.head_dim).declares_cost else SHORTER,
     )
 
 
 def layer_candidate(name: str, setting: Setting, calibration: Calibration | None) -> Candidate:
-    """A layer of `LAYERS`, or multi-head self-attention with its projections."""
+    """A layer of `LAYERS`."""
 
     def built(width: int) -> Any:
         with FakeTensorMode():
-            if name == SELF_ATTENTION:
-                return MultiHead(model_dim=width, num_heads=setting.num_heads)
-            return build_layer(name, model_dim=width)
+            return build_layer(name, model_dim=width, num_heads=setting.num_heads)
 
     if setting.mode == "decode" and not hasattr(built(setting.model_dim), "step"):
         raise RegardError("it has no decoding step")
 
     def workload_factory(length: int) -> Callable[[], Workload]:
-        shape = setting.sequence(length)
-        width = setting.model_dim
-        if name != SELF_ATTENTION:
-            return partial(layer_workload, name, shape, setting.mode, model_dim=width)
-        heads = setting.num_heads
-        return partial(
-            self_attention_workload,
-            "scaled_dot",
-            shape,
-            setting.mode,
-            model_dim=width,
-            num_heads=heads,
-        )
+        shape, width, heads = setting.sequence(length), setting.model_dim, setting.num_heads
+        return partial(layer_workload, name, shape, setting.mode, model_dim=width, num_heads=heads)
 
     def declared_single(length: int, width: int) -> Cost:
         return built(width).cost(replace(setting.sequence(length), batch_size=1))
@@ -361,9 +356,8 @@ class Comparison:
             return f"{attention} {beats} {layer} below n = {length}"
         if length is None:
             return f"{candidate} {never_beats} {baseline}, up to n = {LENGTHS[-1]}"
-        if length == LENGTHS[0]:
-            return f"{candidate} {beats} {baseline} at every length from n = {length}"
-        return f"{candidate} {beats} {baseline} from n = {length}"
+        everywhere = "at every length " if length == LENGTHS[0] else ""
+        return f"{candidate} {beats} {baseline} {everywhere}from n = {length}"
 
 
 def cost_value(estimate: Estimate) -> float:

@@ -17,9 +17,9 @@ from regard.core.errors import RegardError
 Count = Callable[[int, int], int]
 
 # Series kernels on wide heads use the quadratic form up to a few thousand positions.
-_LONG = 1 << 16
-FITTED_LENGTHS = (_LONG, 2 * _LONG, 3 * _LONG)
-TEST_LENGTHS = (_LONG + 256, 5 * _LONG)
+LONG = 1 << 16
+# For costs that are counted, which takes longer for chunks of a long sequence.
+SHORTER = 1 << 10
 FITTED_WIDTHS = (8, 16, 24, 32, 40, 48, 56)
 TEST_WIDTHS = (72, 128)
 NO_FORMULA = "no closed form"
@@ -74,29 +74,33 @@ class Polynomial:
 
 
 def closed_form(
-    count: Count, *, width: int, multiple_of: int = 1, width_name: str = "d"
+    count: Count,
+    *,
+    width: int,
+    multiple_of: int = 1,
+    width_name: str = "d",
+    length: int = LONG,
 ) -> Polynomial | None:
     """The verified polynomial of a count; in n alone, at this width, if there is none in both.
 
     None if there is neither, or if `count` raises a RegardError. The widths tried are multiples of
-    `multiple_of`.
+    `multiple_of`, and the lengths multiples of 256, from `length` on.
     """
     widths = [multiple_of * each for each in FITTED_WIDTHS]
     further = [multiple_of * each for each in TEST_WIDTHS]
     try:
-        found = Polynomial(_fit(count, widths), width_name)
-        if _agrees(found, count, [*widths, *further, width]):
+        found = Polynomial(_fit(count, length, widths), width_name)
+        if _agrees(found, count, length, [*widths, *further, width]):
             return found
-        found = Polynomial(_fit(count, [width]), width_name, only_width=width)
-        return found if _agrees(found, count, [width]) else None
+        found = Polynomial(_fit(count, length, [width]), width_name, only_width=width)
+        return found if _agrees(found, count, length, [width]) else None
     except RegardError:
         return None
 
 
-def _fit(count: Count, widths: Sequence[int]) -> dict[tuple[int, int], Fraction]:
-    by_width = [
-        interpolate(FITTED_LENGTHS, [count(n, width) for n in FITTED_LENGTHS]) for width in widths
-    ]
+def _fit(count: Count, length: int, widths: Sequence[int]) -> dict[tuple[int, int], Fraction]:
+    lengths = (length, 2 * length, 3 * length)
+    by_width = [interpolate(lengths, [count(n, width) for n in lengths]) for width in widths]
     coefficients = {}
     for i, values in enumerate(zip(*by_width, strict=True)):
         for j, factor in enumerate(interpolate(widths, values)):
@@ -105,8 +109,9 @@ def _fit(count: Count, widths: Sequence[int]) -> dict[tuple[int, int], Fraction]
     return coefficients
 
 
-def _agrees(found: Polynomial, count: Count, widths: Sequence[int]) -> bool:
-    return all(found.at(n, width) == count(n, width) for width in widths for n in TEST_LENGTHS)
+def _agrees(found: Polynomial, count: Count, length: int, widths: Sequence[int]) -> bool:
+    further = (length + 256, 5 * length)
+    return all(found.at(n, width) == count(n, width) for width in widths for n in further)
 
 
 def interpolate(points: Sequence[int], values: Sequence[int | Fraction]) -> list[Fraction]:

@@ -90,7 +90,7 @@ MAX_OOM_SCORE = "1000"  # killed first when memory runs out
 
 
 def peaks_in_child(
-    factories: Iterable[Callable[[], Workload]], *, setup: Callable[[], None] | None = None
+    factories: Iterable[Callable[[], Workload]], *, setup: Callable[[], object] | None = None
 ) -> Iterator[int | str | None]:
     """Peak bytes of each workload, None without /proc, or a message why it was not measured.
 
@@ -110,7 +110,7 @@ def peaks_in_child(
 
 
 class _Child:
-    def __init__(self, setup: Callable[[], None] | None) -> None:
+    def __init__(self, setup: Callable[[], object] | None) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
@@ -136,7 +136,7 @@ class _Child:
 
 
 def _serve(
-    connection: Connection[Any, Any], setup: Callable[[], None] | None, threads: int
+    connection: Connection[Any, Any], setup: Callable[[], object] | None, threads: int
 ) -> None:
     if OOM_SCORE.exists():
         OOM_SCORE.write_text(MAX_OOM_SCORE)
@@ -165,7 +165,7 @@ def measured_rows(
     *,
     factories: Mapping[str, Callable[[], Workload]],
     free_bytes: int,
-    setup: Callable[[], None],
+    setup: Callable[[], object],
     log: Callable[[str], None],
 ) -> list[CostRow]:
     """The rows with measured time and memory. Rows that need more than `free_bytes` are not run."""

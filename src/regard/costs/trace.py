@@ -9,21 +9,17 @@ from __future__ import annotations
 import math
 from collections import Counter as Tally
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-    UnsupportedFakeTensorException,
-)
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_iter
 
 from regard.core.counter import Counter, bytes_of, memory_traffic
+from regard.core.counting import fake_or_real, shapes_only
 
 
 class OperatorCall(NamedTuple):
@@ -202,13 +198,6 @@ def no_grad_run(call: Run) -> Run:
     return run
 
 
-NEEDS_REAL_TENSORS = (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    UnsupportedFakeTensorException,
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Trace:
     """Counts of one run: operator calls by kind and sizes, FLOPs, memory.
@@ -278,13 +267,12 @@ class PythonCalls(TorchFunctionMode):
 
 def trace(workload: Workload, *, real: bool = False) -> Trace:
     """Trace one run of the workload, on fake tensors where possible and unless `real`."""
-    if not real:
-        try:
-            with FakeTensorMode(allow_non_fake_inputs=True):
-                return _trace(workload)
-        except NEEDS_REAL_TENSORS:
-            pass
-    return _trace(workload)
+
+    def attempt(fake: bool) -> Trace:
+        with shapes_only() if fake else nullcontext():
+            return _trace(workload)
+
+    return attempt(False) if real else fake_or_real(attempt)
 
 
 def _trace(workload: Workload) -> Trace:
@@ -292,15 +280,18 @@ def _trace(workload: Workload) -> Trace:
         ready = workload.prepare()
     with Recorder() as recorder, PythonCalls(recorder) as python:
         ready()
+    counts = (
+        "matmul_flops",
+        "transcendental_ops",
+        "elementwise_ops",
+        "traffic_bytes",
+        "peak_bytes",
+    )
     return Trace(
         name=workload.name,
         mode=workload.mode,
         calls=recorder.calls,
         autograd_calls=recorder.autograd_calls if workload.mode == "train" else 0,
         python_calls=python.count,
-        matmul_flops=recorder.matmul_flops,
-        transcendental_ops=recorder.transcendental_ops,
-        elementwise_ops=recorder.elementwise_ops,
-        traffic_bytes=recorder.traffic_bytes,
-        peak_bytes=recorder.peak_bytes,
+        **{name: getattr(recorder, name) for name in counts},
     )

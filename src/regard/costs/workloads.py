@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_iter
 
 from regard.core.cost import AttentionShape
-from regard.core.errors import RegardError
+from regard.core.counter import tensors_in
+from regard.core.counting import random_inputs, state_after
 from regard.core.masks import NO_MASK, Causal
 from regard.core.mechanism import Mechanism
 from regard.core.registry import lookup
-from regard.costs.trace import Mode, Run, Trace, Workload, no_grad_run, trace
+from regard.costs.trace import Mode, Run, Workload, no_grad_run
 from regard.layers.convolution import Convolution
 from regard.layers.cost import SequenceShape
 from regard.layers.multi_head import MultiHead
@@ -22,15 +22,13 @@ from regard.layers.recurrent import Recurrent
 from regard.mechanisms import build_mechanism
 
 
-def train_run(call: Callable[[], Tensor], *, inputs: Iterable[Tensor]) -> Run:
-    """Forward and backward pass, with gradients of all `inputs`."""
-    tensors = list(inputs)
-    for tensor in tensors:
-        tensor.requires_grad_()
+def train_run(call: Run, *, inputs: Iterable[Tensor]) -> Run:
+    """Forward and backward pass of all outputs, with gradients of all `inputs`."""
+    tensors = [tensor.requires_grad_() for tensor in inputs]
 
     def run() -> None:
-        output = call()
-        output.backward(torch.ones_like(output))
+        outputs = [output for output in tensors_in(call()) if output.requires_grad]
+        torch.autograd.backward(outputs, [torch.ones_like(output) for output in outputs])
         for tensor in tensors:
             tensor.grad = None
 
@@ -74,87 +72,51 @@ def attention_workload(
 
 
 class Example(NamedTuple):
-    """A mechanism that calibration times, for overheads that no single operator shows."""
+    """A mechanism, or a layer of width `model_dim`, that calibration times as a whole."""
 
     name: str
-    shape: AttentionShape
+    shape: AttentionShape | SequenceShape
     mode: Mode
+    model_dim: int = 0
 
     def workload(self) -> Workload:
-        return attention_workload(self.name, self.shape, self.mode)
-
-
-def random_inputs(
-    mechanism: Mechanism, shape: AttentionShape, *, queries: int, keys: int
-) -> dict[str, Tensor]:
-    """Random keyword arguments for one call."""
-    kv_heads = shape.num_kv_heads or shape.num_heads
-    of_keys = (shape.batch_size, kv_heads, keys)
-    tensors = {
-        "query": torch.randn(
-            shape.batch_size, shape.num_heads, queries, shape.query_dim or shape.key_dim
-        ),
-        "key": torch.randn(*of_keys, shape.key_dim),
-        "value": torch.randn(*of_keys, shape.value_dim),
-    }
-    for gate in mechanism.gates:
-        width = 1 if gate.width == "one" else shape.key_dim
-        tensors[gate.name] = gate.activation(torch.randn(*of_keys, width)).detach()
-    return tensors
+        if isinstance(self.shape, AttentionShape):
+            return attention_workload(self.name, self.shape, self.mode)
+        return layer_workload(self.name, self.shape, self.mode, model_dim=self.model_dim)
 
 
 def _step(mechanism: Mechanism, shape: AttentionShape) -> Run:
-    past: dict[str, Any] = random_inputs(mechanism, shape, queries=1, keys=shape.key_length)
     new: dict[str, Any] = random_inputs(mechanism, shape, queries=1, keys=1)
-    del past["query"]
     with torch.no_grad():
-        state = mechanism.start(
-            batch_size=shape.batch_size,
-            num_kv_heads=shape.num_kv_heads or shape.num_heads,
-            key_dim=shape.key_dim,
-            value_dim=shape.value_dim,
-        )
-        state = mechanism.extend(state, **past)
+        state = state_after(mechanism, shape)
     return no_grad_run(lambda: mechanism.step(state, **new))
 
 
-# name → a layer of width `model_dim`, for comparison with attention
-LAYERS: dict[str, Callable[[int], nn.Module]] = {
-    "lstm": lambda width: Recurrent(model_dim=width, hidden_dim=width, cell="lstm"),
-    "gru": lambda width: Recurrent(model_dim=width, hidden_dim=width, cell="gru"),
-    "convolution": lambda width: Convolution(model_dim=width, width=3, causal=True),
+SELF_ATTENTION = "self-attention"
+# name → a layer of a width with a number of heads, for comparison with attention
+LAYERS: dict[str, Callable[[int, int], nn.Module]] = {
+    "lstm": lambda width, _: Recurrent(model_dim=width, hidden_dim=width, cell="lstm"),
+    "gru": lambda width, _: Recurrent(model_dim=width, hidden_dim=width, cell="gru"),
+    "convolution": lambda width, _: Convolution(model_dim=width, width=3, causal=True),
+    SELF_ATTENTION: lambda width, heads: MultiHead(model_dim=width, num_heads=heads),
 }
 
 
-def build_layer(name: str, *, model_dim: int) -> nn.Module:
-    """Build a layer of `LAYERS`."""
-    return lookup("layer", name, LAYERS)(model_dim)
+def build_layer(name: str, *, model_dim: int, num_heads: int = 1) -> nn.Module:
+    """Build a layer of `LAYERS`; self-attention has its projections."""
+    return lookup("layer", name, LAYERS)(model_dim, num_heads)
 
 
-def layer_workload(name: str, shape: SequenceShape, mode: Mode, *, model_dim: int) -> Workload:
+def layer_workload(
+    name: str, shape: SequenceShape, mode: Mode, *, model_dim: int, num_heads: int = 1
+) -> Workload:
     """A call of a layer of `LAYERS`; mode "decode" is one step."""
 
     def prepare() -> Run:
-        return _run(build_layer(name, model_dim=model_dim), shape, mode, model_dim=model_dim)
-
-    return Workload(name, mode, prepare)
-
-
-def self_attention_workload(
-    mechanism: str, shape: SequenceShape, mode: Mode, *, model_dim: int, num_heads: int
-) -> Workload:
-    """Multi-head self-attention with its projections, for comparison with a recurrent layer."""
-
-    def prepare() -> Run:
-        layer = MultiHead(
-            model_dim=model_dim,
-            num_heads=num_heads,
-            mechanism=mechanism,
-            max_length=shape.length + 1,
-        )
+        layer = build_layer(name, model_dim=model_dim, num_heads=num_heads)
         return _run(layer, shape, mode, model_dim=model_dim)
 
-    return Workload(f"self-attention ({mechanism})", mode, prepare)
+    return Workload(name, mode, prepare)
 
 
 def _run(layer: nn.Module, shape: SequenceShape, mode: Mode, *, model_dim: int) -> Run:
@@ -177,18 +139,6 @@ def _run(layer: nn.Module, shape: SequenceShape, mode: Mode, *, model_dim: int) 
     return train_run(call, inputs=[x, *layer.parameters()])
 
 
-class LayerExample(NamedTuple):
-    """A layer that calibration times."""
-
-    name: str
-    shape: SequenceShape
-    mode: Mode
-    model_dim: int
-
-    def workload(self) -> Workload:
-        return layer_workload(self.name, self.shape, self.mode, model_dim=self.model_dim)
-
-
 Built = tuple[nn.Module, Sequence[Any]]
 
 
@@ -199,33 +149,8 @@ def module_workload(name: str, mode: Mode, build: Callable[[], Built]) -> Worklo
         module, inputs = build()
         if mode == "forward":
             return no_grad_run(lambda: module(*inputs))
-        for each in inputs:
-            if isinstance(each, Tensor) and each.is_floating_point():
-                each.requires_grad_()
-        return lambda: _forward_and_backward(module, inputs)
+        given = [each for each in inputs if isinstance(each, Tensor) and each.is_floating_point()]
+        trained = [each for each in module.parameters() if each.requires_grad]
+        return train_run(lambda: module(*inputs), inputs=[*given, *trained])
 
     return Workload(name, mode, prepare)
-
-
-def trace_module(name: str, mode: Mode, build: Callable[[], Built]) -> Trace:
-    """Trace a module, on fake tensors; on real ones if that fails."""
-    workload = module_workload(name, mode, build)
-    try:
-        return trace(workload)
-    except RegardError:
-        raise
-    except Exception:
-        return trace(workload, real=True)
-
-
-def _forward_and_backward(module: nn.Module, inputs: Sequence[Any]) -> None:
-    outputs = [
-        output
-        for output in tree_iter(module(*inputs))
-        if isinstance(output, Tensor) and output.requires_grad
-    ]
-    torch.autograd.backward(outputs, [torch.ones_like(output) for output in outputs])
-    module.zero_grad(set_to_none=True)
-    for each in inputs:
-        if isinstance(each, Tensor):
-            each.grad = None

@@ -1,23 +1,27 @@
-"""Data: readers of text files, tokenizers, datasets, train–test splits, token storage and batching.
+"""Data: readers, tokenizers, embedded datasets, splits, preprocessors, storage and batching.
 
-A reader streams rows of text (`PairSource`), a vocabulary tokenises them (`build_vocabulary`), a
-`TokenStore` holds the tokens of a corpus, and `token_batches` cuts an epoch into padded batches.
+reader (rows)  →  Dataset.read (splits, leakage, row errors)  →  preprocessor  →  Examples  →  token_batches
 """
 
+from __future__ import annotations
+
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from regard.core.exports import lazy_exports
+from regard.core.registry import lookup
 
 if TYPE_CHECKING:
     from regard.data.batching import (
         Batches as Batches,
         evaluation_batches as evaluation_batches,
-        fixed_batches as fixed_batches,
         token_batches as token_batches,
     )
+    from regard.data.dataset import Dataset as Dataset
     from regard.data.datasets.cmudict import (
         cmudict_pairs as cmudict_pairs,
         g2p_alignments as g2p_alignments,
+        word_syllables as word_syllables,
     )
     from regard.data.datasets.films import (
         FilmDocuments as FilmDocuments,
@@ -25,23 +29,34 @@ if TYPE_CHECKING:
         FilmQuestions as FilmQuestions,
     )
     from regard.data.datasets.movie_reviews import MovieReviews as MovieReviews
+    from regard.data.examples import Examples as Examples, Ragged as Ragged
+    from regard.data.item_preprocessor import ItemPreprocessor as ItemPreprocessor
+    from regard.data.labels import ClassBalance as ClassBalance, Labels as Labels
     from regard.data.noising import (
-        corrupt_span as corrupt_span,
         corrupt_spans as corrupt_spans,
+        corrupt_texts as corrupt_texts,
         mask_tokens as mask_tokens,
     )
-    from regard.data.readers.describe import describe_pairs as describe_pairs
-    from regard.data.readers.formats import PairRow as PairRow
-    from regard.data.readers.labelled import (
-        LabelledRow as LabelledRow,
-        LabelledSource as LabelledSource,
+    from regard.data.preprocessor import (
+        PairPreprocessor as PairPreprocessor,
+        Preprocessor as Preprocessor,
+        Standardizer as Standardizer,
     )
-    from regard.data.readers.pairs import PairSource as PairSource
-    from regard.data.readers.text_file import RowErrors as RowErrors
+    from regard.data.readers.arrays import (
+        ArrayReader as ArrayReader,
+        spoken_digits as spoken_digits,
+    )
+    from regard.data.readers.describe import Description as Description
+    from regard.data.readers.text_file import (
+        GeneratedRows as GeneratedRows,
+        Reader as Reader,
+        Row as Row,
+        RowErrors as RowErrors,
+    )
+    from regard.data.readers.text_reader import TextReader as TextReader
     from regard.data.sentences import split_sentences as split_sentences
     from regard.data.splits import (
         EvalSplit as EvalSplit,
-        Leakage as Leakage,
         Split as Split,
         split_of as split_of,
     )
@@ -53,16 +68,7 @@ if TYPE_CHECKING:
         ListOperations as ListOperations,
         Parity as Parity,
         SyntheticExamples as SyntheticExamples,
-        SyntheticLabels as SyntheticLabels,
-        SyntheticPairs as SyntheticPairs,
     )
-    from regard.data.text_dataset import (
-        ChunkDataset as ChunkDataset,
-        DocumentDataset as DocumentDataset,
-        DocumentFile as DocumentFile,
-        TextDataset as TextDataset,
-    )
-    from regard.data.token_store import TokenStore as TokenStore
     from regard.data.tokenizers.vocabulary import (
         VOCABULARIES as VOCABULARIES,
         Vocabulary as Vocabulary,
@@ -71,3 +77,32 @@ if TYPE_CHECKING:
     )
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__)
+__all__ += ["describe"]
+
+
+def describe(
+    file: str | PathLike[str],
+    *,
+    target: str = "text",
+    format: str | None = None,  # noqa: A002
+    source_column: str | int | None = None,
+    target_column: str | int | None = None,
+    header: bool = False,
+) -> Description:
+    """Descriptive statistics of a data file: text, two parallel files FIRST,SECOND, or arrays (.npz).
+
+    `target` is what a text has beside it: text, label, number or none. Row errors are counted and listed
+    with line and reason; they do not stop it.
+    """
+    from regard.data.readers.describe import describe_file
+    from regard.data.readers.text_reader import FORMATS_OF
+
+    lookup("choice for --target", target, FORMATS_OF)
+    return describe_file(
+        str(file),
+        target=target,
+        format=format,
+        source_column=source_column,
+        target_column=target_column,
+        header=header,
+    )

@@ -1,32 +1,32 @@
-"""Train, validation and test splits, and the leakage between them.
+"""Train, validation and test splits.
 
-An example's split follows from a hash of its input text. So all examples with the same input are in one
-split, which keeps duplicates from crossing the train–test boundary, and an example stays in its split
-when the file grows, is sorted, or is read elsewhere.
-
-Splits from separate files can overlap. `Leakage` counts that contamination: evaluation inputs that also
-occur in training.
+An example's split follows from a hash of its input. So all examples with the same input are in one split,
+which keeps duplicates from crossing the train–test boundary, and an example stays in its split when the
+file grows, is sorted, or is read elsewhere.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Self, TypeVar
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
 
 from regard.core.errors import RegardError
+from regard.data.readers.text_file import Row
 from regard.data.tokenizers.vocabulary import normalize_text
 
 Split = Literal["train", "validation", "test"]
-Row = TypeVar("Row")
 
 
 def split_of(
     source: str, *, salt: str = "regard", validation: float = 0.05, test: float = 0.05
 ) -> Split:
-    """The split of an input text; `validation` and `test` are expected fractions of distinct inputs.
+    """The split of an input; `validation` and `test` are expected fractions of distinct inputs.
 
     Another `salt` gives another random split. A larger `validation` moves inputs from train to
     validation only: the test split is cut from the other end of the hash range.
@@ -43,15 +43,20 @@ def split_of(
     return "test" if uniform >= 1 - test else "train"
 
 
-def holdout_fractions(options: Any) -> tuple[float, float]:
-    """The fractions of the training file that are held out for validation and for test.
+def holdout_fractions(
+    options: Any, *, validation: bool | None = None, test: bool | None = None
+) -> tuple[float, float]:
+    """The fractions of the training data that are held out for validation and for test.
 
-    A split with a file of its own takes nothing from the training file. With a validation file and no
-    test file there is no test split.
+    A split with data of its own (by default: with a file) takes nothing from the training data. With
+    validation data and no test data there is no test split.
     """
-    validation = 0.0 if options.validation_file else options.validation_fraction
-    test = 0.0 if options.test_file or options.validation_file else options.test_fraction
-    return validation, test
+    own_validation = bool(options.validation_file) if validation is None else validation
+    own_test = bool(options.test_file) if test is None else test
+    return (
+        0.0 if own_validation else options.validation_fraction,
+        0.0 if own_test or own_validation else options.test_fraction,
+    )
 
 
 def dedup_key(text: str, *, lowercase: bool) -> str:
@@ -63,34 +68,59 @@ def dedup_key(text: str, *, lowercase: bool) -> str:
     return " ".join(normalize_text(text, lowercase=lowercase).split())
 
 
+def array_key(values: np.ndarray) -> str:
+    """A hash of an array, the same on every machine."""
+    little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+    return hashlib.blake2b(little.tobytes(), digest_size=16).hexdigest()
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvalSplit:
-    """A validation or test split; `references[i]` are the correct outputs for `inputs[i]`."""
+    """A validation or test split.
 
-    inputs: tuple[str, ...]
-    references: tuple[tuple[str, ...], ...]
+    inputs      texts or arrays, as they were read
+    references  what is correct: a tuple of texts for sequence tasks, a label, a number, a list of tokens
+    names       what each input is called in files and on pages; by default a text is its own name
+    """
+
+    inputs: tuple[Any, ...]
+    references: tuple[Any, ...]
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.inputs):
+            object.__setattr__(self, "names", self.inputs)
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[str, str]], *, group: bool, lowercase: str = "no") -> Self:
-        """From (input, reference) rows; with `group`, rows with the same input become one item.
+    def of(cls, rows: Iterable[Row], *, path: Path | None = None) -> Self:
+        """One item per row, with its target as the reference. An array is named by file and row."""
+        kept = list(rows)
+        file = "row" if path is None else path.name
+        return cls(
+            inputs=tuple(row.input for row in kept),
+            references=tuple(row.target for row in kept),
+            names=tuple(
+                row.input if isinstance(row.input, str) else f"{file}:{row.line}" for row in kept
+            ),
+        )
+
+    @classmethod
+    def grouped(
+        cls, rows: Iterable[tuple[str, str]], *, group: bool, lowercase: str = "no"
+    ) -> Self:
+        """Texts with tuples of reference texts; with `group`, rows with the same input become one item.
 
         With `lowercase` "source" or "both", inputs that differ in case only are the same input, spelled
         as the first one; with "both", references are lower-cased, like everything the model outputs.
         """
-        if lowercase == "both":
-            rows = ((text, normalize_text(reference, lowercase=True)) for text, reference in rows)
-        items: list[tuple[str, tuple[str, ...]]]
-        if not group:
-            items = [(text, (reference,)) for text, reference in rows]
-        else:
-            grouped: dict[str, tuple[str, dict[str, None]]] = {}
-            for text, reference in rows:
-                key = dedup_key(text, lowercase=lowercase != "no")
-                grouped.setdefault(key, (text, {}))[1][reference] = None
-            items = [(text, tuple(references)) for text, references in grouped.values()]
+        found: dict[Any, tuple[str, dict[str, None]]] = {}
+        for number, (text, reference) in enumerate(rows):
+            key = dedup_key(text, lowercase=lowercase != "no") if group else number
+            cased = normalize_text(reference, lowercase=lowercase == "both")
+            found.setdefault(key, (text, {}))[1][cased if lowercase == "both" else reference] = None
         return cls(
-            inputs=tuple(text for text, _ in items),
-            references=tuple(references for _, references in items),
+            inputs=tuple(text for text, _ in found.values()),
+            references=tuple(tuple(references) for _, references in found.values()),
         )
 
     def __len__(self) -> int:
@@ -98,60 +128,6 @@ class EvalSplit:
 
     def fingerprint(self) -> str:
         """A hash of all inputs and references, in order."""
-        text = json.dumps([self.inputs, self.references])
+        inputs = [each if isinstance(each, str) else array_key(each) for each in self.inputs]
+        text = json.dumps([inputs, self.references])
         return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
-
-
-def split_facts(validation: EvalSplit, test: EvalSplit) -> dict[str, Any]:
-    """Number of items and fingerprint of each evaluation split, for a run's record."""
-    return {
-        "validation_items": len(validation),
-        "validation_fingerprint": validation.fingerprint(),
-        "test_items": len(test),
-        "test_fingerprint": test.fingerprint(),
-    }
-
-
-class Leakage(Generic[Row]):
-    """Counts evaluation inputs that also occur in training; `text_of` extracts the input of a row."""
-
-    def __init__(
-        self,
-        eval_splits: Mapping[str, EvalSplit],
-        *,
-        lowercase: bool,
-        text_of: Callable[[Row], str],
-    ) -> None:
-        self.lowercase = lowercase
-        self.text_of = text_of
-        self.inputs = {
-            name: {dedup_key(text, lowercase=lowercase) for text in split.inputs}
-            for name, split in eval_splits.items()
-        }
-        self.found: dict[str, set[str]] = {name: set() for name in eval_splits}
-
-    def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Pass the training rows through unchanged, and record those that are in an evaluation split."""
-        for row in rows:
-            text = dedup_key(self.text_of(row), lowercase=self.lowercase)
-            for name, inputs in self.inputs.items():
-                if text in inputs:
-                    self.found[name].add(text)
-            yield row
-
-    def counts(self) -> dict[str, int]:
-        """Number of distinct leaked inputs in each evaluation split."""
-        return {name: len(texts) for name, texts in self.found.items()}
-
-
-def leakage_summary(counts: Mapping[str, int], what: str) -> str:
-    """Leakage as the end of a sentence about a corpus; empty without leakage.
-
-    >>> leakage_summary({"validation": 2, "test": 0}, "sources")
-    '; 2 validation sources also occur in training'
-    """
-    return "".join(
-        f"; {count:,} {name} {what} also occur in training"
-        for name, count in counts.items()
-        if count
-    )

@@ -7,10 +7,9 @@
     brackets             ([)]                       →  no          the Dyck language, bounded in depth
     ListOps              [MAX 2 9 [MIN 4 7 ] 0 ]    →  9
 
-A generator samples one string of a given length with its target. `SyntheticLabels` and `SyntheticPairs` are
-datasets of such examples, with the interface of `LabelledSource` and `PairSource`:
+A generator samples one string of a given length with its target. `SyntheticExamples` is a reader of them:
 
-    SyntheticLabels(generator=Parity(), shortest=1, longest=8, count=1000, seed=0).rows(errors=RowErrors())
+    SyntheticExamples(generator=Parity(), shortest=1, longest=8, count=1000, seed=0).examples()
 
 The examples are a function of the generator and its options, the lengths, the count and the seed.
 """
@@ -20,15 +19,14 @@ from __future__ import annotations
 import random
 import statistics
 import string
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple
 
 from regard.core.errors import RegardError
-from regard.data.readers.formats import PairRow
-from regard.data.readers.labelled import LabelledRow
-from regard.data.readers.text_file import RowErrors
+from regard.data.readers.text_file import Row, RowErrors
 
 
 class Example(NamedTuple):
@@ -38,32 +36,27 @@ class Example(NamedTuple):
     target: str
 
 
-@runtime_checkable
-class ExampleGenerator(Protocol):
-    """Generates the examples of one synthetic task."""
+class ExampleGenerator(ABC):
+    """Generates the examples of one synthetic task.
+
+    `min_length` is the shortest length; the others are `length_step` apart, 2 if all are even.
+    """
+
+    min_length: ClassVar[int] = 1
+    length_step: ClassVar[int] = 1
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The task's name, for messages."""
-        ...
-
-    @property
-    def min_length(self) -> int:
-        """The shortest length; the others are `length_step` apart."""
-        ...
-
-    @property
-    def length_step(self) -> int:
-        """Distance between lengths: 2 if all are even."""
-        ...
 
     def num_tokens(self, length: int) -> int:
-        """Number of tokens of a string of this length."""
-        ...
+        """Number of tokens of a string of this length: one per letter, bit or bracket."""
+        return length
 
+    @abstractmethod
     def sample(self, rng: random.Random, length: int) -> Example:
         """One example of exactly this length."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,25 +98,11 @@ class SyntheticExamples:
         for _ in range(self.count):
             yield self.generator.sample(rng, rng.choice(lengths))
 
-
-class SyntheticLabels(SyntheticExamples):
-    """Examples of a classification task."""
-
-    def rows(self, *, errors: RowErrors) -> Iterator[LabelledRow]:
-        """All examples; there are no row errors."""
-        del errors
-        for line, (text, label) in enumerate(self.examples(), start=1):
-            yield LabelledRow(text, label, line)
-
-
-class SyntheticPairs(SyntheticExamples):
-    """Examples of a sequence-to-sequence task."""
-
-    def rows(self, *, errors: RowErrors) -> Iterator[PairRow]:
+    def rows(self, *, errors: RowErrors) -> Iterator[Row]:
         """All examples; there are no row errors."""
         del errors
         for line, (text, target) in enumerate(self.examples(), start=1):
-            yield PairRow(text, target, line)
+            yield Row(text, target, line)
 
 
 def length_range(text: str) -> tuple[int, int] | None:
@@ -143,7 +122,7 @@ PARITY_LABELS = ("even", "odd")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parity:
+class Parity(ExampleGenerator):
     """PARITY: is the number of ones in a bit string even or odd? Bits are independent and uniform.
 
     Every bit changes the label: one bit of memory for a recurrent layer, but hard for attention, which
@@ -151,12 +130,6 @@ class Parity:
     """
 
     name: ClassVar[str] = "parity"
-    min_length: ClassVar[int] = 1
-    length_step: ClassVar[int] = 1
-
-    def num_tokens(self, length: int) -> int:
-        """One per bit."""
-        return length
 
     def sample(self, rng: random.Random, length: int) -> Example:
         """Uniform bits."""
@@ -174,7 +147,7 @@ def parity_label(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AAStar:
+class AAStar(ExampleGenerator):
     """The language (aa)*: an even number of a's and nothing else; `b_fraction` of the strings contain b's.
 
     The simplest regular language that is not star-free: it needs counting modulo 2 (Hahn 2020;
@@ -184,12 +157,6 @@ class AAStar:
 
     b_fraction: float = 0.2
     name: ClassVar[str] = "aa_star"
-    min_length: ClassVar[int] = 1
-    length_step: ClassVar[int] = 1
-
-    def num_tokens(self, length: int) -> int:
-        """One per letter."""
-        return length
 
     def sample(self, rng: random.Random, length: int) -> Example:
         """All a's, or with some of them replaced by b's."""
@@ -214,7 +181,7 @@ LETTERS = string.ascii_lowercase
 
 
 @dataclass(frozen=True, kw_only=True)
-class Copying:
+class Copying(ExampleGenerator):
     """Copy or reverse a string over the first `symbols` letters; the length is the number of letters.
 
     A model with a state of fixed size fails on long strings (Jelassi et al. 2024).
@@ -222,8 +189,6 @@ class Copying:
 
     symbols: int = 8
     backwards: bool = False
-    min_length: ClassVar[int] = 1
-    length_step: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if not 2 <= self.symbols <= len(LETTERS):
@@ -233,10 +198,6 @@ class Copying:
     def name(self) -> str:
         """The task's name."""
         return "reverse" if self.backwards else "copy"
-
-    def num_tokens(self, length: int) -> int:
-        """One per letter."""
-        return length
 
     def sample(self, rng: random.Random, length: int) -> Example:
         """Independent uniform letters."""
@@ -248,7 +209,7 @@ QUERY = "?"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Associations:
+class Associations(ExampleGenerator):
     """Associative recall: key–value pairs, then a query key; the target is its value.
 
     Every string has pairs of its own, so nothing can be memorised in the parameters. A state of fixed
@@ -259,8 +220,6 @@ class Associations:
     keys: int = 64
     values: int = 16
     name: ClassVar[str] = "associative_recall"
-    min_length: ClassVar[int] = 1
-    length_step: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         for name in ("keys", "values"):
@@ -284,21 +243,11 @@ class Associations:
         return Example(f"{pairs} {QUERY} {query}", values[query])
 
 
-def recall_value(text: str) -> str:
-    """The value of the query key.
-
-    >>> recall_value("k4 v1 k0 v7 ? k0")
-    'v7'
-    """
-    *pairs, _, query = text.split()
-    return pairs[pairs.index(query) + 1]
-
-
 OPENING, CLOSING = "([{<", ")]}>"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Brackets:
+class Brackets(ExampleGenerator):
     """Balanced brackets of `kinds` kinds, nested at most `depth` deep: bounded Dyck languages.
 
     Half of the strings are balanced. Of the others, half are balanced strings with two brackets swapped,
@@ -318,10 +267,6 @@ class Brackets:
             raise RegardError(f"kinds={self.kinds}: use 1 to {len(OPENING)} kinds of brackets.")
         if self.depth < 1:
             raise RegardError(f"depth={self.depth}: use 1 or more.")
-
-    def num_tokens(self, length: int) -> int:
-        """One per bracket."""
-        return length
 
     def sample(self, rng: random.Random, length: int) -> Example:
         """A balanced string, or a corrupted one."""
@@ -395,7 +340,7 @@ NESTING_PROBABILITY = 0.4
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListOperations:
+class ListOperations(ExampleGenerator):
     """ListOps: nested operations on digits (Nangia and Bowman 2018), at most `depth` lists deep.
 
     MIN, MAX, MED (the median, rounded down) and SM (the sum modulo 10); the value is a digit. The length is
@@ -405,15 +350,10 @@ class ListOperations:
     depth: int = 3
     name: ClassVar[str] = "listops"
     min_length: ClassVar[int] = 3
-    length_step: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if self.depth < 1:
             raise RegardError(f"depth={self.depth}: use 1 or more.")
-
-    def num_tokens(self, length: int) -> int:
-        """The length."""
-        return length
 
     def sample(self, rng: random.Random, length: int) -> Example:
         """A random expression of exactly `length` tokens."""

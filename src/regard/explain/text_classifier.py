@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
 from regard.core.records.attention import TreeRecord
 from regard.core.records.document import DocumentRecord
+from regard.data.preprocessor import Truncation
 from regard.models.autoencoders.recursive import (
     Phrases,
     RecursiveAutoencoder,
@@ -26,7 +26,6 @@ from regard.models.autoencoders.recursive import (
     tree_records,
 )
 from regard.runs.load import TrainedRun
-from regard.tasks.classification.corpus import Truncation, count_truncation, encode_texts
 from regard.tasks.classification.leave_one_out import document_record
 
 
@@ -34,19 +33,18 @@ def explain_text(
     run: TrainedRun, text: str, *, reference: str | None = None, seed: int = 0
 ) -> DocumentRecord:
     """Attention weights of words and sentences, leave-one-out effects and the deletion test of one text."""
-    tokens, lengths, segments = _encode(run, [text])
+    texts = _encode(run, [text])
     model: Any = run.model
     record = document_record(
         model,
-        tokens[0],
-        segments[0],
-        texts=_token_texts(run, tokens, lengths)[0],
-        labels=run.vocabularies.labels,
+        texts,
+        texts=_token_texts(run, texts)[0],
+        labels=run.preprocessor.target.labels,
         title=text.strip(),
         reference=reference,
         seed=seed,
     )
-    cut = count_truncation([text.strip()], run.vocabularies, run.spec.task_options)
+    cut = run.preprocessor.truncation([text.strip()])
     return replace(record, truncated_tokens=cut.tokens)
 
 
@@ -61,8 +59,7 @@ class TruncationCounter:
         """Yield the texts unchanged; blank texts are not counted."""
         for text in texts:
             if self._run.is_classifier and text.strip():
-                options = self._run.spec.task_options
-                more = count_truncation([text.strip()], self._run.vocabularies, options)
+                more = self._run.preprocessor.truncation([text.strip()])
                 self._cut = self._cut.combined_with(more)
             yield text
 
@@ -79,13 +76,12 @@ def builds_trees(run: TrainedRun) -> bool:
 def parse_tree(run: TrainedRun, text: str) -> TreeRecord:
     """The tree that a recursive autoencoder builds over a text, with the prediction at each node."""
     model = _tree_model(run)
-    tokens, lengths, _ = _encode(run, [text])
+    encoded = _encode(run, [text])
     (record,) = tree_records(
         model,
-        tokens,
-        lengths,
-        words=_token_texts(run, tokens, lengths),
-        classes=run.vocabularies.labels,
+        encoded,
+        words=_token_texts(run, encoded),
+        classes=run.preprocessor.target.labels,
     )
     return record
 
@@ -93,8 +89,9 @@ def parse_tree(run: TrainedRun, text: str) -> TreeRecord:
 def find_phrases(run: TrainedRun, texts: Iterable[str]) -> Phrases:
     """The phrases of texts with their recursive-autoencoder encodings, for nearest-phrase search."""
     model = _tree_model(run)
-    tokens, lengths, _ = _encode(run, list(texts))
-    return collect_phrases(model, tokens, lengths, words=_token_texts(run, tokens, lengths))
+    encoded = _encode(run, list(texts))
+    words = _token_texts(run, encoded)
+    return collect_phrases(model, encoded, words=words)
 
 
 def _tree_model(run: TrainedRun) -> RecursiveAutoencoder:
@@ -106,8 +103,8 @@ def _tree_model(run: TrainedRun) -> RecursiveAutoencoder:
     return run.model
 
 
-def _encode(run: TrainedRun, texts: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
-    """Padded tokens, lengths and sentence segments of texts."""
+def _encode(run: TrainedRun, texts: Sequence[str]) -> TokenInput:
+    """The padded input of texts."""
     if not run.is_classifier:
         raise RegardError(
             f"The run '{run.folder.path}' has the task '{run.spec.task}', not a classification task. Use a "
@@ -115,16 +112,14 @@ def _encode(run: TrainedRun, texts: Sequence[str]) -> tuple[Tensor, Tensor, Tens
         )
     if not texts or not all(text.strip() for text in texts):
         raise RegardError("A text is empty. Give at least one word.")
-    rows = encode_texts([text.strip() for text in texts], run.vocabularies, run.spec.task_options)
-    tokens, lengths, segments = (
-        torch.from_numpy(array) for array in rows.padded(np.arange(len(rows)))
-    )
-    return tokens, lengths, segments
+    examples = run.preprocessor.encode_inputs([text.strip() for text in texts])
+    encoded: TokenInput = examples.collate_inputs(np.arange(len(texts)))
+    return encoded
 
 
-def _token_texts(run: TrainedRun, tokens: Tensor, lengths: Tensor) -> list[list[str]]:
+def _token_texts(run: TrainedRun, texts: TokenInput) -> list[list[str]]:
     """The strings of the tokens of each text."""
     return [
-        run.vocabularies.text.tokens_of(row[:length])
-        for row, length in zip(tokens.tolist(), lengths.tolist(), strict=True)
+        run.preprocessor.input.tokens_of(row[:length])
+        for row, length in zip(texts.tokens.tolist(), texts.lengths.tolist(), strict=True)
     ]

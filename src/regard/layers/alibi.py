@@ -12,9 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.core.cost import Cost
-from regard.layers.cost import SequenceShape, validate_sequence_shape
-from regard.layers.validation import validate_positive
+from regard.core.options import PositiveInt, validated
 
 
 class Alibi(nn.Module):
@@ -22,9 +20,9 @@ class Alibi(nn.Module):
 
     slopes: Float[Tensor, " heads"]
 
-    def __init__(self, *, num_heads: int) -> None:
+    @validated
+    def __init__(self, *, num_heads: PositiveInt) -> None:
         super().__init__()
-        validate_positive("Alibi", num_heads=num_heads)
         # A buffer, so that it follows the layer's device and dtype; not in the state_dict.
         self.register_buffer("slopes", torch.tensor(head_slopes(num_heads)), persistent=False)
 
@@ -38,13 +36,6 @@ class Alibi(nn.Module):
         if distance.dim() == 2:
             distance = distance[None]
         return distance[:, None] * -self.slopes[:, None, None]
-
-    def cost(self, shape: SequenceShape) -> Cost:
-        """The cost of `values`, once for all examples."""
-        validate_sequence_shape("Alibi", shape)
-        heads, pairs = len(self.slopes), shape.length**2
-        # A difference and its absolute value per pair; then a product per head.
-        return Cost(elementwise_ops=(2 + heads) * pairs + heads, memory=heads * pairs)
 
 
 def head_slopes(num_heads: int) -> list[float]:

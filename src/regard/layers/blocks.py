@@ -8,21 +8,22 @@ BeamContext    lets the hypotheses of one source share its keys and values in be
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Self
 
 import torch
 from jaxtyping import Float, Int
+from pydantic import SkipValidation
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.core.errors import RegardError
-from regard.core.masks import NO_MASK, Causal, Mask, Padding
-from regard.core.mechanism import State, Step
-from regard.layers.cost import SequenceShape, norm_cost, per_position, validate_sequence_shape
+from regard.core.counting import Example
+from regard.core.errors import RegardError, described
+from regard.core.masks import NO_MASK, Causal, Mask
+from regard.core.mechanism import SequenceMixer, State, Step
+from regard.core.options import PositiveFloat, validated
+from regard.layers.cost import SequenceShape, layer_cost
 from regard.layers.feed_forward import FeedForward
-from regard.layers.multi_head import MultiHead
 from regard.layers.validation import validate_sequence
 
 
@@ -47,7 +48,14 @@ class Residual(nn.Module):
         self, x: Float[Tensor, "batch length model_dim"]
     ) -> Float[Tensor, "batch length model_dim"]:
         """The input of the sublayer."""
-        normed: Tensor = self.norm(x) if self.norm_first else x
+        if not self.norm_first:
+            return x
+        try:
+            normed: Tensor = self.norm(x)
+        except (RuntimeError, TypeError):
+            # The sublayer checks its input, but the norm runs before it.
+            validate_sequence("The block", x, width=self.norm.normalized_shape[0])
+            raise
         return normed
 
     def add(
@@ -59,78 +67,82 @@ class Residual(nn.Module):
         added: Tensor = x + output if self.norm_first else self.norm(x + output)
         return added
 
-    def cost(self, shape: SequenceShape) -> Cost:
-        """The cost of the norm and the sum."""
-        (model_dim,) = self.norm.normalized_shape
-        numbers = shape.positions * model_dim
-        norm = norm_cost(rows=shape.positions, model_dim=model_dim)
-        return norm + Cost(elementwise_ops=numbers, memory=numbers)
+
+MIXER_PARTS = ("model_dim", "start", "extend", "read", "step")
 
 
-def validate_attention(block: str, part: str, attention: object, *, role: str) -> None:
-    """Raise an error unless `attention` is a `MultiHead` of this role."""
-    if not isinstance(attention, MultiHead):
-        raise RegardError(
-            f"{block} was given a {type(attention).__name__} as {part}; it must be a MultiHead. "
-            f"Build it as MultiHead(role='{role}', …)."
-        )
-    if attention.role != role:
-        raise RegardError(
-            f"{block} was given {part} of role '{attention.role}'; it must be '{role}'. "
-            f"Build it as MultiHead(role='{role}', …)."
-        )
-
-
-def validate_feed_forward(block: str, feed_forward: object) -> None:
-    """Raise an error unless `feed_forward` is a `FeedForward`."""
+def validate_sublayers(
+    block: str, feed_forward: object, *, roles: tuple[str, ...], **mixers: object
+) -> None:
+    """Raise an error unless each mixer is a `SequenceMixer` of its role, and all widths are equal."""
+    for (part, mixer), role in zip(mixers.items(), roles, strict=True):
+        missing = [name for name in MIXER_PARTS if not hasattr(mixer, name)]
+        if missing or not isinstance(mixer, nn.Module):
+            lacks = f"it has no {', '.join(missing)}" if missing else "it is no nn.Module"
+            raise RegardError(
+                f"{block} was given {part} = {described(mixer)}; it must be a MultiHead or another "
+                f"SequenceMixer, but {lacks}. Build it as MultiHead(role='{role}', …), or define "
+                "what is missing."
+            )
+        if getattr(mixer, "role", role) != role:
+            raise RegardError(
+                f"{block} was given {part} of role '{mixer.role}'; it must be '{role}'. "
+                f"Build it as MultiHead(role='{role}', …)."
+            )
     if not isinstance(feed_forward, FeedForward):
         raise RegardError(
-            f"{block} was given a {type(feed_forward).__name__} as feed_forward; it must be a "
+            f"{block} was given feed_forward = {described(feed_forward)}; it must be a "
             "FeedForward. Build it as FeedForward(model_dim=…)."
         )
-
-
-def validate_equal_widths(block: str, **model_dims: int) -> None:
-    """Raise an error unless all sublayers have the same `model_dim`."""
-    if len(set(model_dims.values())) > 1:
-        listed = ", ".join(f"{part} {model_dim}" for part, model_dim in model_dims.items())
+    widths = {part: getattr(mixer, "model_dim", None) for part, mixer in mixers.items()}
+    widths["feed_forward"] = feed_forward.widen.in_features
+    if len(set(widths.values())) > 1:
+        listed = ", ".join(f"{part} {model_dim}" for part, model_dim in widths.items())
         raise RegardError(
             f"{block} was given sublayers of different model_dim ({listed}): they must be equal. "
             "Build all of them with the same model_dim."
         )
 
 
+def mixer_weights(mixer: SequenceMixer, *inputs: Tensor, mask: Mask) -> Tensor:
+    """The attention weights of a mixer, if it has any."""
+    if not hasattr(mixer, "weights"):
+        raise RegardError(
+            f"{type(mixer).__name__} has no method `weights`, so its block has no attention weights. "
+            "Define weights(x, context, mask), or choose MultiHead."
+        )
+    weights: Tensor = mixer.weights(*inputs, mask=mask)
+    return weights
+
+
 class EncoderBlock(nn.Module):
     """Self-attention and feed-forward, with residual connections; dropout is part of the sublayers."""
 
+    @validated
     def __init__(
         self,
         *,
-        attention: MultiHead,
-        feed_forward: FeedForward,
+        attention: SkipValidation[SequenceMixer],
+        feed_forward: SkipValidation[FeedForward],
         norm_first: bool = True,
-        norm_epsilon: float = 1e-5,
+        norm_epsilon: PositiveFloat = 1e-5,
     ) -> None:
         super().__init__()
-        validate_attention("EncoderBlock", "attention", attention, role="self")
-        validate_feed_forward("EncoderBlock", feed_forward)
-        model_dim = attention.sizes.model_dim
-        validate_equal_widths(
-            "EncoderBlock", attention=model_dim, feed_forward=feed_forward.widen.in_features
+        validate_sublayers("EncoderBlock", feed_forward, roles=("self",), attention=attention)
+        around = partial(
+            Residual,
+            model_dim=attention.model_dim,
+            norm_first=norm_first,
+            norm_epsilon=norm_epsilon,
         )
-        self.attention = attention
-        self.around_attention = Residual(
-            model_dim=model_dim, norm_first=norm_first, norm_epsilon=norm_epsilon
-        )
+        self.attention: SequenceMixer = attention
+        self.around_attention = around()
         self.feed_forward = feed_forward
-        self.around_feed_forward = Residual(
-            model_dim=model_dim, norm_first=norm_first, norm_epsilon=norm_epsilon
-        )
+        self.around_feed_forward = around()
 
     def forward(
         self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
     ) -> Float[Tensor, "batch length model_dim"]:
-        self._validate(x)
         x = self.around_attention(x, partial(self.attention, mask=mask))
         return self.around_feed_forward(x, self.feed_forward)
 
@@ -138,43 +150,40 @@ class EncoderBlock(nn.Module):
         self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
     ) -> Float[Tensor, "batch heads length length"]:
         """The attention weights of `forward` with the same arguments."""
-        self._validate(x)
-        return self.attention.weights(self.around_attention.pre_norm(x), mask=mask)
+        return mixer_weights(self.attention, self.around_attention.pre_norm(x), mask=mask)
 
     def start(self, batch_size: int) -> State:
         """An empty decoding state."""
-        return self.attention.start(batch_size)
+        state: State = self.attention.start(batch_size)
+        return state
 
     def prefill(
         self, x: Float[Tensor, "batch length model_dim"], lengths: Int[Tensor, " batch"]
     ) -> Step:
         """The output of `forward` with `Causal()`, and the state after each row's first `lengths`."""
-        self._validate(x)
         normed = self.around_attention.pre_norm(x)
         attended = self.attention(normed, mask=Causal())
-        state = self.attention.extend(self.start(len(x)), normed, Padding(lengths))
+        state = self.attention.extend(self.start(len(x)), normed, Mask(lengths=lengths))
         x = self.around_attention.add(x, attended)
         return Step(self.around_feed_forward(x, self.feed_forward), state)
 
     def step(self, state: State, x: Float[Tensor, "batch new_length model_dim"]) -> Step:
         """The output of `forward` with `Causal()` for new tokens, continued from `state`."""
-        self._validate(x)
         attended = self.attention.step(state, self.around_attention.pre_norm(x))
         x = self.around_attention.add(x, attended.output)
         return Step(self.around_feed_forward(x, self.feed_forward), attended.state)
 
-    def _validate(self, x: Tensor) -> None:
-        # Checked here, because the norm runs before the sublayers' own checks.
-        validate_sequence("EncoderBlock", x, width=self.attention.sizes.model_dim)
-
     def cost(self, shape: SequenceShape) -> Cost:
-        validate_sequence_shape("EncoderBlock", shape)
-        return (
-            self.attention.cost(shape)
-            + self.around_attention.cost(shape)
-            + per_position(self.feed_forward.cost(shape), length=shape.length)
-            + self.around_feed_forward.cost(shape)
-        )
+        """The cost of `forward`, counted."""
+
+        def prepare(block: EncoderBlock) -> Example:
+            x = shape.vectors(block.around_attention.norm.normalized_shape[0])
+            state = block.attention.extend(block.start(shape.batch_size), x)
+            step = partial(block.step, state, x[:, :1])
+            return Example(partial(block, x, shape.mask(block)), (x,), state, step)
+
+        path_length = partial(path_length_of, self.attention, shape)
+        return layer_cost(self, shape, prepare, max_path_length=path_length)
 
 
 # A context is copied to a smaller one once at least this share of its rows is unused.
@@ -282,34 +291,33 @@ class DecoderWeights(NamedTuple):
 class DecoderBlock(nn.Module):
     """Causal self-attention, cross-attention and feed-forward, with residual connections."""
 
+    @validated
     def __init__(
         self,
         *,
-        self_attention: MultiHead,
-        cross_attention: MultiHead,
-        feed_forward: FeedForward,
+        self_attention: SkipValidation[SequenceMixer],
+        cross_attention: SkipValidation[SequenceMixer],
+        feed_forward: SkipValidation[FeedForward],
         norm_first: bool = True,
-        norm_epsilon: float = 1e-5,
+        norm_epsilon: PositiveFloat = 1e-5,
     ) -> None:
         super().__init__()
-        validate_attention("DecoderBlock", "self_attention", self_attention, role="self")
-        validate_attention("DecoderBlock", "cross_attention", cross_attention, role="cross")
-        validate_feed_forward("DecoderBlock", feed_forward)
-        validate_equal_widths(
+        validate_sublayers(
             "DecoderBlock",
-            self_attention=self_attention.sizes.model_dim,
-            cross_attention=cross_attention.sizes.model_dim,
-            feed_forward=feed_forward.widen.in_features,
+            feed_forward,
+            roles=("self", "cross"),
+            self_attention=self_attention,
+            cross_attention=cross_attention,
         )
         around = partial(
             Residual,
-            model_dim=self_attention.sizes.model_dim,
+            model_dim=self_attention.model_dim,
             norm_first=norm_first,
             norm_epsilon=norm_epsilon,
         )
-        self.self_attention = self_attention
+        self.self_attention: SequenceMixer = self_attention
         self.around_self_attention = around()
-        self.cross_attention = cross_attention
+        self.cross_attention: SequenceMixer = cross_attention
         self.around_cross_attention = around()
         self.feed_forward = feed_forward
         self.around_feed_forward = around()
@@ -321,7 +329,6 @@ class DecoderBlock(nn.Module):
         mask: Mask = CAUSAL,
         context_mask: Mask = NO_MASK,
     ) -> Float[Tensor, "batch length model_dim"]:
-        self._validate(x)
         x = self.around_self_attention(x, partial(self.self_attention, mask=mask))
         cross_attention = partial(self.cross_attention, context=context, mask=context_mask)
         x = self.around_cross_attention(x, cross_attention)
@@ -335,11 +342,11 @@ class DecoderBlock(nn.Module):
         context_mask: Mask = NO_MASK,
     ) -> DecoderWeights:
         """The attention weights of `forward` with the same arguments."""
-        self._validate(x)
-        own = self.self_attention.weights(self.around_self_attention.pre_norm(x), mask=mask)
+        own = mixer_weights(self.self_attention, self.around_self_attention.pre_norm(x), mask=mask)
         x = self.around_self_attention(x, partial(self.self_attention, mask=mask))
         query = self.around_cross_attention.pre_norm(x)
-        return DecoderWeights(own, self.cross_attention.weights(query, context, context_mask))
+        read = mixer_weights(self.cross_attention, query, context, mask=context_mask)
+        return DecoderWeights(own, read)
 
     def start(
         self,
@@ -347,16 +354,11 @@ class DecoderBlock(nn.Module):
         context_mask: Mask = NO_MASK,
     ) -> DecoderState:
         """The state after the context, before any token."""
-        context_dim = self.cross_attention.sizes.context_dim
-        validate_sequence(
-            "DecoderBlock", context, width=context_dim, name="context", width_name="context_dim"
+        own, empty = (
+            self.self_attention.start(len(context)),
+            self.cross_attention.start(len(context)),
         )
-        batch_size = context.shape[0]
-        empty = self.cross_attention.start(batch_size)
-        return DecoderState(
-            own=self.self_attention.start(batch_size),
-            context=self.cross_attention.extend(empty, context, context_mask),
-        )
+        return DecoderState(own, self.cross_attention.extend(empty, context, context_mask))
 
     def step(
         self,
@@ -368,7 +370,6 @@ class DecoderBlock(nn.Module):
 
         With `beam_context`, one token per row, and row r attends to row beam_context.context_row[r].
         """
-        self._validate(x)
         validate_decoder_state(state)
         attended = self.self_attention.step(state.own, self.around_self_attention.pre_norm(x))
         x = self.around_self_attention.add(x, attended.output)
@@ -382,23 +383,27 @@ class DecoderBlock(nn.Module):
         output = self.around_feed_forward(x, self.feed_forward)
         return Step(output, state._replace(own=attended.state))
 
-    def _validate(self, x: Tensor) -> None:
-        # Checked here, because the norm runs before the sublayers' own checks.
-        validate_sequence("DecoderBlock", x, width=self.self_attention.sizes.model_dim)
-
     def cost(self, shape: SequenceShape) -> Cost:
-        """The cost of `forward`; `max_path_length` is between two decoder positions."""
-        validate_sequence_shape("DecoderBlock", shape)
-        own = self.self_attention.cost(shape)
-        total = (
-            own
-            + self.around_self_attention.cost(shape)
-            + self.cross_attention.cost(replace(shape, causal=False))
-            + self.around_cross_attention.cost(shape)
-            + per_position(self.feed_forward.cost(shape), length=shape.length)
-            + self.around_feed_forward.cost(shape)
-        )
-        return replace(total, max_path_length=own.max_path_length)
+        """The cost of `forward`, counted; `max_path_length` is between two decoder positions."""
+
+        def prepare(block: DecoderBlock) -> Example:
+            (model_dim,) = block.around_self_attention.norm.normalized_shape
+            sizes = getattr(block.cross_attention, "sizes", None)
+            x = shape.vectors(model_dim)
+            context = shape.context(model_dim if sizes is None else sizes.context_dim)
+            state = block.start(context)
+            state = state._replace(own=block.self_attention.extend(state.own, x))
+            forward = partial(block, x, context, shape.mask(block.self_attention))
+            return Example(forward, (x, context), state, partial(block.step, state, x[:, :1]))
+
+        path_length = partial(path_length_of, self.self_attention, shape)
+        return layer_cost(self, shape, prepare, max_path_length=path_length)
+
+
+def path_length_of(attention: object, shape: SequenceShape) -> int:
+    """The maximum path length of a block's attention; 0 for one without a `cost`."""
+    cost: Callable[[SequenceShape], Cost] | None = getattr(attention, "cost", None)
+    return 0 if cost is None else cost(shape).max_path_length
 
 
 def validate_decoder_state(state: object) -> None:

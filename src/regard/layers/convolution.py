@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
+from regard.core.options import PositiveInt, validated
 from regard.layers.cost import SequenceShape, validate_sequence_shape
-from regard.layers.validation import validate_padding_only, validate_positive, validate_sequence
+from regard.layers.validation import validate_padding_only, validate_sequence
 
 
 class Convolution(nn.Module):
@@ -26,21 +27,19 @@ class Convolution(nn.Module):
     the first `output_lengths(lengths)` are not padding.
     """
 
+    @validated
     def __init__(
         self,
         *,
-        model_dim: int,
-        output_dim: int | None = None,
-        width: int = 3,
+        model_dim: PositiveInt,
+        output_dim: PositiveInt | None = None,
+        width: PositiveInt = 3,
         causal: bool = False,
-        stride: int = 1,
+        stride: PositiveInt = 1,
         bias: bool = True,
     ) -> None:
         super().__init__()
         output_dim = model_dim if output_dim is None else output_dim
-        validate_positive(
-            "Convolution", model_dim=model_dim, output_dim=output_dim, width=width, stride=stride
-        )
         if width < 2 or not (causal or width % 2):
             raise RegardError(
                 f"Convolution has width={width}, causal={causal}: a centred one needs an odd width "

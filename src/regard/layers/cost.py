@@ -1,16 +1,21 @@
-"""`SequenceShape`, the sizes a layer's cost depends on, and the costs of common parts."""
+"""`SequenceShape`, the sizes that a layer's cost depends on, and the cost of a layer, counted at it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from torch import nn
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 
-from regard.core.cost import AttentionShape, Cost, linear_cost
-from regard.core.counter import LAYER_NORM_OPS
+from regard.core.cost import Cost
+from regard.core.counting import Example, counted_cost
 from regard.core.errors import RegardError
+from regard.core.masks import NO_MASK, Causal, Mask
 from regard.core.mechanism import Mechanism
-from regard.layers.validation import validate_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,15 +31,69 @@ class SequenceShape:
     causal: bool = False
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            size = getattr(self, field.name)
-            if size is not None and field.name != "causal":
-                validate_positive("SequenceShape", **{field.name: size})
+        for name in ("batch_size", "length", "context_length"):
+            size = getattr(self, name)
+            if size is not None and (type(size) is not int or size < 1):
+                raise RegardError(
+                    f"SequenceShape.{name}={size!r}: it must be an integer, 1 or more."
+                )
 
     @property
     def positions(self) -> int:
         """The number of positions in the batch: batch size × length."""
         return self.batch_size * self.length
+
+    def vectors(self, width: int) -> Float[Tensor, "batch length {width}"]:
+        """A random input of this shape."""
+        return torch.randn(self.batch_size, self.length, width)
+
+    def context(self, width: int) -> Float[Tensor, "batch context_length {width}"]:
+        """A random input for the other sequence."""
+        if self.context_length is None:
+            raise RegardError(
+                "The cost of cross-attention needs a SequenceShape with context_length. "
+                "Call cost(SequenceShape(length=…, context_length=…))."
+            )
+        return torch.randn(self.batch_size, self.context_length, width)
+
+    def mask(self, layer: Any) -> Mask:
+        """The causal mask if the shape is causal, or if a mechanism in the layer needs one."""
+        mechanisms = (part for part in layer.modules() if isinstance(part, Mechanism))
+        needed = any(mechanism.capabilities.requires_causal for mechanism in mechanisms)
+        return Causal() if self.causal or needed else NO_MASK
+
+
+def layer_cost(
+    layer: nn.Module,
+    shape: SequenceShape,
+    prepare: Callable[[Any], Example],
+    *,
+    max_path_length: Callable[[], int] = lambda: 0,
+) -> Cost:
+    """The cost of a layer in evaluation mode, counted on fake tensors and remembered by shape.
+
+    `prepare(a copy of the layer)` returns the calls to count.
+    """
+    validate_sequence_shape(type(layer).__name__, shape)
+    return counted_cost(
+        layer,
+        prepare,
+        key=shape,
+        numbers=8 * shape.positions * max(shape.length, shape.context_length or 0),
+        max_path_length=max_path_length,
+    )
+
+
+def forward_cost(
+    layer: nn.Module, shape: SequenceShape, *, width: int, max_path_length: int = 0
+) -> Cost:
+    """The cost of a layer that maps vectors of this width and has no decoding step."""
+
+    def prepare(copied: Callable[[Tensor], Any]) -> Example:
+        x = shape.vectors(width)
+        return Example(partial(copied, x), (x,))
+
+    return layer_cost(layer, shape, prepare, max_path_length=lambda: max_path_length)
 
 
 def validate_sequence_shape(layer: str, shape: object) -> None:
@@ -45,39 +104,3 @@ def validate_sequence_shape(layer: str, shape: object) -> None:
             f"{layer}.cost was called with {shape!r}; it must be a SequenceShape. "
             f"Call cost(SequenceShape(batch_size=…, length={length}))."
         )
-
-
-def norm_cost(*, rows: int, model_dim: int) -> Cost:
-    """The cost of a layer norm with weight and bias."""
-    numbers = rows * model_dim
-    return Cost(elementwise_ops=LAYER_NORM_OPS * numbers, memory=numbers, parameters=2 * model_dim)
-
-
-def cost_of(linear: nn.Linear, *, rows: int) -> Cost:
-    """The cost of a linear layer applied to `rows` vectors."""
-    return linear_cost(
-        rows=rows,
-        in_features=linear.in_features,
-        out_features=linear.out_features,
-        bias=linear.bias is not None,
-    )
-
-
-def per_position(cost: Cost, *, length: int) -> Cost:
-    """The cost of a position-wise layer: a decoding step costs one position's share."""
-    return replace(cost, step_matmul_flops=cost.matmul_flops // length)
-
-
-def read_matmul_flops(mechanism: Mechanism, shape: AttentionShape) -> int:
-    """The matmul FLOPs of one `read` with one query per row, as in a step of cross-attention.
-
-    A step with twice the query heads extends the state once and reads twice, so the difference between
-    the two steps is one read.
-    """
-    kv_heads = shape.num_kv_heads or shape.num_heads
-    before = replace(shape, key_length=shape.key_length - 1, num_kv_heads=kv_heads)
-    once, twice = (
-        mechanism.cost(replace(before, num_heads=heads))
-        for heads in (shape.num_heads, 2 * shape.num_heads)
-    )
-    return twice.step_matmul_flops - once.step_matmul_flops

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.layers.validation import validate_dropout
+from regard.core.options import Probability, validated
 
 LEVELS = 256
 BYTES_OF_A_DRAW = 8
@@ -23,9 +23,9 @@ LEAST_64_BITS = -(2**63)
 class Dropout(nn.Module):
     """A drop-in replacement of `nn.Dropout`; the identity in evaluation mode."""
 
-    def __init__(self, p: float = 0.0) -> None:
+    @validated
+    def __init__(self, p: Probability = 0.0) -> None:
         super().__init__()
-        validate_dropout("Dropout", p)
         self.p = p
         # A small p is not rounded to 0.
         self.zeroed_levels = 0 if p == 0 else min(max(1, round(p * LEVELS)), LEVELS - 1)

@@ -15,10 +15,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
+from regard.core.options import PositiveInt, Probability, validated
 from regard.core.registry import lookup
-from regard.layers.cost import SequenceShape, cost_of, validate_sequence_shape
+from regard.layers.cost import SequenceShape, forward_cost
 from regard.layers.dropout import Dropout
-from regard.layers.validation import validate_dropout, validate_positive, validate_sequence
+from regard.layers.validation import validate_sequence
 
 
 class Activation(NamedTuple):
@@ -46,28 +47,24 @@ class FeedForward(nn.Module):
     `dropout` is on the output, and on the hidden features unless `hidden_dropout` is set.
     """
 
+    @validated
     def __init__(
         self,
         *,
-        model_dim: int,
-        hidden_dim: int | None = None,
+        model_dim: PositiveInt,
+        hidden_dim: PositiveInt | None = None,
         activation: str = "relu",
         bias: bool = True,
-        dropout: float = 0.0,
-        hidden_dropout: float | None = None,
+        dropout: Probability = 0.0,
+        hidden_dropout: Probability | None = None,
     ) -> None:
         super().__init__()
         self.activation = lookup("activation", activation, ACTIVATIONS)
-        validate_positive("FeedForward", model_dim=model_dim)
         hidden_dim = 4 * model_dim if hidden_dim is None else hidden_dim
-        validate_positive("FeedForward", hidden_dim=hidden_dim)
-        validate_dropout("FeedForward", dropout)
         self.widen = nn.Linear(model_dim, hidden_dim, bias=bias)
         self.narrow = nn.Linear(hidden_dim, model_dim, bias=bias)
         self.dropout = Dropout(dropout)
-        hidden_dropout = dropout if hidden_dropout is None else hidden_dropout
-        validate_dropout("FeedForward", hidden_dropout)
-        self.hidden_dropout = Dropout(hidden_dropout)
+        self.hidden_dropout = Dropout(dropout if hidden_dropout is None else hidden_dropout)
 
     def forward(
         self, x: Float[Tensor, "batch length model_dim"]
@@ -78,16 +75,5 @@ class FeedForward(nn.Module):
         return output
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """The cost of `forward`. It mixes no positions, so `max_path_length` is 0."""
-        validate_sequence_shape("FeedForward", shape)
-        entries = shape.positions * self.widen.out_features
-        activated = Cost(
-            transcendental_ops=entries * self.activation.transcendental_ops,
-            elementwise_ops=entries * self.activation.elementwise_ops,
-            memory=entries,
-        )
-        return (
-            cost_of(self.widen, rows=shape.positions)
-            + activated
-            + cost_of(self.narrow, rows=shape.positions)
-        )
+        """The cost of `forward`, counted. It mixes no positions, so `max_path_length` is 0."""
+        return forward_cost(self, shape, width=self.widen.in_features)

@@ -9,26 +9,32 @@ are computed here from the context.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+import torch.nn.functional as F
 from jaxtyping import Float
+from pydantic import SkipValidation
 from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
+from regard.core.counting import Example
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
-from regard.core.mechanism import Mechanism, Role, ScoreBias, State, Step
+from regard.core.mechanism import (
+    Mechanism,
+    Role,
+    ScoreBias,
+    State,
+    Step,
+    UnsupportedCallError,
+    repeat_heads,
+)
+from regard.core.options import PositiveInt, Probability, validated
 from regard.core.registry import lookup
 from regard.layers.alibi import Alibi
-from regard.layers.cost import (
-    SequenceShape,
-    cost_of,
-    per_position,
-    read_matmul_flops,
-    validate_sequence_shape,
-)
+from regard.layers.cost import SequenceShape, layer_cost
 from regard.layers.dropout import Dropout
 from regard.layers.positions import POSITIONS, build_position, token_positions
 from regard.layers.projections import (
@@ -37,18 +43,11 @@ from regard.layers.projections import (
     HeadSizes,
     build_projection,
     init_projection,
-    resolve_role,
 )
 from regard.layers.rotary import Rotary
-from regard.layers.validation import (
-    validate_dropout,
-    validate_mask,
-    validate_positive,
-    validate_sequence,
-    validate_state,
-)
+from regard.layers.validation import validate_sequence, validate_state
 from regard.mechanisms import build_mechanism
-from regard.mechanisms.compatibility import validate_mechanism, validate_mechanism_call
+from regard.mechanisms.compatibility import validate_mechanism, with_alternatives
 
 
 def resolve_mechanism(
@@ -175,31 +174,37 @@ class MultiHead(nn.Module):
     context_dim      width of the other sequence in cross-attention; default `model_dim`
     position         "rotary", "alibi", a `Rotary` or a score bias; in self-attention only
     max_length       for mechanisms with a fixed number of positions, built by name
-    dropout          on the output, not on attention weights, so that `weights` are those used
+    dropout          on the output
+    attention_dropout
+                     on attention weights, in `forward` while training. A mechanism without the capability
+                     `dropout` then computes the weights of all pairs, in O(length²) time and memory
+    validate         check the values of padding lengths in every call; shapes are checked always
+
+    The mechanism checks its inputs and the mask, this layer only what the mechanism cannot see.
     """
 
+    @validated
     def __init__(
         self,
         *,
-        model_dim: int,
-        num_heads: int,
-        mechanism: Mechanism | str = "scaled_dot",
+        model_dim: PositiveInt,
+        num_heads: PositiveInt,
+        mechanism: SkipValidation[Mechanism | str] = "scaled_dot",
         mechanism_options: dict[str, Any] | None = None,
-        role: str = "self",
-        num_kv_heads: int | None = None,
-        head_dim: int | None = None,
-        value_dim: int | None = None,
-        context_dim: int | None = None,
-        position: Rotary | ScoreBias | str | None = None,
-        max_length: int | None = None,
+        role: Role = "self",
+        num_kv_heads: PositiveInt | None = None,
+        head_dim: PositiveInt | None = None,
+        value_dim: PositiveInt | None = None,
+        context_dim: PositiveInt | None = None,
+        position: SkipValidation[Rotary | ScoreBias | str | None] = None,
+        max_length: PositiveInt | None = None,
         bias: bool = True,
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
+        attention_dropout: Probability = 0.0,
+        validate: bool = False,
     ) -> None:
         super().__init__()
-        self.role: Role = resolve_role(role)
-        validate_dropout("MultiHead", dropout)
-        if max_length is not None:
-            validate_positive("MultiHead", max_length=max_length)
+        self.role: Role = role
         self.sizes = HeadSizes.of(
             role=self.role,
             model_dim=model_dim,
@@ -221,6 +226,8 @@ class MultiHead(nn.Module):
         self.score_bias = None if isinstance(position, Rotary) else position
         validate_mechanism(mechanism, role=self.role, score_bias=self.score_bias is not None)
         self.mechanism = mechanism
+        if validate:
+            mechanism.validate = True
         self.projection = build_projection(role=self.role, sizes=self.sizes, bias=bias)
         self.extras = GateProjections(
             gates=mechanism.gates,
@@ -231,6 +238,17 @@ class MultiHead(nn.Module):
         self.output = nn.Linear(num_heads * self.sizes.value_dim, model_dim, bias=bias)
         init_projection(self.output, (model_dim,))
         self.dropout = Dropout(dropout)
+        self.attention_dropout = attention_dropout
+
+    @property
+    def model_dim(self) -> int:
+        """The width of inputs and outputs."""
+        return self.sizes.model_dim
+
+    @property
+    def max_length(self) -> int | None:
+        """The greatest number of keys, if there is one."""
+        return self.mechanism.capabilities.max_length
 
     def forward(
         self,
@@ -239,8 +257,16 @@ class MultiHead(nn.Module):
         mask: Mask = NO_MASK,
     ) -> Float[Tensor, "batch query_length model_dim"]:
         source = self._context(x, context)
-        heads = self._heads(x, source, mask)
-        return self._merge(self.mechanism(*heads, mask, **self._mechanism_kwargs(source)))
+        query, key, value = self._heads(x, source)
+        kwargs = self._mechanism_kwargs(source)
+        dropout = self.attention_dropout if self.training else 0.0
+        if dropout and not self.mechanism.capabilities.dropout:
+            weights = self._supported(self.mechanism.weights, query, key, mask, **kwargs)
+            value = repeat_heads(value, self.sizes.num_heads)
+            return self._merge(F.dropout(weights, dropout) @ value)
+        if dropout:
+            kwargs["dropout"] = dropout
+        return self._merge(self._supported(self.mechanism, query, key, value, mask, **kwargs))
 
     def weights(
         self,
@@ -250,8 +276,9 @@ class MultiHead(nn.Module):
     ) -> Float[Tensor, "batch heads query_length key_length"]:
         """The attention weights of `forward` with the same arguments."""
         source = self._context(x, context)
-        query, key, _ = self._heads(x, source, mask)
-        return self.mechanism.weights(query, key, mask, **self._mechanism_kwargs(source))
+        query, key, _ = self._heads(x, source)
+        kwargs = self._mechanism_kwargs(source)
+        return self._supported(self.mechanism.weights, query, key, mask, **kwargs)
 
     def start(self, batch_size: int) -> State:
         """An empty decoding state."""
@@ -274,7 +301,6 @@ class MultiHead(nn.Module):
     ) -> State:
         """The state with the tokens of the context, which may have a mask `Padding(lengths)`."""
         self._validate_context(context)
-        validate_mask(mask)
         validate_state("MultiHead", state, batch_size=context.shape[0])
         key, value = self.projection.key_value(context)
         if self.rotary is not None:
@@ -310,49 +336,38 @@ class MultiHead(nn.Module):
         return Step(self._merge(step.output), step.state)
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """The cost of `forward`: projections, positions and mechanism.
+        """The cost of `forward`, counted.
 
         `step_matmul_flops` is that of a `step`; in cross-attention, of one `read` of the context.
         """
-        validate_sequence_shape("MultiHead", shape)
+
+        def prepare(layer: MultiHead) -> Example:
+            x, mask = shape.vectors(layer.sizes.model_dim), shape.mask(layer)
+            empty = layer.start(shape.batch_size)
+            if layer.role == "self":
+                state = layer.extend(empty, x)
+                step = partial(layer.step, state, x[:, :1])
+                return Example(partial(layer, x, mask=mask), (x,), state, step)
+            context = shape.context(layer.sizes.context_dim)
+            state = layer.extend(empty, context)
+            forward = partial(layer, x, context, mask)
+            return Example(forward, (x, context), state, partial(layer.read, state, x[:, :1]))
+
+        return layer_cost(self, shape, prepare, max_path_length=lambda: self._path_length(shape))
+
+    def _path_length(self, shape: SequenceShape) -> int:
         key_length = shape.length if self.role == "self" else shape.context_length
-        if key_length is None:
-            raise RegardError(
-                "MultiHead.cost with role 'cross' needs a SequenceShape with context_length."
-            )
         attention = AttentionShape(
             batch_size=shape.batch_size,
             num_heads=self.sizes.num_heads,
             num_kv_heads=self.sizes.num_kv_heads,
             query_length=shape.length,
-            key_length=key_length,
+            key_length=key_length or 0,
             key_dim=self.sizes.head_dim,
             value_dim=self.sizes.value_dim,
             causal=shape.causal,
         )
-        attended = self.mechanism.cost(attention)
-        gates = self.extras.cost(rows=shape.batch_size * key_length)
-        if self.role == "self":
-            gates = per_position(gates, length=shape.length)
-        else:
-            attended = replace(
-                attended, step_matmul_flops=read_matmul_flops(self.mechanism, attention)
-            )
-        return (
-            self.projection.cost(
-                batch_size=shape.batch_size, query_length=shape.length, key_length=key_length
-            )
-            + gates
-            + self._position_cost(shape)
-            + attended
-            + per_position(cost_of(self.output, rows=shape.positions), length=shape.length)
-        )
-
-    def _position_cost(self, shape: SequenceShape) -> Cost:
-        if self.rotary is None:
-            return Cost()
-        turned = shape.positions * (self.sizes.query_width + self.sizes.key_width)
-        return self.rotary.cost(shape) + self.rotary.rotate_cost(numbers=turned)
+        return self.mechanism.cost(attention).max_path_length
 
     def _context(self, x: Tensor, context: Tensor | None) -> Tensor:
         if (context is None) != (self.role == "self"):
@@ -377,12 +392,18 @@ class MultiHead(nn.Module):
             "MultiHead", context, width=width, name="context", width_name="context_dim"
         )
 
-    def _heads(self, x: Tensor, context: Tensor, mask: Mask) -> Heads:
+    def _supported(self, call: Callable[..., Tensor], *inputs: Any, **kwargs: Any) -> Tensor:
+        """The result of a call of the mechanism; an error names mechanisms that support it."""
+        try:
+            return call(*inputs, **kwargs)
+        except UnsupportedCallError as error:
+            key, mask = inputs[1], inputs[-1]
+            raise with_alternatives(
+                error, self.mechanism, role=self.role, mask=mask, key_length=key.shape[2]
+            ) from error
+
+    def _heads(self, x: Tensor, context: Tensor) -> Heads:
         """Queries, keys and values, for both `forward` and `weights`."""
-        validate_mask(mask)
-        validate_mechanism_call(
-            self.mechanism, role=self.role, mask=mask, key_length=context.shape[1]
-        )
         heads: Heads = self.projection(x, context)
         if self.rotary is None:
             return heads

@@ -15,11 +15,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
-from regard.core.counter import SOFTMAX_OPS
 from regard.core.masks import NO_MASK, Mask
 from regard.core.normalise import softmax_over_keys
-from regard.layers.cost import SequenceShape, cost_of, validate_sequence_shape
-from regard.layers.validation import validate_padding_only, validate_positive, validate_sequence
+from regard.core.options import PositiveInt, validated
+from regard.layers.cost import SequenceShape, forward_cost
+from regard.layers.validation import validate_padding_only, validate_sequence
 
 
 class Pooled(NamedTuple):
@@ -44,10 +44,10 @@ def pool(
 class ContextPooling(nn.Module):
     """From a sequence to one vector of the same width, one hop   (Yang et al. 2016, eq. 5–7)."""
 
-    def __init__(self, *, model_dim: int, hidden_dim: int | None = None) -> None:
+    @validated
+    def __init__(self, *, model_dim: PositiveInt, hidden_dim: PositiveInt | None = None) -> None:
         super().__init__()
         hidden_dim = model_dim if hidden_dim is None else hidden_dim
-        validate_positive("ContextPooling", model_dim=model_dim, hidden_dim=hidden_dim)
         self.hidden = nn.Linear(model_dim, hidden_dim)
         self.context = nn.Parameter(torch.empty(self.hidden.out_features))
         # Initial scores have about the variance of one tanh.
@@ -59,30 +59,18 @@ class ContextPooling(nn.Module):
         return pool(scores[:, None], x, mask)
 
     def cost(self, shape: SequenceShape) -> Cost:
-        validate_sequence_shape("ContextPooling", shape)
-        model_dim, hidden_dim = self.hidden.in_features, self.hidden.out_features
-        read_out = Cost(
-            matmul_flops=2 * shape.positions * (hidden_dim + model_dim),
-            elementwise_ops=SOFTMAX_OPS * shape.positions,
-            # The gradient of u is an outer product with u_context, elementwise.
-            backward_matmul_flops=2 * shape.positions * (hidden_dim + 2 * model_dim),
-            transcendental_ops=shape.positions * (hidden_dim + 1),
-            memory=shape.positions * (hidden_dim + 2) + shape.batch_size * model_dim,
-            parameters=hidden_dim,
-            sequential_steps=2,
-            max_path_length=1,
-        )
-        return cost_of(self.hidden, rows=shape.positions) + read_out
+        """The cost of `forward`, counted."""
+        return forward_cost(self, shape, width=self.hidden.in_features, max_path_length=1)
 
 
 class StructuredPooling(nn.Module):
     """From a sequence to `hops` vectors of the same width   (Lin et al. 2017, eq. 6)."""
 
-    def __init__(self, *, model_dim: int, hidden_dim: int, hops: int = 1) -> None:
+    @validated
+    def __init__(
+        self, *, model_dim: PositiveInt, hidden_dim: PositiveInt, hops: PositiveInt = 1
+    ) -> None:
         super().__init__()
-        validate_positive(
-            "StructuredPooling", model_dim=model_dim, hidden_dim=hidden_dim, hops=hops
-        )
         self.hidden = nn.Linear(model_dim, hidden_dim, bias=False)
         self.score = nn.Linear(hidden_dim, hops, bias=False)
 
@@ -92,23 +80,8 @@ class StructuredPooling(nn.Module):
         return pool(scores.transpose(1, 2), x, mask)
 
     def cost(self, shape: SequenceShape) -> Cost:
-        validate_sequence_shape("StructuredPooling", shape)
-        model_dim, hidden_dim = self.hidden.in_features, self.hidden.out_features
-        weights = shape.positions * self.score.out_features
-        matmul_flops = 2 * weights * model_dim
-        read_out = Cost(
-            matmul_flops=matmul_flops,
-            elementwise_ops=SOFTMAX_OPS * weights,
-            backward_matmul_flops=2 * matmul_flops,
-            transcendental_ops=weights + shape.positions * hidden_dim,
-            memory=weights
-            + shape.positions * hidden_dim
-            + shape.batch_size * self.score.out_features * model_dim,
-            sequential_steps=1,
-            max_path_length=1,
-        )
-        hidden = cost_of(self.hidden, rows=shape.positions)
-        return hidden + cost_of(self.score, rows=shape.positions) + read_out
+        """The cost of `forward`, counted."""
+        return forward_cost(self, shape, width=self.hidden.in_features, max_path_length=1)
 
 
 def frobenius_penalty(weights: Float[Tensor, "batch hops length"]) -> Float[Tensor, " batch"]:

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from jaxtyping import Float, Int
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
+from regard.core.options import PositiveFloat, PositiveInt, validated
 from regard.core.registry import build_from_signature, lookup
-from regard.layers.cost import SequenceShape, validate_sequence_shape
-from regard.layers.validation import validate_positive, validate_sequence
+from regard.layers.cost import SequenceShape, forward_cost, validate_sequence_shape
+from regard.layers.validation import validate_sequence
+
+EvenInt = Annotated[int, Field(ge=2, multiple_of=2)]  # features are rotated in pairs
 
 
 @dataclass(frozen=True)
@@ -133,20 +137,6 @@ def angles(
     )
 
 
-def angle_ops(*, length: int, width: int) -> int:
-    """Elementwise operations of the positions, frequencies and angles."""
-    pairs = width // 2
-    return length + 3 * pairs + length * pairs
-
-
-def validate_even_width(what: str, width: object) -> None:
-    """Raise an error unless the width is even."""
-    if isinstance(width, bool) or not isinstance(width, int) or width < 2 or width % 2:
-        raise RegardError(
-            f"{what} rotate pairs of features, but the width is {width}. Choose an even width."
-        )
-
-
 class SinusoidalPositions(nn.Module):
     """Adds PE(start), PE(start + 1), … to the embeddings   (Vaswani et al. 2017, section 3.5).
 
@@ -155,9 +145,9 @@ class SinusoidalPositions(nn.Module):
     No parameters and no maximum length; a shift by k positions is a linear map.
     """
 
-    def __init__(self, *, model_dim: int, base: float = 10_000.0) -> None:
+    @validated
+    def __init__(self, *, model_dim: EvenInt, base: PositiveFloat = 10_000.0) -> None:
         super().__init__()
-        validate_even_width("Sinusoidal positions", model_dim)
         self.model_dim = model_dim
         self.base = base
 
@@ -188,19 +178,16 @@ class SinusoidalPositions(nn.Module):
         return matrix
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """The cost of `forward` with one start for all examples."""
-        validate_sequence_shape("SinusoidalPositions", shape)
-        table, moved = shape.length * self.model_dim, shape.positions * self.model_dim
-        turned = angle_ops(length=shape.length, width=self.model_dim)
-        return Cost(transcendental_ops=table, elementwise_ops=turned + moved, memory=table + moved)
+        """The cost of `forward`, counted, with one start for all examples."""
+        return forward_cost(self, shape, width=self.model_dim)
 
 
 class LearnedPositions(nn.Module):
     """Adds learned vectors of positions start, start + 1, …, below `max_length`   (Gehring et al. 2017)."""
 
-    def __init__(self, *, model_dim: int, max_length: int = 512) -> None:
+    @validated
+    def __init__(self, *, model_dim: PositiveInt, max_length: PositiveInt = 512) -> None:
         super().__init__()
-        validate_positive("LearnedPositions", model_dim=model_dim, max_length=max_length)
         self.max_length = max_length
         self.embedding = nn.Embedding(max_length, model_dim)
         # BERT's: small beside the token embeddings at the start of training.
@@ -210,26 +197,20 @@ class LearnedPositions(nn.Module):
         self, x: Float[Tensor, "batch length model_dim"], start: int | Int[Tensor, " batch"] = 0
     ) -> Float[Tensor, "batch length model_dim"]:
         validate_sequence("LearnedPositions", x, width=self.embedding.embedding_dim)
-        end = (start if isinstance(start, int) else int(start.max())) + x.shape[1]
-        if end > self.max_length:
-            raise RegardError(
-                f"LearnedPositions has max_length={self.max_length}, but the input has {end} "
-                "positions. Raise max_length, or choose a position without a maximum: sinusoidal, "
-                "rotary, alibi, none."
-            )
         positions = token_positions(start=start, length=x.shape[1], device=x.device)
-        moved: Tensor = x + self.embedding(positions)
+        try:
+            moved: Tensor = x + self.embedding(positions)
+        except IndexError as error:  # the lookup checks the positions, so they are not read before
+            raise RegardError(
+                f"LearnedPositions has max_length={self.max_length}, but the input has "
+                f"{int(positions.max()) + 1} positions. Raise max_length, or choose a position "
+                "without a maximum: sinusoidal, rotary, alibi, none."
+            ) from error
         return moved
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """The cost of `forward`; an embedding lookup has no FLOPs."""
-        validate_sequence_shape("LearnedPositions", shape)
-        width = self.embedding.embedding_dim
-        return Cost(
-            elementwise_ops=shape.length + shape.positions * width,
-            memory=(shape.length + shape.positions) * width,
-            parameters=self.max_length * width,
-        )
+        """The cost of `forward`, counted."""
+        return forward_cost(self, shape, width=self.embedding.embedding_dim)
 
 
 class NoPositions(nn.Module):

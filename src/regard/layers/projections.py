@@ -7,18 +7,15 @@ of x and one for the keys and values of the context.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Self, cast, get_args
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.core.cost import Cost
 from regard.core.errors import RegardError
 from regard.core.mechanism import Gate, Role
-from regard.layers.cost import cost_of, per_position
-from regard.layers.validation import validate_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,22 +41,19 @@ class HeadSizes:
         head_dim: int | None,
         value_dim: int | None,
     ) -> Self:
-        """Validated sizes; None is replaced by the default."""
-        validate_positive("MultiHead", model_dim=model_dim, num_heads=num_heads)
+        """Sizes that fit together; None is replaced by the default."""
         if head_dim is None and model_dim % num_heads:
             raise RegardError(
                 f"MultiHead has model_dim={model_dim} and num_heads={num_heads}: the heads must "
                 "divide the width. Choose a divisor, or set head_dim."
             )
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        validate_positive("MultiHead", num_kv_heads=num_kv_heads)
         if num_heads % num_kv_heads:
             raise RegardError(
                 f"MultiHead has num_heads={num_heads} and num_kv_heads={num_kv_heads}: key/value "
                 "heads must divide query heads. Choose a divisor."
             )
         context_dim = model_dim if context_dim is None else context_dim
-        validate_positive("MultiHead", context_dim=context_dim)
         if role == "self" and context_dim != model_dim:
             raise RegardError(
                 f"MultiHead has context_dim={context_dim} and role 'self', where the context is x "
@@ -67,7 +61,6 @@ class HeadSizes:
             )
         head_dim = model_dim // num_heads if head_dim is None else head_dim
         value_dim = head_dim if value_dim is None else value_dim
-        validate_positive("MultiHead", head_dim=head_dim, value_dim=value_dim)
         return cls(
             model_dim=model_dim,
             context_dim=context_dim,
@@ -91,17 +84,6 @@ class HeadSizes:
     def value_width(self) -> int:
         """The width of the values of all key/value heads."""
         return self.num_kv_heads * self.value_dim
-
-
-def resolve_role(role: str) -> Role:
-    """Validate a role name."""
-    for known in get_args(Role):
-        if role == known:
-            return cast(Role, known)
-    raise RegardError(
-        f"MultiHead has role={role!r}; it must be 'self', where x attends to itself, or 'cross', "
-        "where x attends to another sequence."
-    )
 
 
 class KeyValue(NamedTuple):
@@ -143,10 +125,6 @@ class Projection(nn.Module, ABC):
     @abstractmethod
     def key_value(self, context: Float[Tensor, "batch key_length context_dim"]) -> KeyValue:
         """Keys and values only, for `extend`."""
-
-    @abstractmethod
-    def cost(self, *, batch_size: int, query_length: int, key_length: int) -> Cost:
-        """The cost of `forward`; in a step of cross-attention the context is already projected."""
 
     def _split_key_value(self, key_value: Float[Tensor, "batch key_length width"]) -> KeyValue:
         sizes = self.sizes
@@ -190,10 +168,6 @@ class SelfProjection(Projection):
         bias: Tensor | None = self.linear.bias
         return F.linear(x, self.linear.weight[rows], None if bias is None else bias[rows])
 
-    def cost(self, *, batch_size: int, query_length: int, key_length: int) -> Cost:
-        cost = cost_of(self.linear, rows=batch_size * query_length)
-        return per_position(cost, length=query_length)
-
 
 class CrossProjection(Projection):
     """A matrix for the queries of x, and one for the keys and values of the context."""
@@ -220,12 +194,6 @@ class CrossProjection(Projection):
 
     def key_value(self, context: Float[Tensor, "batch key_length context_dim"]) -> KeyValue:
         return self._split_key_value(self.key_value_linear(context))
-
-    def cost(self, *, batch_size: int, query_length: int, key_length: int) -> Cost:
-        keys = cost_of(self.key_value_linear, rows=batch_size * key_length)
-        queries = cost_of(self.query_linear, rows=batch_size * query_length)
-        # The two are independent.
-        return replace(keys + per_position(queries, length=query_length), sequential_steps=1)
 
 
 def build_projection(
@@ -276,14 +244,3 @@ class GateProjections(nn.Module):
             )
             for gate in self.gates
         }
-
-    def cost(self, *, rows: int) -> Cost:
-        """The cost beside the other projections; an activation is one transcendental op per entry."""
-        parts = (
-            cost_of(linear, rows=rows)
-            for linear in self.linears.values()
-            if isinstance(linear, nn.Linear)
-        )
-        linears = sum(parts, start=Cost())
-        entries = linears.memory
-        return replace(linears, transcendental_ops=entries, memory=2 * entries, sequential_steps=0)

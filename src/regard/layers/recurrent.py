@@ -9,7 +9,7 @@ Unlike attention, the steps are sequential, and the maximum path length is the s
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -19,17 +19,14 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.core.cost import Cost
 from regard.core.counter import LSTM_OPS
+from regard.core.counting import Example
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import Step, select_rows
+from regard.core.options import PositiveInt, validated
 from regard.core.registry import lookup
-from regard.layers.cost import SequenceShape, validate_sequence_shape
-from regard.layers.validation import (
-    validate_padding_only,
-    validate_positive,
-    validate_sequence,
-    validate_state,
-)
+from regard.layers.cost import SequenceShape, layer_cost, validate_sequence_shape
+from regard.layers.validation import validate_padding_only, validate_sequence, validate_state
 
 
 class Cell(NamedTuple):
@@ -76,12 +73,17 @@ class RecurrentState(NamedTuple):
 class Recurrent(nn.Module):
     """From `model_dim` to `hidden_dim` features per position, twice as many if bidirectional."""
 
+    @validated
     def __init__(
-        self, *, model_dim: int, hidden_dim: int, cell: str = "lstm", bidirectional: bool = False
+        self,
+        *,
+        model_dim: PositiveInt,
+        hidden_dim: PositiveInt,
+        cell: str = "lstm",
+        bidirectional: bool = False,
     ) -> None:
         super().__init__()
         self.cell = lookup("recurrent cell", cell, CELLS)
-        validate_positive("Recurrent", model_dim=model_dim, hidden_dim=hidden_dim)
         make: Any = self.cell.layer
         self.layer: nn.RNNBase = make(
             model_dim, hidden_dim, batch_first=True, bidirectional=bidirectional
@@ -99,7 +101,9 @@ class Recurrent(nn.Module):
         """
         validate_sequence("Recurrent", x, width=self.layer.input_size)
         validate_padding_only("Recurrent", mask)
-        state = self.start(x.shape[0]) if state is None else state
+        return self._run(x, mask, self.start(x.shape[0]) if state is None else state)
+
+    def _run(self, x: Tensor, mask: Mask, state: RecurrentState) -> Step:
         validate_state("Recurrent", state, batch_size=x.shape[0])
         initial: Any = state.hidden.transpose(0, 1).contiguous()
         if self.cell.has_memory:
@@ -134,10 +138,8 @@ class Recurrent(nn.Module):
                 "Recurrent with bidirectional=True has no step: every output depends on later tokens. "
                 "Build it with bidirectional=False."
             )
-        # Unlike `forward`, a step needs a state.
         validate_sequence("Recurrent", x, width=self.layer.input_size)
-        validate_state("Recurrent", state, batch_size=x.shape[0])
-        return self.forward(x, state=state)
+        return self._run(x, NO_MASK, state)
 
     def _packed(self, x: Tensor, lengths: Tensor, initial: Any) -> tuple[Tensor, Any]:
         """The layer over a packed sequence; a row of length 0 keeps its state."""
@@ -183,10 +185,6 @@ class Recurrent(nn.Module):
         )
 
 
-# Elementwise operations per position: whether it is padding, and its index in the reversed row.
-REVERSE_OPS = 4
-
-
 class BidirectionalRecurrent(nn.Module):
     """A bidirectional layer over padded rows, without packing; 2 · `hidden_dim` features per position.
 
@@ -221,9 +219,11 @@ class BidirectionalRecurrent(nn.Module):
         return both.masked_fill(~is_token[:, :, None], 0.0)
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """The cost of `forward`; there is no step."""
-        total = self.onward.cost(shape) + self.backward_layer.cost(shape)
-        total += Cost(elementwise_ops=shape.positions * (self.output_dim + REVERSE_OPS))
-        return replace(
-            total, step_matmul_flops=0, sequential_steps=shape.length, max_path_length=shape.length
-        )
+        """The cost of `forward`, counted; there is no step."""
+
+        def prepare(layer: BidirectionalRecurrent) -> Example:
+            x = shape.vectors(layer.onward.layer.input_size)
+            lengths = torch.full((shape.batch_size,), shape.length)
+            return Example(partial(layer, x, lengths), (x,))
+
+        return layer_cost(self, shape, prepare, max_path_length=lambda: shape.length)

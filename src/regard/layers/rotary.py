@@ -14,9 +14,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.core.cost import Cost
-from regard.layers.cost import SequenceShape, validate_sequence_shape
-from regard.layers.positions import angle_ops, angles, validate_even_width
+from regard.core.options import PositiveFloat, validated
+from regard.layers.positions import EvenInt, angles
 
 
 class Rotation(NamedTuple):
@@ -29,9 +28,9 @@ class Rotation(NamedTuple):
 class Rotary(nn.Module):
     """Rotates the pairs of features (0, 1), (2, 3), … of each head."""
 
-    def __init__(self, *, head_dim: int, base: float = 10_000.0) -> None:
+    @validated
+    def __init__(self, *, head_dim: EvenInt, base: PositiveFloat = 10_000.0) -> None:
         super().__init__()
-        validate_even_width("Rotary positions", head_dim)
         self.head_dim = head_dim
         self.base = base
 
@@ -59,16 +58,3 @@ class Rotary(nn.Module):
         positions: Int[Tensor, " length"] | Int[Tensor, "batch length"],
     ) -> Float[Tensor, "batch heads length head_dim"]:
         return self.rotate(heads, self.rotation(positions, heads.dtype))
-
-    def cost(self, shape: SequenceShape) -> Cost:
-        """The cost of `rotation`, which all heads and examples share."""
-        validate_sequence_shape("Rotary", shape)
-        return Cost(
-            transcendental_ops=shape.length * self.head_dim,
-            elementwise_ops=angle_ops(length=shape.length, width=self.head_dim),
-            memory=2 * shape.length * self.head_dim,
-        )
-
-    def rotate_cost(self, *, numbers: int) -> Cost:
-        """The cost of `rotate`: four products and two sums per pair."""
-        return Cost(elementwise_ops=3 * numbers)

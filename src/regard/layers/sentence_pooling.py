@@ -12,16 +12,18 @@ Unlike `ContextPooling`, the words of all sentences are concatenated without pad
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.core.cost import Cost, linear_cost
+from regard.core.cost import Cost
+from regard.core.counting import Example
 from regard.core.errors import RegardError
-from regard.layers.cost import SequenceShape, cost_of, validate_sequence_shape
-from regard.layers.validation import validate_positive
+from regard.core.options import PositiveInt, validated
+from regard.layers.cost import SequenceShape, layer_cost
 
 
 def segment_softmax(
@@ -62,17 +64,17 @@ class PooledSentences(NamedTuple):
 class SentencePooling(nn.Module):
     """From the words of sentences to one vector per sentence; `context_dim` adds a context vector."""
 
+    @validated
     def __init__(
         self,
         *,
-        model_dim: int,
-        hidden_dim: int | None = None,
-        context_dim: int | None = None,
+        model_dim: PositiveInt,
+        hidden_dim: PositiveInt | None = None,
+        context_dim: PositiveInt | None = None,
         gated: bool = False,
     ) -> None:
         super().__init__()
         hidden_dim = model_dim if hidden_dim is None else hidden_dim
-        validate_positive("SentencePooling", model_dim=model_dim, hidden_dim=hidden_dim)
         if gated and context_dim is None:
             raise RegardError(
                 "SentencePooling has gated=True and no context_dim: the gate weighs a word against the "
@@ -118,30 +120,20 @@ class SentencePooling(nn.Module):
         return PooledSentences(segment_sum(weights, words, sentence, count=count), weights)
 
     def cost(self, shape: SequenceShape) -> Cost:
-        """The cost of `forward` for sentences of equal length."""
-        validate_sequence_shape("SentencePooling", shape)
-        words, sentences = shape.positions, shape.batch_size
-        model_dim, hidden_dim = self.hidden.in_features, self.hidden.out_features
-        total = linear_cost(rows=words, in_features=model_dim, out_features=hidden_dim)
-        for layer in (self.elsewhere, self.gate_elsewhere):
-            total += Cost() if layer is None else cost_of(layer, rows=sentences)
-        if self.gate is not None:
-            gates = words * hidden_dim
-            total += cost_of(self.gate, rows=words)
-            total += Cost(transcendental_ops=gates, elementwise_ops=5 * gates, memory=3 * gates)
-        elif self.elsewhere is not None:
-            total += Cost(elementwise_ops=words * hidden_dim, memory=words * hidden_dim)
-        return total + Cost(
-            matmul_flops=2 * words * hidden_dim,
-            # A shift and a sum of the scores; and the weighted sum, which is elementwise here.
-            elementwise_ops=2 * words + 2 * words * model_dim,
-            backward_matmul_flops=2 * words * hidden_dim,
-            transcendental_ops=words * (hidden_dim + 2),
-            memory=words * (hidden_dim + model_dim + 3) + sentences * model_dim,
-            parameters=hidden_dim,
-            sequential_steps=2,
-            max_path_length=1,
-        )
+        """The cost of `forward`, counted, for sentences of equal length."""
+
+        def prepare(pooling: SentencePooling) -> Example:
+            words = shape.vectors(pooling.hidden.in_features).flatten(0, 1)
+            sentence = torch.arange(shape.batch_size).repeat_interleave(shape.length)
+            inputs: tuple[Tensor, ...] = (words,)
+            context = None
+            if pooling.elsewhere is not None:
+                context = torch.randn(shape.batch_size, pooling.elsewhere.in_features)
+                inputs = (words, context)
+            forward = partial(pooling, words, sentence, count=shape.batch_size, context=context)
+            return Example(forward, inputs)
+
+        return layer_cost(self, shape, prepare, max_path_length=lambda: 1)
 
 
 class Projected(NamedTuple):

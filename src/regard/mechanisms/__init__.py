@@ -7,13 +7,11 @@ The table holds strings, so that listing the mechanisms imports neither them nor
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regard.core.errors import RegardError
 from regard.core.exports import lazy_exports
-from regard.core.registry import build_from_signature, unknown_name
+from regard.core.registry import Registry, build_from_signature
 
 if TYPE_CHECKING:
     from regard.core.mechanism import (
@@ -195,37 +193,23 @@ MECHANISMS: dict[str, Entry] = {
 }
 
 
-# A user's mechanisms by name; filled by `register_plugin` only, never by an import.
-_PLUGINS: dict[str, type[Mechanism]] = {}
+def _is_mechanism(kind: type) -> bool:
+    from regard.core.mechanism import Mechanism
+
+    return issubclass(kind, Mechanism)
 
 
-def register_plugin(kind: type[Mechanism]) -> str:
-    """Make a user's mechanism available by name in this process; returns the name."""
-    name = kind.__name__
-    if name in MECHANISMS:
-        raise RegardError(
-            f"A mechanism named '{name}' exists already. Give the class another name."
-        )
-    _PLUGINS[name] = kind
-    return name
+REGISTRY: Registry[Mechanism] = Registry("mechanism", MECHANISMS, __name__, _is_mechanism)
 
 
 def is_plugin(name: str) -> bool:
     """Whether a name is that of a user's mechanism."""
-    return name in _PLUGINS
+    return name in REGISTRY.plugins
 
 
 def mechanism_class(name: str) -> type[Mechanism]:
-    """The class of a built-in mechanism or a plugin, by name."""
-    if name in _PLUGINS:
-        return _PLUGINS[name]
-    if name not in MECHANISMS:
-        unknown = unknown_name("mechanism", name, [*MECHANISMS, *_PLUGINS])
-        raise RegardError(f"{unknown} Use --plugin FILE.py:CLASS for a mechanism of your own.")
-    entry = MECHANISMS[name]
-    module = importlib.import_module(f"{__name__}.{entry.module}")
-    found: type[Mechanism] = getattr(module, entry.class_name)
-    return found
+    """The class of a built-in mechanism or a plug-in, by name."""
+    return REGISTRY.load(name)
 
 
 def build_mechanism(

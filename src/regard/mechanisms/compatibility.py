@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from regard.core.errors import RegardError
 from regard.core.masks import Mask
-from regard.core.mechanism import Mechanism, Role
+from regard.core.mechanism import Mechanism, Role, UnsupportedCallError
 from regard.mechanisms import MECHANISMS, build_mechanism
 
 TINY = 4
@@ -59,35 +59,18 @@ def validate_mechanism(mechanism: Mechanism, *, role: Role, score_bias: bool) ->
         )
 
 
-def validate_mechanism_call(
-    mechanism: Mechanism, *, role: Role, mask: Mask, key_length: int
-) -> None:
-    """Raise an error if a mechanism does not support a mask or a length."""
-    supported = mechanism.capabilities
-    unsupported = mask.kinds - supported.masks
-    if unsupported:
-        names = compatible_mechanisms(role=role, causal=mask.causal, masks=mask.kinds)
-        raise RegardError(
-            f"{_cannot(mechanism)} be used with the mask {mask}: it supports the mask kinds "
-            f"{', '.join(sorted(supported.masks)) or 'none'}, not {', '.join(sorted(unsupported))}. "
-            f"Choose one of: {_listed(names)}."
-        )
-    if supported.requires_causal and not mask.causal:
-        names = compatible_mechanisms(role=role, causal=False, masks=mask.kinds)
-        raise RegardError(
-            f"{_cannot(mechanism)} be used with the mask {mask}: it needs causal masking. "
-            f"Pass a mask with Causal(), or choose one of: {_listed(names)}."
-        )
-    limit = supported.max_length
-    if limit is not None and key_length > limit:
-        names = compatible_mechanisms(
-            role=role, causal=mask.causal, masks=mask.kinds, any_length=True
-        )
-        raise RegardError(
-            f"{_cannot(mechanism)} be used for {role}-attention: it has weights for a fixed number "
-            f"of positions (max_length={limit}) but the input has {key_length}. Raise max_length, "
-            f"or choose one of: {_listed(names)}."
-        )
+def with_alternatives(
+    error: UnsupportedCallError, mechanism: Mechanism, *, role: Role, mask: Mask, key_length: int
+) -> RegardError:
+    """The error of a mechanism that does not support a call, with the names of those that do."""
+    limit = mechanism.capabilities.max_length
+    names = compatible_mechanisms(
+        role=role,
+        causal=mask.causal,
+        masks=mask.kinds,
+        any_length=limit is not None and key_length > limit,
+    )
+    return RegardError(f"{_cannot(mechanism)} be used: {error} Choose one of: {_listed(names)}.")
 
 
 def mechanism_name(mechanism: Mechanism) -> str:

@@ -7,18 +7,18 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from regard.core.exports import lazy_exports
-from regard.core.registry import build_from_signature, lookup
+from regard.core.registry import Registry, build_from_signature
 
 if TYPE_CHECKING:
     from torch import nn
 
     from regard.models.autoencoders.linear import LinearAutoencoder as LinearAutoencoder
     from regard.models.autoencoders.recursive import RecursiveAutoencoder as RecursiveAutoencoder
+    from regard.models.classifier import Classifier as Classifier
     from regard.models.classifiers.baselines import (
         BagOfWordsClassifier as BagOfWordsClassifier,
         BiLSTMClassifier as BiLSTMClassifier,
@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     )
     from regard.models.classifiers.structured import StructuredClassifier as StructuredClassifier
     from regard.models.decoder_only import DecoderOnly as DecoderOnly
-    from regard.models.embeddings import TokenEmbedding as TokenEmbedding
+    from regard.models.embeddings import (
+        FrameStem as FrameStem,
+        PatchStem as PatchStem,
+        TokenEmbedding as TokenEmbedding,
+        WordEmbedding as WordEmbedding,
+        build_stem as build_stem,
+    )
     from regard.models.generation.sampling import sample as sample
     from regard.models.generation.search import decode as decode
     from regard.models.pretrained import from_bert as from_bert, from_gpt2 as from_gpt2
@@ -42,28 +48,16 @@ __all__, __getattr__, __dir__ = lazy_exports(__name__)
 
 @dataclass(frozen=True)
 class Entry:
-    """One model of the table: its class, a summary and a reference.
-
-    `inputs` is "pairs" for (source, target) pairs, "texts" for single texts. `sizes` are the constructor
-    arguments that the data determines.
-    """
+    """One model of the table: its class, a summary and a reference; its class declares its traits."""
 
     module: str
     class_name: str
     summary: str
     reference: str
-    inputs: Literal["pairs", "texts"] = "pairs"
-
-    @property
-    def sizes(self) -> tuple[str, ...]:
-        """Vocabulary and class counts, which a user does not set."""
-        return SIZES[self.inputs]
 
 
-SIZES = {
-    "pairs": ("source_vocabulary", "target_vocabulary"),
-    "texts": ("vocabulary", "classes"),
-}
+# The constructor arguments that the data determines, which a user does not set.
+DATA_ARGUMENTS = ("source", "target_vocabulary", "outputs")
 
 
 MODELS: dict[str, Entry] = {
@@ -90,65 +84,66 @@ MODELS: dict[str, Entry] = {
         "TextEncoder",
         "bidirectional encoder (BERT): masked language model or text classifier",
         "Devlin et al. 2019",
-        inputs="texts",
     ),
     "structured": Entry(
         "classifiers.structured",
         "StructuredClassifier",
         "structured self-attention: BiLSTM, several attention hops, a diversity penalty",
         "Lin et al. 2017",
-        inputs="texts",
     ),
     "hierarchical": Entry(
         "classifiers.hierarchical",
         "HierarchicalClassifier",
         "hierarchical attention network: words, sentences, document; optional sentence context",
         "Yang et al. 2016; Remy et al. 2019",
-        inputs="texts",
     ),
     "bag_of_words": Entry(
         "classifiers.baselines",
         "BagOfWordsClassifier",
         "mean of word embeddings: a baseline without word order or attention",
         "Joulin et al. 2017",
-        inputs="texts",
     ),
     "bilstm": Entry(
         "classifiers.baselines",
         "BiLSTMClassifier",
         "BiLSTM with last, max or mean pooling: a baseline without attention",
         "Conneau et al. 2017",
-        inputs="texts",
     ),
     "recursive_autoencoder": Entry(
         "autoencoders.recursive",
         "RecursiveAutoencoder",
         "greedy binary tree over the words, classified by its node vectors",
         "Socher et al. 2011",
-        inputs="texts",
     ),
     "convolutional": Entry(
         "classifiers.baselines",
         "ConvolutionalClassifier",
         "convolutions of several widths with max pooling over time",
         "Kim 2014",
-        inputs="texts",
     ),
 }
 
 
+def _is_model(kind: type) -> bool:
+    from torch import nn
+
+    from regard.core.traits import Traits
+
+    return issubclass(kind, nn.Module) and isinstance(getattr(kind, "traits", None), Traits)
+
+
+REGISTRY: Registry[nn.Module] = Registry("model", MODELS, __name__, _is_model)
+
+
 def model_class(name: str) -> type[nn.Module]:
-    """The class of a model, by its name in `MODELS`."""
-    entry = lookup("model", name, MODELS)
-    module = importlib.import_module(f"{__name__}.{entry.module}")
-    found: type[nn.Module] = getattr(module, entry.class_name)
-    return found
+    """The class of a built-in model or a plug-in, by name."""
+    return REGISTRY.load(name)
 
 
 def build_model(name: str, **sizes_and_options: Any) -> nn.Module:
     """Build a model by name, with its sizes and options as keyword arguments.
 
-    >>> build_model("recurrent", source_vocabulary=50, target_vocabulary=40)  # doctest: +SKIP
+    >>> build_model("recurrent", source=50, target_vocabulary=40)  # doctest: +SKIP
     """
     kind = model_class(name)
     return build_from_signature(kind, what=f"model '{name}'", sizes={}, options=sizes_and_options)

@@ -1,29 +1,42 @@
-"""Embeddings: tokens, segments, and words with hashed bigrams and affixes.
+"""Stems: modules from an input to vectors of model_dim, `stem(input: Input) -> FrameInput`.
 
-TokenEmbedding     √model_dim · E[token]; logits hidden · Eᵀ where input and output are tied
-SegmentEmbedding   added to the token embedding of BERT-style encoders
-WordEmbedding      E[wₜ] + B[hash(wₜ, wₜ₊₁)] + mean of A[hash(affix)], for text classifiers
+    TokenEmbedding     √model_dim · E[token]; logits hidden · Eᵀ where input and output are tied
+    WordEmbedding      E[wₜ] + B[hash(wₜ, wₜ₊₁)] + mean of A[hash(affix)], for text classifiers
+    FrameStem          real-valued frames, several at a time with `stride`
+    PatchStem          images in patches
+
+After its stem a model is the same for every kind of input. `SegmentEmbedding` is added to the tokens of
+BERT-style encoders.
 """
 
 from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
+from pydantic import Field
 from torch import Tensor, nn
 
-from regard.core.batches import PAD, SPECIAL_TOKENS, UNKNOWN
-from regard.core.cost import Cost, linear_cost
+from regard.core.batches import (
+    PAD,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+    FrameInput,
+    FrameSpec,
+    ImageInput,
+    ImageSpec,
+    InputSpec,
+    TokenInput,
+    TokenSpec,
+)
 from regard.core.errors import RegardError
-from regard.layers.cost import SequenceShape
+from regard.core.options import NonNegativeInt, PositiveInt, Probability, validated
 from regard.layers.dropout import Dropout
-from regard.layers.validation import validate_positive
-from regard.models.validation import validate_fractions, validate_sizes, validate_sizes_or_zero
 
 # BERT's (Devlin et al. 2019), for sums that a layer norm follows.
 UNSCALED_INIT_STD = 0.02
@@ -34,19 +47,30 @@ class TokenEmbedding(nn.Module):
     """Token embedding with weight tying (Press and Wolf 2017; Vaswani et al. 2017, section 3.4).
 
     Vectors are initialised to norm about 1, so that tied logits start small; with `scaled` they are
-    multiplied by √model_dim on input.
+    multiplied by √model_dim on input. With `initialised=False` the caller initialises them.
     """
 
-    def __init__(self, *, vocabulary: int, model_dim: int, scaled: bool = True) -> None:
+    @validated
+    def __init__(
+        self,
+        *,
+        vocabulary: PositiveInt,
+        model_dim: PositiveInt,
+        scaled: bool = True,
+        initialised: bool = True,
+    ) -> None:
         super().__init__()
-        validate_positive("TokenEmbedding", vocabulary=vocabulary, model_dim=model_dim)
         self.table = nn.Embedding(vocabulary, model_dim)
-        nn.init.normal_(self.table.weight, std=model_dim**-0.5 if scaled else UNSCALED_INIT_STD)
+        if initialised:
+            std = model_dim**-0.5 if scaled else UNSCALED_INIT_STD
+            nn.init.normal_(self.table.weight, std=std)
         self.scale = math.sqrt(model_dim) if scaled else 1.0
 
-    def forward(
-        self, tokens: Int[Tensor, "batch length"]
-    ) -> Float[Tensor, "batch length model_dim"]:
+    def forward(self, input: TokenInput) -> FrameInput:
+        return FrameInput(self.embed(input.tokens), input.lengths, input.padded)
+
+    def embed(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length model_dim"]:
+        """The vectors of tokens, such as those of a decoder."""
         try:
             embedded = F.embedding(tokens, self.table.weight)
         except IndexError:
@@ -67,28 +91,13 @@ class TokenEmbedding(nn.Module):
         """A contiguous copy of Eᵀ: `hidden @ Eᵀ` is faster than `logits` for few rows at a time."""
         return self.table.weight.t().contiguous()
 
-    def cost(self, *, rows: int) -> Cost:
-        """Cost of `forward` for `rows` tokens: a lookup is not a matrix product."""
-        numbers, scaled = rows * self.table.embedding_dim, self.scale != 1.0
-        return Cost(
-            elementwise_ops=numbers if scaled else 0,
-            memory=2 * numbers if scaled else numbers,
-            parameters=self.table.weight.numel(),
-        )
-
-    def logits_cost(self, *, rows: int) -> Cost:
-        """Cost of `logits`; its parameters are counted by `cost`."""
-        width, vocabulary = self.table.embedding_dim, self.table.num_embeddings
-        product = linear_cost(rows=rows, in_features=width, out_features=vocabulary, bias=False)
-        return replace(product, parameters=0)
-
 
 class SegmentEmbedding(nn.Module):
     """Adds a learned vector per segment (Devlin et al. 2019, section 3); default: all segment 0."""
 
-    def __init__(self, *, num_segments: int, model_dim: int) -> None:
+    @validated
+    def __init__(self, *, num_segments: PositiveInt, model_dim: PositiveInt) -> None:
         super().__init__()
-        validate_positive("SegmentEmbedding", num_segments=num_segments, model_dim=model_dim)
         self.table = nn.Embedding(num_segments, model_dim)
         nn.init.normal_(self.table.weight, std=UNSCALED_INIT_STD)
 
@@ -113,13 +122,6 @@ class SegmentEmbedding(nn.Module):
                 "Build the model with a larger num_segments."
             ) from None
         return embedded
-
-    def cost(self, shape: SequenceShape) -> Cost:
-        """Cost of `forward` with segments: a lookup is not a matrix product."""
-        numbers = shape.positions * self.table.embedding_dim
-        return Cost(
-            elementwise_ops=numbers, memory=2 * numbers, parameters=self.table.weight.numel()
-        )
 
 
 PREFIX_LENGTHS = (3, 4, 5, 6)
@@ -151,14 +153,16 @@ class AffixEmbedding(nn.Module):
     buckets: Tensor
     scales: Tensor
 
-    def __init__(self, *, vocabulary: int, model_dim: int, num_buckets: int) -> None:
+    @validated
+    def __init__(
+        self,
+        *,
+        vocabulary: PositiveInt,
+        model_dim: PositiveInt,
+        affix_buckets: Annotated[int, Field(ge=2)],
+    ) -> None:
         super().__init__()
-        validate_positive("AffixEmbedding", vocabulary=vocabulary, model_dim=model_dim)
-        if num_buckets < 2:
-            raise RegardError(
-                f"model.affix_buckets={num_buckets}: it must be 0 (off), or 2 or more."
-            )
-        self.table = nn.Embedding(num_buckets, model_dim, padding_idx=NO_AFFIX)
+        self.table = nn.Embedding(affix_buckets, model_dim, padding_idx=NO_AFFIX)
         nn.init.normal_(self.table.weight, std=WORD_INIT_STD)
         with torch.no_grad():
             self.table.weight[NO_AFFIX] = 0
@@ -197,22 +201,9 @@ class AffixEmbedding(nn.Module):
         """The hash bucket of an affix, never `NO_AFFIX`."""
         return 1 + zlib.crc32(affix.encode()) % (self.table.num_embeddings - 1)
 
-    def cost(self, *, rows: int) -> Cost:
-        """Cost of `forward` for `rows` words: a sum over the affixes and a scale."""
-        numbers = rows * self.table.embedding_dim
-        return Cost(
-            elementwise_ops=(MAX_AFFIXES + 1) * numbers,
-            memory=(MAX_AFFIXES + 2) * numbers,
-            parameters=self.table.weight.numel(),
-        )
-
 
 # An odd multiplier and a prime below 2³¹ spread bigrams over the buckets.
 MULTIPLIER, PRIME = 1_000_003, 2_147_483_647
-
-# Per bigram: its hash and the padding check; with sentences, the check for one sentence too.
-BIGRAM_OPS = 6
-SENTENCE_OPS = 2
 
 
 class WordEmbedding(nn.Module):
@@ -224,23 +215,23 @@ class WordEmbedding(nn.Module):
     bigram_buckets  rows of the hashed bigram table; 0: no bigrams
     affix_buckets   rows of the hashed prefix and suffix table; 0: none. It needs `set_words`.
     dropout         of features; `word_dropout` replaces whole words by UNKNOWN in training
+    in_sentences    whether segments are sentences, which bigrams do not cross
     """
 
+    @validated
     def __init__(
         self,
         *,
-        vocabulary: int,
-        model_dim: int,
-        bigram_buckets: int = 0,
-        affix_buckets: int = 0,
-        dropout: float = 0.0,
-        word_dropout: float = 0.0,
+        vocabulary: PositiveInt,
+        model_dim: PositiveInt,
+        bigram_buckets: NonNegativeInt = 0,
+        affix_buckets: NonNegativeInt = 0,
+        dropout: Probability = 0.0,
+        word_dropout: Probability = 0.0,
+        in_sentences: bool = False,
     ) -> None:
         super().__init__()
-        validate_positive("WordEmbedding", vocabulary=vocabulary)
-        validate_sizes(model_dim=model_dim)
-        validate_sizes_or_zero(bigram_buckets=bigram_buckets)
-        validate_fractions(word_dropout=word_dropout)
+        self.in_sentences = in_sentences
         self.embedding = TokenEmbedding(vocabulary=vocabulary, model_dim=model_dim, scaled=False)
         nn.init.normal_(self.embedding.table.weight, std=WORD_INIT_STD)
         self.pairs = None
@@ -249,7 +240,7 @@ class WordEmbedding(nn.Module):
             # Most bigrams are rare, so they start with little influence.
             nn.init.normal_(self.pairs.weight, std=WORD_INIT_STD / 5)
         self.spelling = (
-            AffixEmbedding(vocabulary=vocabulary, model_dim=model_dim, num_buckets=affix_buckets)
+            AffixEmbedding(vocabulary=vocabulary, model_dim=model_dim, affix_buckets=affix_buckets)
             if affix_buckets
             else None
         )
@@ -261,23 +252,18 @@ class WordEmbedding(nn.Module):
         if self.spelling is not None:
             self.spelling.set_words(words)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Float[Tensor, "batch length model_dim"]:
-        """Embed padded texts; with `segments`, bigrams do not cross sentences."""
+    def forward(self, input: TokenInput) -> FrameInput:
+        tokens = input.tokens
         if self.training and self.word_dropout:
             dropped = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
             tokens = tokens.masked_fill(dropped & (tokens != PAD), UNKNOWN)
-        vectors: Tensor = self.embedding(tokens)
+        vectors = self.embedding.embed(tokens)
         if self.pairs is not None:
-            vectors = vectors + self._bigram_vectors(self.pairs, tokens, lengths, segments)
+            segments = input.segments if self.in_sentences else None
+            vectors = vectors + self._bigram_vectors(self.pairs, tokens, input.lengths, segments)
         if self.spelling is not None:
             vectors = vectors + self.spelling(tokens)
-        out: Tensor = self.dropout(vectors)
-        return out
+        return FrameInput(self.dropout(vectors), input.lengths, input.padded)
 
     def _bigram_vectors(
         self, table: nn.Embedding, tokens: Tensor, lengths: Tensor, segments: Tensor | None
@@ -291,20 +277,118 @@ class WordEmbedding(nn.Module):
             is_bigram = is_bigram & (segments[:, 1:] == segments[:, :-1])
         return nn.functional.pad(vectors * is_bigram[:, :, None], (0, 0, 0, 1))
 
-    def cost(self, *, rows: int, texts: int, sentences: bool = False) -> Cost:
-        """Cost of `forward` for `rows` words in `texts` texts; `sentences`: whether segments are given."""
-        numbers = rows * self.embedding.table.embedding_dim
-        total = self.embedding.cost(rows=rows)
-        if self.pairs is not None:
-            total += Cost(
-                elementwise_ops=numbers + self._bigram_ops(rows - texts, sentences=sentences),
-                memory=2 * numbers,
-                parameters=self.pairs.weight.numel(),
-            )
-        if self.spelling is not None:
-            total += self.spelling.cost(rows=rows) + Cost(elementwise_ops=numbers, memory=numbers)
-        return total
 
-    def _bigram_ops(self, bigrams: int, *, sentences: bool) -> int:
-        per_bigram = BIGRAM_OPS + (SENTENCE_OPS if sentences else 0)
-        return bigrams * (self.embedding.table.embedding_dim + per_bigram)
+class FrameStem(nn.Module):
+    """Real-valued frames: norm(W · frame + b), where `stride` neighbouring frames are one, longer frame.
+
+    The last one of a row is filled up with zeros. After the norm, vectors have the size of scaled token
+    embeddings, whatever the unit of the features.
+    """
+
+    @validated
+    def __init__(
+        self,
+        *,
+        features: PositiveInt,
+        model_dim: PositiveInt,
+        stride: PositiveInt = 1,
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__()
+        self.stride = stride
+        self.linear = nn.Linear(stride * features, model_dim)
+        self.norm = nn.LayerNorm(model_dim)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, input: FrameInput) -> FrameInput:
+        frames, lengths = input.frames, input.lengths
+        if frames.shape[2] * self.stride != self.linear.in_features:
+            raise RegardError(
+                f"The frames have {frames.shape[2]} features, but the model was built for "
+                f"{self.linear.in_features // self.stride}."
+            )
+        if self.stride > 1:
+            if input.padded:
+                frames = frames.masked_fill(~input.mask.keep(frames.shape[1])[:, :, None], 0.0)
+            frames = F.pad(frames, (0, 0, 0, -frames.shape[1] % self.stride))
+            frames = frames.unflatten(1, (-1, self.stride)).flatten(2)
+            lengths = (lengths + self.stride - 1) // self.stride
+        return FrameInput(self.dropout(self.norm(self.linear(frames))), lengths, input.padded)
+
+
+class PatchStem(nn.Module):
+    """Images in square patches, row by row: norm(W · patch + b)   (Dosovitskiy et al. 2021)."""
+
+    @validated
+    def __init__(
+        self,
+        *,
+        channels: PositiveInt,
+        height: PositiveInt,
+        width: PositiveInt,
+        model_dim: PositiveInt,
+        patch_size: PositiveInt = 4,
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__()
+        if height % patch_size or width % patch_size:
+            raise RegardError(
+                f"patch_size={patch_size} does not divide the images of {height}×{width} pixels. Choose "
+                "a divisor of both."
+            )
+        self.linear = nn.Conv2d(channels, model_dim, patch_size, stride=patch_size)
+        self.norm = nn.LayerNorm(model_dim)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, input: ImageInput) -> FrameInput:
+        patches = self.linear(input.pixels).flatten(2).transpose(1, 2)
+        lengths = torch.full(patches.shape[:1], patches.shape[1], device=patches.device)
+        return FrameInput(self.dropout(self.norm(patches)), lengths, padded=False)
+
+
+StemOptions = dict[str, Any] | nn.Module | None  # the type of a model's option `stem`
+
+
+def build_stem(
+    source: InputSpec | int,
+    *,
+    model_dim: int,
+    tokens: Callable[[int], nn.Module],
+    stem: StemOptions = None,
+    dropout: float = 0.0,
+) -> nn.Module:
+    """The stem of an input: `tokens(vocabulary)`, a `FrameStem` or a `PatchStem`.
+
+    `stem` are options of the last two, such as stride and patch_size, or a stem already built.
+    """
+    if isinstance(stem, nn.Module):
+        return stem
+    source = TokenSpec(source) if isinstance(source, int) else source
+    sizes: dict[str, Any] = {"model_dim": model_dim, "dropout": dropout, **(stem or {})}
+    if isinstance(source, FrameSpec):
+        return FrameStem(features=source.features, **sizes)
+    if isinstance(source, ImageSpec):
+        return PatchStem(**vars(source), **sizes)
+    if stem:
+        raise RegardError(f"stem={stem}: the stem of tokens has no options. Remove stem.")
+    return tokens(source.vocabulary)
+
+
+def build_word_stem(
+    source: InputSpec | int,
+    *,
+    model_dim: int,
+    stem: StemOptions,
+    dropout: float,
+    input_dropout: float | None,
+    **words: Any,
+) -> nn.Module:
+    """The stem of a text classifier: words with the options of `WordEmbedding`, frames or patches."""
+    input_dropout = dropout if input_dropout is None else input_dropout
+    sizes: dict[str, Any] = {"model_dim": model_dim, "dropout": input_dropout}
+    return build_stem(
+        source,
+        tokens=lambda vocabulary: WordEmbedding(vocabulary=vocabulary, **sizes, **words),
+        stem=stem,
+        **sizes,
+    )

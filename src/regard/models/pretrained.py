@@ -2,10 +2,11 @@
 
     encoder = from_bert(hf_model.config, hf_model)                    a transformers model
     encoder = from_bert("config.json", "model.safetensors")           files of the Hugging Face hub
-    encoder.hidden(tokens, lengths)                                   equals theirs up to rounding
+    encoder.hidden(TokenInput(tokens, lengths))                       equals theirs up to rounding
 
     decoder = from_gpt2(hf_model.config, hf_model)
-    decoder.hidden(tokens[:, :1], torch.ones_like(tokens[:, 0]), tokens)    no source: a language model
+    no_source = TokenInput(tokens[:, :1], torch.ones_like(tokens[:, 0]))
+    decoder.hidden(no_source, tokens)                                 a language model
 
 A config is a dictionary, an object with `to_dict()`, or the path of a .json file; tensors are a state
 dict, a module, or the path of a .safetensors file. Pickle files are rejected: loading one can run code.
@@ -229,10 +230,10 @@ def from_bert(config: object, tensors: object) -> TextEncoder:
     merge_tied(named, "cls.predictions.decoder.weight", of="embeddings.word_embeddings.weight")
     merge_tied(named, "cls.predictions.decoder.bias", of="cls.predictions.bias")
     pretraining_heads = any(name.startswith("cls.") for name in named)
-    classes = len(named["classifier.weight"]) if "classifier.weight" in named else None
+    outputs = len(named["classifier.weight"]) if "classifier.weight" in named else None
     model = TextEncoder(
-        vocabulary=settings.required("vocab_size"),
-        classes=classes,
+        source=settings.required("vocab_size"),
+        outputs=outputs,
         model_dim=settings.required("hidden_size"),
         num_heads=settings.required("num_attention_heads"),
         num_layers=settings.required("num_hidden_layers"),
@@ -260,8 +261,8 @@ def from_bert(config: object, tensors: object) -> TextEncoder:
         layers["token_head.norm"] = ("cls.predictions.transform.LayerNorm",)
         layers["pair_head"] = ("cls.seq_relationship",)
         sources["token_head.bias"] = ("cls.predictions.bias",)
-    if classes is not None:
-        layers["class_head"] = ("classifier",)
+    if outputs is not None:
+        layers["head"] = ("classifier",)
     copy_parameters(model, sources | _with_weight_and_bias(layers), named, table=table)
     return model.eval()
 
@@ -287,7 +288,7 @@ def from_gpt2(config: object, tensors: object) -> DecoderOnly:
         merge_tied(named, head, of=table)
     vocabulary = settings.required("vocab_size")
     model = DecoderOnly(
-        source_vocabulary=vocabulary,
+        source=vocabulary,
         target_vocabulary=vocabulary,
         model_dim=settings.required("n_embd"),
         num_heads=settings.required("n_head"),

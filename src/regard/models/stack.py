@@ -1,171 +1,218 @@
-"""Attention slots, and the block stack of models with a single slot (GPT and BERT style).
+"""Block stacks: attention slots with a mechanism per layer, blocks, positions and the final norm.
 
-    encoder   self-attention over the source
-    decoder   causal self-attention over the target
-    cross     attention from the target to the source
+    mechanism = "window"                     the same in every layer
+    mechanism = ["window", "scaled_dot"]     one per layer, repeated; short: "window*3,scaled_dot"
+    mechanism = [ScaledDot(), Additive(…)]   mechanisms already built, or layers that stand where
+                                             `MultiHead` stands
 
-One mechanism serves all slots unless a slot sets its own. The stack is: token vectors → + position →
-blocks → final norm (with `norm_first` only). Positions that act on heads or scores (rotary, ALiBi) are
-passed to every block's attention instead of being added.
+An object is used itself where it is first needed, and copied for every further layer and slot, so that
+no parameters are shared. Slots are those of the model's traits: "encoder" and "decoder" (self-attention),
+"cross". Positions that act on heads or scores (rotary, ALiBi) are passed to every self-attention, others
+are added to the embeddings.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
 from torch import nn
 
 from regard.core.errors import RegardError
-from regard.core.mechanism import Role
+from regard.core.mechanism import Mechanism
 from regard.core.registry import lookup
-from regard.layers.blocks import EncoderBlock
+from regard.core.traits import Slot
+from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.feed_forward import FeedForward
 from regard.layers.multi_head import MultiHead
 from regard.layers.positions import POSITIONS, build_position
 from regard.mechanisms.compatibility import compatible_mechanisms, mechanism_name
 
-SlotName = Literal["encoder", "decoder", "cross"]
-SLOT_ROLES: dict[SlotName, Role] = {"encoder": "self", "decoder": "self", "cross": "cross"}
+# Types of the options `mechanism` and `mechanism_options` of a stack.
+Mechanisms = str | nn.Module | list[str | nn.Module]
+MechanismOptions = dict[str, Any] | list[dict[str, Any]] | None
+
+# Slots of stacks, as traits declare them; a model with one slot chooses it by "mechanism".
+ENCODER = Slot(name="encoder")
+DECODER = Slot(name="decoder", causal=True, masks=frozenset({"causal"}))
+
+
+def per_layer(value: Any, num_layers: int, *, option: str) -> list[Any]:
+    """One entry per layer: a single value, a list, or a shorter list that is repeated.
+
+    >>> per_layer("window*3,scaled_dot", 4, option="mechanism")
+    ['window', 'window', 'window', 'scaled_dot']
+    >>> per_layer(["window", "dot"], 4, option="mechanism")
+    ['window', 'dot', 'window', 'dot']
+    """
+    pattern = value if isinstance(value, list) else [value]
+    if isinstance(value, str):
+        parts = [part.strip().partition("*") for part in value.split(",")]
+        if not all(times.isdecimal() or not star for _, star, times in parts):
+            raise RegardError(
+                f"{option}={value}: a pattern is NAME*NUMBER, …, such as window*3,scaled_dot."
+            )
+        pattern = [name for name, star, times in parts for _ in range(int(times) if star else 1)]
+    if not pattern or num_layers % len(pattern):
+        raise RegardError(
+            f"{option}={value} has {len(pattern)} entries for {num_layers} layers: their number must "
+            "divide the number of layers. Give one per layer, or a pattern that is repeated."
+        )
+    return pattern * (num_layers // len(pattern))
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionSlot:
-    """The mechanism of one attention slot, by name, with its options."""
+class StackBuilder:
+    """Builds the blocks of a model; the fields are its options."""
 
-    name: SlotName
-    mechanism: str
-    options: dict[str, Any]
-    # The option that chooses the mechanism; default: `{name}_mechanism`.
-    setting: str = ""
+    model_dim: int
+    num_heads: int
+    num_kv_heads: int | None
+    feed_forward_dim: int | None
+    position: str
+    max_length: int
+    activation: str
+    norm_first: bool
+    bias: bool
+    dropout: float
+    attention_dropout: float
+    feed_forward_dropout: float | None = None
+    norm_epsilon: float = 1e-5
+    _used: set[int] = field(default_factory=set)
 
-    def build(self, *, position: str | None, **sizes: Any) -> MultiHead:
-        """Build the attention layer; an error names the slot and the mechanisms that work there."""
-        position = position if SLOT_ROLES[self.name] == "self" else None
+    @property
+    def _is_added(self) -> bool:
+        return lookup("position", self.position, POSITIONS).acts_on == "tokens"
+
+    def build_position(self) -> Any:
+        """The positions that are added to embeddings: none for rotary and ALiBi."""
+        return build_position(
+            self.position if self._is_added else "none",
+            model_dim=self.model_dim,
+            head_dim=self.model_dim // self.num_heads,
+            num_heads=self.num_heads,
+            max_length=self.max_length,
+        )
+
+    def encoder(
+        self, slot: Slot, mechanism: Mechanisms, options: MechanismOptions, num_layers: int
+    ) -> Any:
+        """A ModuleList of blocks of self-attention and feed-forward."""
+        return nn.ModuleList(
+            EncoderBlock(
+                attention=attention,
+                feed_forward=self._feed_forward(),
+                norm_first=self.norm_first,
+                norm_epsilon=self.norm_epsilon,
+            )
+            for attention in self._attention(slot, mechanism, options, num_layers)
+        )
+
+    def decoder(
+        self,
+        slots: tuple[Slot, Slot],
+        mechanisms: tuple[Mechanisms, Mechanisms],
+        options: tuple[MechanismOptions, MechanismOptions],
+        num_layers: int,
+    ) -> Any:
+        """A ModuleList of blocks of causal self-attention, cross-attention and feed-forward."""
+        layers = (
+            self._attention(*each, num_layers)
+            for each in zip(slots, mechanisms, options, strict=True)
+        )
+        return nn.ModuleList(
+            DecoderBlock(
+                self_attention=self_attention,
+                cross_attention=cross_attention,
+                feed_forward=self._feed_forward(),
+                norm_first=self.norm_first,
+                norm_epsilon=self.norm_epsilon,
+            )
+            for self_attention, cross_attention in zip(*layers, strict=True)
+        )
+
+    def final_norm(self, wanted: bool | None = None) -> nn.Module:
+        """The layer norm after the last block; default: with `norm_first`."""
+        if self.norm_first if wanted is None else wanted:
+            return nn.LayerNorm(self.model_dim, eps=self.norm_epsilon)
+        return nn.Identity()
+
+    def _feed_forward(self) -> FeedForward:
+        return FeedForward(
+            model_dim=self.model_dim,
+            hidden_dim=self.feed_forward_dim,
+            activation=self.activation,
+            bias=self.bias,
+            dropout=self.dropout,
+            hidden_dropout=self.feed_forward_dropout,
+        )
+
+    def _attention(
+        self, slot: Slot, mechanism: Mechanisms, options: MechanismOptions, num_layers: int
+    ) -> Iterable[Any]:
+        """The attention of each layer, built when it is asked for: parameters are drawn block by block."""
+        named = per_layer(mechanism, num_layers, option=slot.option)
+        own = f"{slot.option.removesuffix('_mechanism')}_options"
+        given = per_layer(options or {}, num_layers, option=own)
+        return (self._layer(slot, *each) for each in zip(named, given, strict=True))
+
+    def _layer(self, slot: Slot, mechanism: str | nn.Module, options: dict[str, Any]) -> Any:
+        """One attention layer; an error names the slot and the mechanisms that work there."""
+        if not isinstance(mechanism, str):
+            if id(mechanism) in self._used:
+                mechanism = copy.deepcopy(mechanism)
+            self._used.add(id(mechanism))
+            if not isinstance(mechanism, Mechanism):
+                return mechanism
+        dropout: dict[str, Any] = {}
+        if self.attention_dropout:
+            dropout["attention_dropout"] = self.attention_dropout
         try:
             attention = MultiHead(
-                mechanism=self.mechanism,
-                mechanism_options=self.options,
-                role=SLOT_ROLES[self.name],
-                position=position,
-                **sizes,
+                mechanism=mechanism,
+                mechanism_options=options,
+                role=slot.role,
+                position=None if self._is_added or slot.role == "cross" else self.position,
+                model_dim=self.model_dim,
+                num_heads=self.num_heads,
+                num_kv_heads=self.num_kv_heads,
+                max_length=self.max_length,
+                bias=self.bias,
+                dropout=self.dropout,
+                **dropout,
             )
         except RegardError as error:
-            raise RegardError(f"Attention slot '{self.name}': {error}") from error
-        self._validate_masks(attention)
+            raise RegardError(f"Attention slot '{slot.name}': {error}") from error
+        _validate_masks(slot, attention)
         return attention
 
-    def _validate_masks(self, attention: MultiHead) -> None:
-        """Reject a mechanism that could be built but not called with the masks of this slot."""
-        declared = attention.mechanism.capabilities
-        causal = self.name == "decoder"
-        masks = frozenset({"causal"} if causal else {"padding"})
-        if masks <= declared.masks and (causal or not declared.requires_causal):
-            return
-        why = (
-            "it is causal only, and this slot attends to the whole source"
-            if masks <= declared.masks
-            else f"it does not support the {' or '.join(masks)} mask"
-        )
-        compatible = compatible_mechanisms(
-            role=SLOT_ROLES[self.name],
-            causal=causal,
-            masks=masks,
-            score_bias=attention.score_bias is not None,
-        )
-        raise RegardError(
-            f"Attention slot '{self.name}': mechanism '{mechanism_name(attention.mechanism)}' cannot be "
-            f"used, because {why}. Choose {self.setting or f'{self.name}_mechanism'} from: "
-            f"{', '.join(compatible)}."
-        )
 
-
-def resolve_slot(
-    name: SlotName,
-    *,
-    mechanism: str,
-    options: dict[str, Any] | None,
-    own_mechanism: str | None,
-    own_options: dict[str, Any] | None,
-) -> AttentionSlot:
-    """A slot with its own mechanism and options, or else the shared mechanism.
-
-    The shared options apply to the shared mechanism only; a slot's own options update them.
-    """
-    shared = dict(options or {}) if own_mechanism is None else {}
-    return AttentionSlot(
-        name=name,
-        mechanism=mechanism if own_mechanism is None else own_mechanism,
-        options=shared | (own_options or {}),
+def _validate_masks(slot: Slot, attention: MultiHead) -> None:
+    """Reject a mechanism that could be built but not called with the masks of this slot."""
+    declared = attention.mechanism.capabilities
+    if slot.masks <= declared.masks and (slot.causal or not declared.requires_causal):
+        return
+    why = (
+        "it is causal only, and this slot attends to the whole source"
+        if slot.masks <= declared.masks
+        else f"it does not support the {' or '.join(slot.masks)} mask"
+    )
+    compatible = compatible_mechanisms(
+        role=slot.role,
+        causal=slot.causal,
+        masks=slot.masks,
+        score_bias=attention.score_bias is not None,
+    )
+    raise RegardError(
+        f"Attention slot '{slot.name}': mechanism '{mechanism_name(attention.mechanism)}' cannot be "
+        f"used, because {why}. Choose {slot.option} from: {', '.join(compatible)}."
     )
 
 
-class BlockStack(NamedTuple):
-    """The modules of the stack, which a model registers under its own names."""
-
-    position: nn.Module
-    blocks: nn.ModuleList
-    norm: nn.Module
-
-
-def build_stack(
-    *,
-    slot: SlotName,
-    mechanism: str,
-    mechanism_options: dict[str, Any] | None,
-    position: str,
-    num_layers: int,
-    model_dim: int,
-    num_heads: int,
-    num_kv_heads: int | None,
-    feed_forward_dim: int | None,
-    max_length: int,
-    activation: str,
-    norm_first: bool,
-    bias: bool,
-    dropout: float,
-    hidden_dropout: float | None = None,
-    norm_epsilon: float = 1e-5,
-) -> BlockStack:
-    """Build the stack of a model whose only attention slot is "encoder" or "decoder"."""
-    on_tokens = lookup("position", position, POSITIONS).acts_on == "tokens"
-    attention = AttentionSlot(
-        name=slot,
-        mechanism=mechanism,
-        options=dict(mechanism_options or {}),
-        setting="mechanism",
-    )
-    # Built before the blocks: the order of random initialisation must not change.
-    token_position = build_position(
-        position if on_tokens else "none",
-        model_dim=model_dim,
-        head_dim=model_dim // num_heads,
-        num_heads=num_heads,
-        max_length=max_length,
-    )
-    blocks = nn.ModuleList(
-        EncoderBlock(
-            attention=attention.build(
-                position=None if on_tokens else position,
-                model_dim=model_dim,
-                num_heads=num_heads,
-                num_kv_heads=num_kv_heads,
-                max_length=max_length,
-                bias=bias,
-                dropout=dropout,
-            ),
-            feed_forward=FeedForward(
-                model_dim=model_dim,
-                hidden_dim=feed_forward_dim,
-                activation=activation,
-                bias=bias,
-                dropout=dropout,
-                hidden_dropout=hidden_dropout,
-            ),
-            norm_first=norm_first,
-            norm_epsilon=norm_epsilon,
-        )
-        for _ in range(num_layers)
-    )
-    norm = nn.LayerNorm(model_dim, eps=norm_epsilon) if norm_first else nn.Identity()
-    return BlockStack(position=token_position, blocks=blocks, norm=norm)
+def longest_sequence(position: nn.Module, attention: Iterable[Any]) -> int | None:
+    """The longest sequence that positions and attention layers support; None: unlimited."""
+    bounds = [getattr(position, "max_length", None)]
+    bounds += [getattr(layer, "max_length", None) for layer in attention]
+    return min((bound for bound in bounds if bound is not None), default=None)

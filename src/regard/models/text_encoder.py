@@ -4,31 +4,42 @@
     hidden of the first token → linear, tanh → pooled → next-sentence logits, class logits
     hidden of a masked token → token logits
 
-(Devlin et al. 2019). Dropout is on the embeddings and in the blocks, never on attention weights.
+(Devlin et al. 2019). Frames and images have no segments; their mean is pooled by default.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.core.cost import Cost
+from regard.core.batches import FrameInput, Input, InputSpec, TokenInput
 from regard.core.errors import RegardError
-from regard.core.protocols import ClassifierOutput, TextAttention
+from regard.core.masks import NO_MASK, Mask
+from regard.core.options import PositiveFloat, PositiveInt, Probability, validated
+from regard.core.protocols import TextAttention
 from regard.core.registry import lookup
-from regard.layers.blocks import EncoderBlock
-from regard.layers.cost import SequenceShape, cost_of, norm_cost
+from regard.core.traits import Size, Traits
 from regard.layers.dropout import Dropout
 from regard.layers.feed_forward import ACTIVATIONS
-from regard.layers.validation import validate_dropout, validate_positive
-from regard.models.embeddings import SegmentEmbedding, TokenEmbedding
-from regard.models.stack import build_stack
-from regard.models.validation import padding_mask
+from regard.models.classifier import (
+    ANY_INPUT,
+    ONE_OUTPUT,
+    Classifier,
+    alternatives_of,
+    mean_features,
+)
+from regard.models.embeddings import SegmentEmbedding, StemOptions, TokenEmbedding, build_stem
+from regard.models.stack import (
+    ENCODER,
+    MechanismOptions,
+    Mechanisms,
+    StackBuilder,
+    longest_sequence,
+)
 
 
 class MaskedTokenHead(nn.Module):
@@ -58,252 +69,192 @@ class MaskedTokenHead(nn.Module):
         features = self.norm(self.activation.function(self.linear(hidden)))
         return F.linear(features, self.embedding.table.weight, self.bias)
 
-    def cost(self, *, masked_tokens: int) -> Cost:
-        """Cost of `forward` for this many tokens; the tied table is counted by the embedding."""
-        vocabulary, model_dim = self.embedding.table.weight.shape
-        numbers = masked_tokens * model_dim
-        activated = Cost(
-            transcendental_ops=numbers * self.activation.transcendental_ops,
-            elementwise_ops=numbers * self.activation.elementwise_ops,
-            memory=numbers,
-        )
-        return (
-            cost_of(self.linear, rows=masked_tokens)
-            + activated
-            + norm_cost(rows=masked_tokens, model_dim=model_dim)
-            + self.embedding.logits_cost(rows=masked_tokens)
-            + Cost(elementwise_ops=masked_tokens * vocabulary, parameters=vocabulary)
-        )
 
+class TextEncoder(Classifier):
+    """Encoder with optional heads, of texts, frames or images.
 
-class TextEncoder(nn.Module):
-    """Text encoder with optional heads.
-
-    classes              size of the classification head; None: no such head
+    outputs              of the classification head, 1 for a number; None: no such head
     feed_forward_dim     default: 4 × `model_dim`
+    attention_dropout    on attention weights
     norm_first           pre-norm blocks and a final norm, instead of post-norm
     position             a name of `layers.positions.POSITIONS`; "alibi" is symmetric here: without
                          causal masking it cannot distinguish a text from its reverse
     max_length           longest text, where positions or mechanism have a maximum
     num_segments         number of segment ids, such as 2 for sentence pairs
-    mechanism            any bidirectional one with padding masks, with `mechanism_options`
+    mechanism            any bidirectional one with padding masks, with `mechanism_options`; a list is
+                         one per layer, see `models.stack`
     bias                 of the blocks; pooler and heads always have one
     embedding_scaled     whether embeddings are multiplied by √model_dim; use it with sinusoidal
                          positions, which are much larger than unscaled embeddings
-    pretraining_heads    whether to build the masked-token and next-sentence heads
+    pretraining_heads    whether to build the masked-token and next-sentence heads, of tokens only
+    pooling              what is classified: the "first" position, or the "mean"; default: the first token
+                         of a text, the mean of frames and images
+    stem                 options of the stem of frames and images, or a stem; see `models.embeddings`
     """
 
-    segment_unit: ClassVar[str] = "texts"
+    traits: ClassVar[Traits] = Traits(
+        inputs=ANY_INPUT,
+        targets=ONE_OUTPUT | {"positions"},
+        sizes={
+            "model_dim": Size(unit=2, times="num_heads"),
+            "feed_forward_dim": Size(follows="model_dim", ratio=4.0),
+        },
+        slots=(ENCODER,),
+        segments="texts",
+        alternatives=alternatives_of("text_encoder"),
+    )
 
+    @validated
     def __init__(
         self,
         *,
-        vocabulary: int,
-        classes: int | None = None,
-        model_dim: int = 128,
-        num_heads: int = 4,
-        num_layers: int = 4,
-        feed_forward_dim: int | None = None,
-        dropout: float = 0.1,
+        source: InputSpec | PositiveInt,
+        outputs: PositiveInt | None = None,
+        model_dim: PositiveInt = 128,
+        num_heads: PositiveInt = 4,
+        num_layers: PositiveInt = 4,
+        feed_forward_dim: PositiveInt | None = None,
+        dropout: Probability = 0.1,
+        attention_dropout: Probability = 0.0,
         activation: str = "gelu",
         norm_first: bool = False,
-        norm_epsilon: float = 1e-12,
+        norm_epsilon: PositiveFloat = 1e-12,
         position: str = "learned",
-        max_length: int = 128,
-        num_segments: int = 2,
-        mechanism: str = "scaled_dot",
-        mechanism_options: dict[str, Any] | None = None,
-        num_kv_heads: int | None = None,
+        max_length: PositiveInt = 128,
+        num_segments: PositiveInt = 2,
+        mechanism: Mechanisms = "scaled_dot",
+        mechanism_options: MechanismOptions = None,
+        num_kv_heads: PositiveInt | None = None,
         bias: bool = True,
         embedding_scaled: bool = False,
         pretraining_heads: bool = True,
+        pooling: Literal["first", "mean"] | None = None,
+        stem: StemOptions = None,
     ) -> None:
         super().__init__()
-        validate_positive(
-            "TextEncoder",
-            vocabulary=vocabulary,
+        # Of tokens: TokenEmbedding, tied to the masked-token head.
+        self.embedding = build_stem(
+            source,
             model_dim=model_dim,
-            num_heads=num_heads,
-            num_layers=num_layers,
-            max_length=max_length,
-            num_segments=num_segments,
+            tokens=lambda vocabulary: TokenEmbedding(
+                vocabulary=vocabulary, model_dim=model_dim, scaled=embedding_scaled
+            ),
+            stem=stem,
         )
-        if classes is not None:
-            validate_positive("TextEncoder", classes=classes)
-        validate_dropout("TextEncoder", dropout)
-        self.embedding = TokenEmbedding(
-            vocabulary=vocabulary, model_dim=model_dim, scaled=embedding_scaled
+        has_tokens = isinstance(self.embedding, TokenEmbedding)
+        self.pooling = pooling or ("first" if has_tokens else "mean")
+        self.segment = (
+            SegmentEmbedding(num_segments=num_segments, model_dim=model_dim) if has_tokens else None
         )
-        self.segment = SegmentEmbedding(num_segments=num_segments, model_dim=model_dim)
         self.embedding_norm = nn.LayerNorm(model_dim, eps=norm_epsilon)
         self.dropout = Dropout(dropout)
-        stack = build_stack(
-            slot="encoder",
-            mechanism=mechanism,
-            mechanism_options=mechanism_options,
-            position=position,
-            num_layers=num_layers,
+        stack = StackBuilder(
             model_dim=model_dim,
             num_heads=num_heads,
             num_kv_heads=num_kv_heads,
             feed_forward_dim=feed_forward_dim,
+            position=position,
             max_length=max_length,
             activation=activation,
             norm_first=norm_first,
             bias=bias,
             dropout=dropout,
+            attention_dropout=attention_dropout,
             norm_epsilon=norm_epsilon,
         )
-        self.position: Any = stack.position
-        self.blocks, self.norm = stack.blocks, stack.norm
+        self.position = stack.build_position()
+        self.blocks = stack.encoder(ENCODER, mechanism, mechanism_options, num_layers)
+        self.norm = stack.final_norm()
         self.pooler = nn.Linear(model_dim, model_dim)
-        self.token_head = self.pair_head = self.class_head = None
-        if pretraining_heads:
+        self.token_head = self.pair_head = None
+        if pretraining_heads and isinstance(self.embedding, TokenEmbedding):
             self.token_head = MaskedTokenHead(
                 embedding=self.embedding, activation=activation, norm_epsilon=norm_epsilon
             )
             self.pair_head = nn.Linear(model_dim, 2)
-        if classes is not None:
-            self.class_head = nn.Linear(model_dim, classes)
+        self.head: Any = None if outputs is None else nn.Linear(model_dim, outputs)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Float[Tensor, "batch length model_dim"]:
-        return self.hidden(tokens, lengths, segments)
+    def forward(self, input: Input) -> Float[Tensor, "batch length model_dim"]:
+        return self.hidden(input)
 
     @property
     def max_length(self) -> int | None:
-        """Longest text that positions and mechanism support; None: unlimited."""
-        bounds = [getattr(self.position, "max_length", None)]
-        bounds += [block.attention.mechanism.capabilities.max_length for block in self._blocks()]
-        return min((bound for bound in bounds if bound is not None), default=None)
+        """Longest text that positions and mechanisms support; None: unlimited."""
+        return longest_sequence(self.position, (block.attention for block in self.blocks))
 
-    def hidden(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Float[Tensor, "batch length model_dim"]:
-        """Features of every token; `lengths` without padding; `segments` default to 0."""
-        mask = padding_mask(tokens, lengths)
-        x = self._embed(tokens, segments)
-        for block in self.blocks:
-            x = block(x, mask)
-        hidden: Tensor = self.norm(x)
-        return hidden
+    def hidden(self, input: Input) -> Float[Tensor, "batch length model_dim"]:
+        """Features of every position of the stem."""
+        return self._encode(input).frames
 
     def pooled(
-        self, hidden: Float[Tensor, "batch length model_dim"]
+        self, hidden: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
     ) -> Float[Tensor, "batch model_dim"]:
-        """One vector per row, from the features of its first token."""
-        pooled: Tensor = self.pooler(hidden[:, 0]).tanh()
+        """One vector per row, from its first position, or from the mean of those not masked."""
+        if self.pooling == "first":
+            features = hidden[:, 0]
+        else:
+            features = (
+                hidden.mean(1) if mask.lengths is None else mean_features(hidden, mask.lengths)
+            )
+        pooled: Tensor = self.pooler(features).tanh()
         return pooled
 
     def token_logits(
         self, hidden: Float[Tensor, "*positions model_dim"]
     ) -> Float[Tensor, "*positions vocabulary"]:
         """Masked-token scores over the vocabulary, at any positions."""
-        logits: Tensor = self._head("token_head", "pretraining_heads=True")(hidden)
+        logits: Tensor = self._require("token_head", "pretraining_heads=True")(hidden)
         return logits
 
     def pair_logits(self, pooled: Float[Tensor, "batch model_dim"]) -> Float[Tensor, "batch 2"]:
         """Next-sentence scores: whether the second text follows the first."""
-        logits: Tensor = self._head("pair_head", "pretraining_heads=True")(pooled)
+        logits: Tensor = self._require("pair_head", "pretraining_heads=True")(pooled)
         return logits
 
-    def class_logits(
-        self, pooled: Float[Tensor, "batch model_dim"]
-    ) -> Float[Tensor, "batch classes"]:
-        """Class scores."""
-        logits: Tensor = self._head("class_head", "classes=…")(self.dropout(pooled))
-        return logits
+    def features(self, input: Input) -> Float[Tensor, "batch model_dim"]:
+        """The pooled vector of each row, with dropout."""
+        self._require("head", "outputs=…")
+        encoded = self._encode(input)
+        features: Tensor = self.dropout(self.pooled(encoded.frames, encoded.mask))
+        return features
 
-    def classify(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> ClassifierOutput:
-        """Class scores of each text; no penalty."""
-        logits = self.class_logits(self.pooled(self.hidden(tokens, lengths, segments)))
-        return ClassifierOutput(logits, logits.new_zeros(len(logits)))
+    def text_attention(self, input: Input) -> TextAttention:
+        """Attention of what is pooled, in the last block: one hop per head.
 
-    def text_attention(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> TextAttention:
-        """Attention of the first token, which is classified, in the last block: one hop per head.
-
-        Earlier blocks have already mixed the tokens, so it is not a full attribution.
+        Earlier blocks have already mixed the positions, so it is not a full attribution.
         """
-        last = self.weights(tokens, lengths, segments)[f"encoder/{len(self.blocks) - 1}"]
-        return TextAttention(last[:, :, 0])
+        last = self.weights(input)[f"encoder/{len(self.blocks) - 1}"]
+        if self.pooling == "first":
+            return TextAttention(last[:, :, 0])
+        lengths = self.embedding(input).lengths
+        return TextAttention(torch.stack([mean_features(h, lengths) for h in last.unbind(1)], 1))
 
-    def weights(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> dict[str, Float[Tensor, "batch heads length length"]]:
+    def weights(self, input: Input) -> dict[str, Float[Tensor, "batch heads length length"]]:
         """Attention weights of each block: "encoder/0", "encoder/1", …"""
-        mask = padding_mask(tokens, lengths)
+        features = self._embed(input)
+        x, mask = features.frames, features.mask
         found: dict[str, Tensor] = {}
-        x = self._embed(tokens, segments)
-        for number, block in enumerate(self._blocks()):
+        for number, block in enumerate(self.blocks):
             found[f"encoder/{number}"] = block.weights(x, mask)
             x = block(x, mask)
         return found
 
-    def cost(
-        self, *, batch_size: int, length: int, masked_tokens: int | None = None, sentences: int = 1
-    ) -> Cost:
-        """Cost of `hidden` with segments and `pooled`; with `masked_tokens`, of the heads too.
+    def _embed(self, input: Input) -> FrameInput:
+        features = self.embedding(input)
+        x = features.frames
+        if self.segment is not None and isinstance(input, TokenInput):
+            x = self.segment(x, input.segments)
+        x = self.dropout(self.embedding_norm(self.position(x)))
+        return FrameInput(x, features.lengths, features.padded)
 
-        `max_path_length` is that of one layer. `sentences` is ignored.
-        """
-        del sentences
-        shape = SequenceShape(batch_size=batch_size, length=length)
-        (model_dim,) = self.embedding_norm.normalized_shape
-        norms = 1 + isinstance(self.norm, nn.LayerNorm)
-        total = self.embedding.cost(rows=shape.positions)
-        total += self.segment.cost(shape) + self.position.cost(shape)
-        for _ in range(norms):
-            total += norm_cost(rows=shape.positions, model_dim=model_dim)
-        for block in self._blocks():
-            total += block.cost(shape)
-        numbers = batch_size * model_dim
-        total += cost_of(self.pooler, rows=batch_size) + Cost(
-            transcendental_ops=numbers, memory=numbers
-        )
-        if masked_tokens is not None:
-            total += self.head_cost(batch_size=batch_size, masked_tokens=masked_tokens)
-        # There is no incremental decoding.
-        return replace(total, step_matmul_flops=0, state=0)
+    def _encode(self, input: Input) -> FrameInput:
+        features = self._embed(input)
+        x, mask = features.frames, features.mask
+        for block in self.blocks:
+            x = block(x, mask)
+        return FrameInput(self.norm(x), features.lengths, features.padded)
 
-    def head_cost(self, *, batch_size: int, masked_tokens: int) -> Cost:
-        """Cost of the heads: pair and class heads per row, the token head per masked token."""
-        total = Cost()
-        for head in (self.pair_head, self.class_head):
-            if head is not None:
-                total += cost_of(head, rows=batch_size)
-        if self.token_head is not None:
-            total += self.token_head.cost(masked_tokens=masked_tokens)
-        return total
-
-    def _blocks(self) -> list[EncoderBlock]:
-        return [block for block in self.blocks if isinstance(block, EncoderBlock)]
-
-    def _embed(self, tokens: Tensor, segments: Tensor | None) -> Tensor:
-        x = self.position(self.segment(self.embedding(tokens), segments))
-        embedded: Tensor = self.dropout(self.embedding_norm(x))
-        return embedded
-
-    def _head(self, name: str, option: str) -> nn.Module:
+    def _require(self, name: str, option: str) -> nn.Module:
         head: nn.Module | None = getattr(self, name)
         if head is None:
             raise RegardError(f"This TextEncoder has no {name}. Build it with {option}.")

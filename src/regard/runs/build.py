@@ -7,33 +7,36 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
+import numpy as np
 import torch
+from jaxtyping import Float64
 from torch import nn
 
-from regard.core.cost import Cost
+from regard.core.batches import Batch
+from regard.core.counting import training_flops
 from regard.core.errors import RegardError
 from regard.core.protocols import Decode
-from regard.models import MODELS, build_model, model_class
+from regard.core.traits import traits_of
+from regard.data.preprocessor import Preprocessor
+from regard.data.tokenizers.vocabulary import Vocabulary
+from regard.models import build_model, model_class
 from regard.models.embeddings import WordEmbedding
 from regard.models.generation.search import decode
 from regard.runs.spec import RunSpec
 from regard.tasks import task_class
-from regard.tasks.task import Task, Vocabularies
-
-# Elementwise work of the backward pass, relative to the forward pass; matmuls are declared exactly.
-BACKWARD_FACTOR = 2
+from regard.tasks.task import Task
 
 
-def build_task(spec: RunSpec, *, vocabularies: Any = None, corpus: Any = None) -> Task:
+def build_task(spec: RunSpec, *, preprocessor: Any = None, dataset: Any = None) -> Task:
     """The task with its data; validation during training decodes greedily.
 
-    A `corpus` that was already read with the same task options is reused.
+    A `dataset` that was already read with the same task options is reused.
     """
     task, greedy = task_class(spec.task), partial(decode, beam_size=1)
-    if corpus is not None:
-        return task(corpus=corpus, options=spec.task_options, seed=spec.seed, decode=greedy)
+    if dataset is not None:
+        return task(dataset=dataset, options=spec.task_options, seed=spec.seed, decode=greedy)
     return task.from_options(
-        spec.task_options, seed=spec.seed, decode=greedy, vocabularies=vocabularies
+        spec.task_options, seed=spec.seed, decode=greedy, preprocessor=preprocessor
     )
 
 
@@ -49,10 +52,10 @@ def build_decoding(spec: RunSpec, **overrides: Any) -> Decode:
     return partial(decode, **(decode_kwargs | overrides))
 
 
-def build_spec_model(spec: RunSpec, vocabularies: Vocabularies) -> nn.Module:
+def build_spec_model(spec: RunSpec, preprocessor: Preprocessor) -> nn.Module:
     """The model, initialised from the spec's seed."""
-    sizes = vocabularies.sizes()
-    _validate_shared_vocabulary(spec, vocabularies)
+    sizes = preprocessor.sizes()
+    _validate_shared_vocabulary(spec, preprocessor)
     _validate_segments(spec)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
@@ -64,60 +67,89 @@ def build_spec_model(spec: RunSpec, vocabularies: Vocabularies) -> nn.Module:
             ) from error
     for module in model.modules():
         if isinstance(module, WordEmbedding):
-            module.set_words(cast("Any", vocabularies).text.tokens)
+            module.set_words(cast("Any", preprocessor).input.tokens)
     return model
 
 
-def _validate_shared_vocabulary(spec: RunSpec, vocabularies: Any) -> None:
+def _validate_shared_vocabulary(spec: RunSpec, preprocessor: Preprocessor) -> None:
     """Raise if a model shares embeddings or one sequence between two different vocabularies."""
-    if MODELS[spec.model].inputs != "pairs" or vocabularies.source is vocabularies.target:
+    target = preprocessor.target
+    if not isinstance(target, Vocabulary) or preprocessor.input is target:
         return
-    kind = model_class(spec.model)
-    if getattr(kind, "requires_shared_vocabulary", False):
+    traits = traits_of(model_class(spec.model))
+    if traits.shared_vocabulary:
         raise RegardError(
             f"The model '{spec.model}' needs one vocabulary for source and target, but they have two. Set "
             "task.shared_vocabulary=true."
         )
-    default = inspect.signature(kind).parameters["tie"].default
-    if spec.model_options.get("tie", default) == "all":
-        raise RegardError(
-            "model.tie='all' shares one embedding, but source and target have two vocabularies. Set "
-            "task.shared_vocabulary=true, or model.tie=target."
-        )
+    parameters = inspect.signature(model_class(spec.model)).parameters
+    for option, value in traits.tied.items():
+        if spec.model_options.get(option, parameters[option].default) == value:
+            raise RegardError(
+                f"model.{option}='{value}' shares one embedding, but source and target have two "
+                f"vocabularies. Set task.shared_vocabulary=true, or another model.{option}."
+            )
 
 
 def _validate_segments(spec: RunSpec) -> None:
     """Raise if a model needs sentence segments and texts are not split, and vice versa."""
-    unit = getattr(model_class(spec.model), "segment_unit", None)
+    segments = traits_of(model_class(spec.model)).segments
     splits_sentences = getattr(spec.task_options, "sentences", False)
-    if unit == "sentences" and not splits_sentences:
+    if segments == "sentences" and not splits_sentences:
         raise RegardError(
             f"The model '{spec.model}' needs texts split into sentences. Set task.sentences=true, or use "
             "--recipe classify-documents."
         )
-    if unit == "texts" and splits_sentences:
+    if segments == "texts" and splits_sentences:
         raise RegardError(
             f"task.sentences=true: the segments of the model '{spec.model}' are the two texts of a pair. "
             "Set task.sentences=false, or model.name=hierarchical."
         )
 
 
-def flops_of(model: Any, sizes: dict[str, int]) -> int:
-    """FLOPs of one training step on a batch of these sizes, padding included."""
-    cost: Cost = model.cost(**sizes)
-    other = cost.transcendental_ops + cost.elementwise_ops
-    return cost.flops + cost.backward_matmul_flops + BACKWARD_FACTOR * other
+# Batches of an epoch whose FLOPs are counted; those of the others follow from their sizes.
+COUNTED_BATCHES = 16
 
 
-def flops_counter(model: Any, task: Task) -> Callable[[Any], int]:
-    """`flops_of` for the batches of a task, cached by batch shape."""
-    known: dict[tuple[int, ...], int] = {}
+def flops_counter(model: Any, task: Task) -> Callable[[Batch], int]:
+    """The FLOPs of loss and gradients on a batch, from its sizes.
 
-    def count(batch: Any) -> int:
-        sizes = task.cost_kwargs(batch)
-        shape = tuple(sizes.values())
-        if shape not in known:
-            known[shape] = flops_of(model, sizes)
-        return known[shape]
+    They are counted on batches from the shortest to the longest of the first epoch, and fitted by a
+    polynomial in batch size, lengths, positions and predictions, which is exact for most mechanisms.
+    Counting every batch would cost a third of the training time.
+    """
+    coefficients: list[Float64[np.ndarray, " features"]] = []
+
+    def count(batch: Batch) -> int:
+        if not coefficients:
+            epoch = task.epoch(0)
+            by_length = sorted(range(len(epoch)), key=lambda index: -len(epoch.indices(index)))
+            chosen = np.linspace(0, len(epoch) - 1, min(len(epoch), COUNTED_BATCHES)).astype(int)
+            batches = [epoch[by_length[index]] for index in chosen]
+            sizes = np.array([_size_terms(each) for each in batches])
+            flops = np.array([count_flops(model, task, each) for each in batches], dtype=np.float64)
+            scale = np.maximum(np.abs(sizes).max(axis=0), 1.0)
+            coefficients.append(np.linalg.lstsq(sizes / scale, flops, rcond=None)[0] / scale)
+        return round(float(_size_terms(batch) @ coefficients[0]))
 
     return count
+
+
+def _size_terms(batch: Batch) -> Float64[np.ndarray, " features"]:
+    """The terms of the polynomial; padding has terms of its own, because masks are applied."""
+    rows, length = batch.input.shape[:2]
+    of_target: tuple[int, ...] = getattr(batch.target, "shape", ())
+    target = sum(of_target[1:2])
+    padded = bool(getattr(batch.input, "padded", False))
+    target_padded = bool(getattr(batch.target, "padded", False))
+    lengths = (1, length, target, length**2, length * target, target**2)
+    masked = (padded * length**2, padded * length * target, target_padded * target**2)
+    terms = (rows * each for each in (*lengths, *masked))
+    return np.array([1, *terms, batch.input.num_positions, batch.num_predictions], dtype=np.float64)
+
+
+def count_flops(model: Any, task: Task, batch: Batch) -> int:
+    """The FLOPs of loss and gradients on a batch; random state and gradients stay as they are."""
+    device = next(iter(model.parameters())).device
+    with torch.random.fork_rng(devices=[]):
+        return training_flops(lambda: task.loss(model, batch.to(device)).total)

@@ -1,7 +1,7 @@
 """The run folder: its files, predictions and learning curve.
 
 spec.json               the validated spec, every option written out
-vocabulary.json         vocabularies
+preprocessor.json       vocabularies, labels, standardisation
 data.json               dataset sizes and fingerprints
 metrics.jsonl           loss, learning rate and validation scores by step; reproducible byte for byte
 timing.jsonl            seconds and tokens per second
@@ -22,11 +22,26 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator, with_config
+from typing_extensions import TypedDict
 
 from regard.core.atomic_write import atomic_write, validate_writable
 from regard.core.errors import RegardError
+from regard.core.records.record import parse_json
 from regard.core.registry import lookup
+
+
+@with_config(ConfigDict(extra="allow", strict=True))
+class RunRecord(TypedDict):
+    """What others read of record.json; it has more."""
+
+    spec: dict[str, Any]
+    scores: dict[str, dict[str, float | None]]
+    outcome: dict[str, Any]
+    data: dict[str, Any]
+    details: NotRequired[dict[str, Any]]
 
 
 class RunFolder:
@@ -35,7 +50,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.spec = path / "spec.json"
-        self.vocabulary = path / "vocabulary.json"
+        self.preprocessor = path / "preprocessor.json"
         self.data = path / "data.json"
         self.metrics = path / "metrics.jsonl"
         self.timing = path / "timing.jsonl"
@@ -111,7 +126,7 @@ class RunFolder:
         """Every path a run writes."""
         return (
             self.spec,
-            self.vocabulary,
+            self.preprocessor,
             self.data,
             self.metrics,
             self.timing,
@@ -130,6 +145,16 @@ class RunFolder:
     def read_json(self, path: Path) -> Any:
         """Read a JSON file."""
         return self._parse(path, json.loads)
+
+    def read_record(self) -> dict[str, Any]:
+        """Read and validate record.json."""
+        record: dict[str, Any] = parse_json(
+            RunRecord,
+            self._parse(self.record, str),
+            problem=f"'{self.record}' is not the record of a run",
+            way_out=f"Remove it and evaluate the run again: regard train --resume {self.path}",
+        )
+        return record
 
     def read_jsonl(self, path: Path) -> Any:
         """Read a JSON Lines file."""
@@ -154,14 +179,17 @@ class RunFolder:
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """Predictions on one split; `references[i]` are the correct outputs for `inputs[i]`.
+    """Predictions on one split: texts, labels, numbers or lists of tokens, as the task predicts them.
 
     One row per item: {"input": "cat", "prediction": "K AE T", "references": ["K AE T"]}
+
+    `inputs` are the printable names of the items. A list of references is read as a tuple of alternatives
+    where predictions are texts.
     """
 
     inputs: tuple[str, ...]
-    predictions: tuple[str, ...]
-    references: tuple[tuple[str, ...], ...]
+    predictions: tuple[Any, ...]
+    references: tuple[Any, ...]
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -172,13 +200,13 @@ def write_predictions(
     split: str,
     *,
     inputs: Sequence[str],
-    predictions: Sequence[str],
-    references: Sequence[Sequence[str]],
+    predictions: Sequence[Any],
+    references: Sequence[Any],
 ) -> None:
     """Write the predictions on a split; an empty split gives an empty file."""
     rows = (
-        {"input": text, "prediction": prediction, "references": list(correct)}
-        for text, prediction, correct in zip(inputs, predictions, references, strict=True)
+        {"input": name, "prediction": prediction, "references": reference}
+        for name, prediction, reference in zip(inputs, predictions, references, strict=True)
     )
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     atomic_write(folder.predictions[split], text)
@@ -192,24 +220,43 @@ def read_predictions(folder: RunFolder, split: str = "test") -> Predictions:
             f"The finished run '{folder.path}' has no {path.name}. Remove its record.json and evaluate it "
             f"again: regard train --resume {folder.path}"
         )
-    rows = folder.read_jsonl(path)
-    if not all(map(_is_row, rows)):
+    try:
+        rows = [PredictionRow.model_validate(row) for row in folder.read_jsonl(path)]
+    except ValidationError as error:
         raise RegardError(
             f"'{path}' has a row without input, prediction and references. Restore it, or remove it "
             f"and {folder.record.name}, and evaluate the run again: regard train --resume {folder.path}"
-        )
+        ) from error
     return Predictions(
-        inputs=tuple(row["input"] for row in rows),
-        predictions=tuple(row["prediction"] for row in rows),
-        references=tuple(tuple(row["references"]) for row in rows),
+        inputs=tuple(row.input for row in rows),
+        predictions=tuple(row.prediction for row in rows),
+        references=tuple(
+            tuple(row.references)
+            if isinstance(row.prediction, str) and isinstance(row.references, list)
+            else row.references
+            for row in rows
+        ),
     )
 
 
-def _is_row(row: Any) -> bool:
-    match row:
-        case {"input": str(), "prediction": str(), "references": [*references]}:
-            return bool(references) and all(isinstance(text, str) for text in references)
-    return False
+class PredictionRow(BaseModel):
+    """A row of a predictions file."""
+
+    model_config = ConfigDict(strict=True)
+
+    input: str
+    prediction: str | float | list[str]
+    references: str | float | list[str]
+
+    @model_validator(mode="after")
+    def _references_fit(self) -> Self:
+        several = isinstance(self.references, list)
+        if several and (
+            isinstance(self.prediction, float)
+            or (isinstance(self.prediction, str) and not self.references)
+        ):
+            raise ValueError("the references do not fit the prediction")
+        return self
 
 
 class EvaluationPoint(NamedTuple):

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.core.batches import END, START
+from regard.core.batches import END, START, Input, TokenInput
 from regard.core.errors import RegardError
 from regard.core.protocols import Decode
 from regard.core.records.attention import AlignmentRecord
+from regard.core.traits import traits_of
+from regard.data.dataset import Dataset
+from regard.data.readers.arrays import ArrayReader
 from regard.data.readers.text_file import RowErrors
-from regard.data.splits import EvalSplit
-from regard.models import MODELS
 from regard.models.generation.sampling import sample
 from regard.runs.build import build_decoding, build_spec_model
 from regard.runs.folder import RunFolder
-from regard.runs.spec import RunSpec, task_option_name
+from regard.runs.spec import RunSpec
 from regard.runs.train import read_spec
 from regard.tasks import task_class
 from regard.training.checkpoint import load_parameters
@@ -37,8 +39,8 @@ class Example(NamedTuple):
     """One evaluated item."""
 
     input: str
-    prediction: str
-    references: tuple[str, ...]
+    prediction: Any
+    references: Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +51,8 @@ class EvaluationReport:
     """
 
     inputs: tuple[str, ...]
-    references: tuple[tuple[str, ...], ...]
-    predictions: tuple[str, ...]
+    references: tuple[Any, ...]
+    predictions: tuple[Any, ...]
     scores: dict[str, float]
     signatures: dict[str, str]
     details: dict[str, Any] = field(default_factory=dict)
@@ -65,28 +67,21 @@ class EvaluationReport:
         ]
 
 
-class EvalCorpus(NamedTuple):
-    """A corpus without training data."""
-
-    vocabularies: Any
-    validation: EvalSplit
-
-
 class TrainedRun:
-    """A trained model with its vocabularies, as returned by `load`."""
+    """A trained model with its preprocessor, as returned by `load`."""
 
     def __init__(
-        self, *, folder: RunFolder, spec: RunSpec, model: nn.Module, vocabularies: Any
+        self, *, folder: RunFolder, spec: RunSpec, model: nn.Module, preprocessor: Any
     ) -> None:
         self.folder = folder
         self.spec = spec
         self.model = model
-        self.vocabularies = vocabularies
+        self.preprocessor = preprocessor
 
     @property
     def record(self) -> dict[str, Any]:
         """The content of record.json of a finished run."""
-        record: dict[str, Any] = self.folder.read_json(self.folder.record)
+        record: dict[str, Any] = self.folder.read_record()
         return record
 
     @property
@@ -97,35 +92,44 @@ class TrainedRun:
 
     def predict(
         self,
-        texts: Iterable[str],
+        inputs: Iterable[Any] | str | PathLike[str],
         *,
         beam_size: int | None = None,
         length_penalty: float | None = None,
-    ) -> list[str]:
-        """The prediction for each text; decoding options default to those of the spec."""
-        return list(self.predict_each(texts, beam_size=beam_size, length_penalty=length_penalty))
+    ) -> list[Any]:
+        """The prediction for each input; decoding options default to those of the spec.
+
+        Inputs are texts, or arrays (frames, features) or the path of a .npz file for a run on frames.
+        """
+        if isinstance(inputs, str | PathLike):
+            inputs = self._file_inputs(Path(inputs))
+        return list(self.predict_each(inputs, beam_size=beam_size, length_penalty=length_penalty))
+
+    def _file_inputs(self, path: Path) -> Iterator[Any]:
+        if task_class(self.spec.task).input_kind != "frames":
+            raise RegardError(f"predict('{path}'): give a list of texts, such as ['{path}'].")
+        return (row.input for row in ArrayReader(path=path).rows(errors=RowErrors()))
 
     def predict_each(
         self,
-        texts: Iterable[str],
+        inputs: Iterable[Any],
         *,
         beam_size: int | None = None,
         length_penalty: float | None = None,
-    ) -> Iterator[str]:
+    ) -> Iterator[Any]:
         """As `predict`, as an iterator, batch by batch; the prediction for an empty text is empty."""
-        decoding = self._decoding(beam_size, length_penalty)
         predict = partial(
             task_class(self.spec.task).predict,
             self.model,
-            vocabularies=self.vocabularies,
-            decode=decoding,
-            options=self.spec.task_options,
+            preprocessor=self.preprocessor,
+            decode=self._decoding(beam_size, length_penalty),
         )
-        stream = iter(texts)
-        while batch := [text.strip() for text in islice(stream, PREDICT_BATCH)]:
-            predictions = iter(predict([text for text in batch if text]))
-            for text in batch:
-                yield next(predictions) if text else ""
+        stream = iter(inputs)
+        while block := list(islice(stream, PREDICT_BATCH)):
+            batch = [each.strip() if isinstance(each, str) else each for each in block]
+            predictions = iter(predict([each for each in batch if len(each)]))
+            for each in batch:
+                yield next(predictions) if len(each) else ""
 
     @property
     def is_seq2seq(self) -> bool:
@@ -156,7 +160,7 @@ class TrainedRun:
                 f"The run '{self.folder.path}' has the task '{self.spec.task}', not a language model. Use "
                 "predict."
             )
-        vocabulary = self.vocabularies.target
+        vocabulary = self.preprocessor.target
         tokens = vocabulary.encode(text.strip())
         yielded = len(vocabulary.decode(tokens))
         for token in sample(
@@ -196,11 +200,11 @@ class TrainedRun:
         split = kind.read_split(
             str(path),
             options,
-            vocabularies=self.vocabularies,
+            preprocessor=self.preprocessor,
             errors=RowErrors() if errors is None else errors,
         )
         task = kind(
-            corpus=EvalCorpus(vocabularies=self.vocabularies, validation=split),
+            dataset=Dataset(preprocessor=self.preprocessor, validation=split),
             options=options,
             seed=self.spec.seed,
             decode=self._decoding(beam_size, length_penalty),
@@ -209,11 +213,11 @@ class TrainedRun:
             result = task.evaluate_on(self.model, split)
             details = task.details(self.model, split, result)
         return EvaluationReport(
-            inputs=split.inputs,
+            inputs=split.names,
             references=split.references,
             predictions=tuple(result.predictions),
             scores=result.scores,
-            signatures=kind.signatures(),
+            signatures=kind.signatures(options),
             details=details,
             notes=tuple(task.notes(split)),
         )
@@ -224,20 +228,19 @@ class TrainedRun:
         """The cross-attention weights between one text and the output decoded for it."""
         if not text.strip():
             raise RegardError("The text is empty. Give at least one word.")
-        source = torch.tensor([[*self.vocabularies.source.encode(text.strip()), END]])
-        lengths = torch.tensor([source.shape[1]])
-        hypothesis = self._decoding(beam_size, length_penalty)(self.model, source, lengths)[0]
+        source = self.preprocessor.encode_inputs([text.strip()]).collate_inputs(np.arange(1))
+        hypothesis = self._decoding(beam_size, length_penalty)(self.model, source)[0]
         decoder_input = torch.tensor([[START, *hypothesis.tokens]])
-        cross = self.source_weights(source, lengths, decoder_input)
+        cross = self.source_weights(source, decoder_input)
         if not cross:
             raise RegardError(
                 f"The model of '{self.folder.path}' has no attention over its source. Train one with a "
                 "mechanism: --set model.mechanism=additive."
             )
         return AlignmentRecord(
-            title=f"{text.strip()} → {self.vocabularies.target.decode(hypothesis.tokens)}",
-            source_tokens=tuple(self.vocabularies.source.tokens_of(source[0].tolist())),
-            output_tokens=tuple(self.vocabularies.target.tokens_of([*hypothesis.tokens, END])),
+            title=f"{text.strip()} → {self.preprocessor.target.decode(hypothesis.tokens)}",
+            source_tokens=tuple(self.preprocessor.input.tokens_of(source.tokens[0].tolist())),
+            output_tokens=tuple(self.preprocessor.target.tokens_of([*hypothesis.tokens, END])),
             maps={
                 name: tuple(tuple(tuple(row) for row in head) for head in values[0].tolist())
                 for name, values in cross.items()
@@ -247,12 +250,12 @@ class TrainedRun:
     @property
     def is_classifier(self) -> bool:
         """Whether the model is a text classifier."""
-        return bool(getattr(self.vocabularies, "labels", ()))
+        kind = task_class(self.spec.task)
+        return kind.target_kind == "class" and kind.input_kind == "tokens"
 
     def source_weights(
         self,
-        source: Int[Tensor, "batch source_length"],
-        source_lengths: Int[Tensor, " batch"],
+        source: Input,
         decoder_input: Int[Tensor, "batch target_length"],
     ) -> dict[str, Float[Tensor, "batch heads target_length source_length"]]:
         """All cross-attention weights by name; empty for a model without cross-attention.
@@ -261,29 +264,26 @@ class TrainedRun:
         styles of a recurrent model; in Bahdanau style, the query has not yet seen `decoder_input[:, i]`.
         """
         with torch.inference_mode():
-            weights: dict[str, Tensor] = self.model.weights(source, source_lengths, decoder_input)  # type: ignore[operator]
+            weights: dict[str, Tensor] = self.model.weights(source, decoder_input)  # type: ignore[operator]
         return {name: values for name, values in weights.items() if name.startswith("cross")}
 
     @property
     def has_cross_attention(self) -> bool:
         """Whether the model attends to a source sequence."""
-        if MODELS[self.spec.model].inputs != "pairs":
+        if "sequence" not in traits_of(type(self.model)).targets:
             return False
-        return bool(
-            self.source_weights(torch.tensor([[END]]), torch.tensor([1]), torch.tensor([[START]]))
-        )
+        source = TokenInput(torch.tensor([[END]]), torch.tensor([1]))
+        return bool(self.source_weights(source, torch.tensor([[START]])))
 
     def _options_for(self, file_options: dict[str, Any]) -> Any:
         """The task options of the run with `file_options` replaced."""
         options = self.spec.task_options
-        known = {field.name for field in fields(options)}
-        changes = {task_option_name(name, known): value for name, value in file_options.items()}
-        for name, value in changes.items():
-            if name not in known:
+        for name, value in file_options.items():
+            if name not in type(options).model_fields:
                 raise RegardError(
                     f"{name}={value}: the task '{self.spec.task}' has no such option. Remove it."
                 )
-        return replace(options, **changes)
+        return options.replace(**file_options)
 
     def _decoding(self, beam_size: int | None, length_penalty: float | None) -> Decode:
         return build_decoding(self.spec, beam_size=beam_size, length_penalty=length_penalty)
@@ -292,9 +292,9 @@ class TrainedRun:
 def load(run: str | PathLike[str]) -> TrainedRun:
     """Load the trained model of a run folder, in evaluation mode."""
     folder = RunFolder.existing(Path(run))
-    spec = read_spec(folder)
-    kind = task_class(spec.task).vocabularies_class
-    vocabularies = kind.from_json(folder.read_json(folder.vocabulary))
-    model = build_spec_model(spec, vocabularies)
+    spec = read_spec(folder, changed_plugins="warn")
+    kind = task_class(spec.task).preprocessor_class
+    preprocessor = kind.from_json(folder.read_json(folder.preprocessor), spec.task_options)
+    model = build_spec_model(spec, preprocessor)
     load_parameters(model, folder.model)
-    return TrainedRun(folder=folder, spec=spec, model=model.eval(), vocabularies=vocabularies)
+    return TrainedRun(folder=folder, spec=spec, model=model.eval(), preprocessor=preprocessor)

@@ -10,71 +10,89 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_iter
 
+from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
+from regard.core.traits import Slot, traits_of
 from regard.costs.calibration import Calibration
-from regard.data.readers.text_file import RowErrors
+from regard.data.dataset import Dataset
+from regard.data.preprocessor import pair_examples
 from regard.data.splits import EvalSplit
-from regard.data.token_store import TokenStore
 from regard.data.tokenizers.vocabulary import FIRST_TOKEN, Vocabulary
 from regard.data.tokenizers.word_level import WordVocabulary
 from regard.mechanisms.compatibility import compatible_mechanisms
 from regard.models import model_class
 from regard.models.generation.search import decode
-from regard.models.seq2seq.recurrent import NO_ATTENTION, SCORES
+from regard.runs.build import build_spec_model
 from regard.runs.profile import (
     NOT_EVALUATED,
     EvaluationEstimate,
     StepEstimate,
     StepProfiler,
     estimate_evaluation,
+    estimate_run,
 )
-from regard.runs.spec import RunSpec
+from regard.runs.spec import RunSpec, is_compatible
 from regard.tasks import task_class
-from regard.tasks.seq2seq.corpus import PairVocabularies, Seq2SeqCorpus, Seq2SeqOptions
-from regard.tasks.seq2seq.task import Seq2SeqTask
+from regard.tasks.sequence import SequenceTask
 from regard.tasks.task import Task
 from regard.training.options import TrainingOptions
 
-SLOTS = ("encoder", "decoder", "cross")
-# Options of the mechanism that an alternative replaces.
-MECHANISM_OPTIONS = {
-    *("mechanism", "mechanism_options"),
-    *(f"{slot}_{what}" for slot in SLOTS for what in ("mechanism", "options")),
-}
-HEADS = 4
-# Heads have an even width, for rotary positions.
-MIN_HEAD_DIM = 2
-
 
 def alternatives(spec: RunSpec) -> Iterator[RunSpec]:
-    """The spec with every compatible mechanism, for its model and for the other one in the same width.
+    """The spec with every compatible mechanism, in its model and in the alternatives of the same width."""
+    yield from _with_mechanisms(spec)
+    for other in traits_of(model_class(spec.model)).alternatives:
+        if not is_compatible(spec.task, other.model):
+            continue
+        options = {name: model_option(spec, source) for name, source in other.options.items()}
+        shared = getattr(spec.task_options, "shared_vocabulary", True)
+        untied = {} if shared else traits_of(model_class(other.model)).untied
+        given = {**options, **other.fixed, **untied}
+        changed = replace(spec, model=other.model, model_options=given)
+        for name in traits_of(model_class(other.model)).sizes:
+            if name in options:
+                unit = size_unit(changed, name)
+                changed = with_size(changed, name, max(1, round(options[name] / unit)) * unit)
+        yield from _with_mechanisms(changed)
 
-    A decoder-only model has no other model as alternative.
-    """
-    models = {"recurrent": [NO_ATTENTION, *SCORES], "transformer": transformer_mechanisms()}
-    if spec.model == "decoder_only":
-        causal = compatible_mechanisms(role="self", causal=True, masks=frozenset({"causal"}))
-        models = {"decoder_only": causal}
-    for model, others in models.items():
-        options = spec.model_options if model == spec.model else _same_width(spec)
-        kept = {name: value for name, value in options.items() if name not in MECHANISM_OPTIONS}
-        for mechanism in others:
-            yield replace(spec, model=model, model_options={**kept, "mechanism": mechanism})
+
+def _with_mechanisms(spec: RunSpec) -> Iterator[RunSpec]:
+    """The spec with every mechanism that all attention slots of its model can use."""
+    slots = traits_of(model_class(spec.model)).slots
+    if not slots:
+        yield spec
+        return
+    own = {option for slot in slots for option in _slot_options(slot)}
+    kept = {name: value for name, value in spec.model_options.items() if name not in own}
+    common = list(slot_mechanisms(slots[0]))
+    for slot in slots[1:]:
+        usable = slot_mechanisms(slot)
+        common = [name for name in common if name in usable]
+    shared = slots[0].fallback or slots[0].option
+    for mechanism in common:
+        yield replace(spec, model_options={**kept, shared: mechanism})
 
 
-def transformer_mechanisms() -> list[str]:
-    """Mechanisms for all three slots of a Transformer: encoder, decoder and cross-attention."""
-    encoder = compatible_mechanisms(role="self", causal=False, masks=frozenset({"padding"}))
-    decoder = compatible_mechanisms(role="self", causal=True, masks=frozenset({"causal"}))
-    cross = compatible_mechanisms(role="cross", causal=False, masks=frozenset({"padding"}))
-    return [name for name in encoder if name in decoder and name in cross]
+def _slot_options(slot: Slot) -> tuple[str, ...]:
+    """The model options that choose the mechanism of a slot."""
+    return (slot.option, slot.fallback or slot.option, f"{slot.name}_options", "mechanism_options")
+
+
+def slot_mechanisms(slot: Slot) -> Sequence[str]:
+    """The mechanisms that can be used in a slot."""
+    if slot.mechanisms is not None:
+        return slot.mechanisms
+    return compatible_mechanisms(role=slot.role, causal=slot.causal, masks=slot.masks)
 
 
 def model_option(spec: RunSpec, name: str) -> Any:
@@ -83,16 +101,22 @@ def model_option(spec: RunSpec, name: str) -> Any:
     return spec.model_options.get(name, default)
 
 
-def _same_width(spec: RunSpec) -> dict[str, Any]:
-    """Options of the other model in the width of this one; its depth is the default."""
-    dropout = {"dropout": model_option(spec, "dropout")}
-    if spec.model == "transformer":
-        width = model_option(spec, "model_dim")
-        return {"embedding_dim": width, "hidden_dim": width, "attention_style": "luong", **dropout}
-    unit = HEADS * MIN_HEAD_DIM
-    width = max(1, round(model_option(spec, "hidden_dim") / unit)) * unit
-    tie = "all" if spec.task_options.shared_vocabulary else "target"
-    return {"model_dim": width, "num_heads": HEADS, "tie": tie, **dropout}
+def size_unit(spec: RunSpec, name: str) -> int:
+    """What a size of the spec's model must be a multiple of."""
+    size = traits_of(model_class(spec.model)).sizes[name]
+    return size.unit * (1 if size.times is None else int(model_option(spec, size.times)))
+
+
+def with_size(spec: RunSpec, name: str, value: int) -> RunSpec:
+    """The spec with another size; sizes that follow it keep their ratio."""
+    sizes, before = traits_of(model_class(spec.model)).sizes, model_option(spec, name)
+    changes = {name: value}
+    for follower, size in sizes.items():
+        if size.follows == name:
+            own = model_option(spec, follower)
+            ratio = size.ratio if own is None or not before else own / before
+            changes[follower] = max(1, round(ratio * value))
+    return replace(spec, model_options={**spec.model_options, **changes})
 
 
 # Resident memory (VmRSS) of Python with torch, Fabric and the tokenizers.
@@ -141,6 +165,7 @@ class Plan:
     evaluation: EvaluationEstimate
     checkpoint_seconds: float
     memory: Memory
+    pretraining: Plan | None = None
 
     @property
     def training_seconds(self) -> float:
@@ -154,9 +179,16 @@ class Plan:
 
     @property
     def total_seconds(self) -> float:
-        """Time from the first step to the final evaluation."""
+        """Time from the first step to the final evaluation, pre-training included."""
         other = self.evaluation_seconds + self.checkpoint_seconds + self.evaluation.final_seconds
-        return self.training_seconds + other
+        before = 0.0 if self.pretraining is None else self.pretraining.total_seconds
+        return before + self.training_seconds + other
+
+    @property
+    def peak_bytes(self) -> float:
+        """Memory at the peak of the run, its pre-training included."""
+        before = 0.0 if self.pretraining is None else self.pretraining.peak_bytes
+        return max(before, self.memory.peak)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, with totals."""
@@ -179,21 +211,33 @@ class Plan:
                 "total": self.total_seconds,
             },
             "bytes": {**vars(self.memory), "peak": self.memory.peak},
+            "pretraining": self.pretraining and self.pretraining.as_json(),
         }
 
 
 def plan_run(
-    spec: RunSpec, task: Task, calibration: Calibration, *, evaluated: bool = True
+    spec: RunSpec,
+    task: Task,
+    calibration: Calibration,
+    *,
+    evaluated: bool = True,
+    pretraining: Task | None = None,
 ) -> Plan:
-    """Plan a spec on its task. `evaluated=False`: there is no data to evaluate on."""
+    """Plan a spec on its task, and on the task of its pre-training.
+
+    `evaluated=False`: there is no data to evaluate on.
+    """
     profiler = StepProfiler(spec, task)
     step = profiler.estimate_step(calibration, samples=SAMPLES, max_flops=MAX_FLOPS)
     evaluation = NOT_EVALUATED
     if evaluated:
-        evaluation = estimate_evaluation(
-            profiler.model, task, calibration, beam_size=spec.task_options.beam_size
-        )
-    return _plan(spec, profiler, step, evaluation)
+        beam_size = task.decode_kwargs(spec.task_options).get("beam_size")
+        evaluation = estimate_evaluation(profiler.model, task, calibration, beam_size=beam_size)
+    planned = _plan(spec, profiler, step, evaluation)
+    if spec.pretraining is None or pretraining is None:
+        return planned
+    before = plan_run(spec.pretraining, pretraining, calibration, evaluated=evaluated)
+    return replace(planned, pretraining=before)
 
 
 def plan_alternative(known: Plan, spec: RunSpec, task: Task, calibration: Calibration) -> Plan:
@@ -206,7 +250,12 @@ def plan_alternative(known: Plan, spec: RunSpec, task: Task, calibration: Calibr
         calibration, samples=ALTERNATIVE_SAMPLES, max_flops=ALTERNATIVE_MAX_FLOPS
     )
     ratio = step.estimate.seconds / known.seconds_per_step
-    return _plan(spec, profiler, step, known.evaluation.times(ratio))
+    planned = _plan(spec, profiler, step, known.evaluation.times(ratio))
+    if known.pretraining is None:
+        return planned
+    # The same model is pre-trained: its steps are slower by the same ratio.
+    before = replace(known.pretraining, seconds_per_step=ratio * known.pretraining.seconds_per_step)
+    return replace(planned, pretraining=before)
 
 
 def _plan(
@@ -219,8 +268,6 @@ def _plan(
     # One per evaluation, one at the end, and the periodic ones.
     periodic = training / max(spec.training.checkpoint_seconds, step.estimate.seconds)
     checkpoints = evaluations + 1 + int(periodic)
-    store = profiler.task.corpus.train
-    data = (store.source_tokens, store.source_offsets, store.target_tokens, store.target_offsets)
     return Plan(
         model=spec.model,
         mechanism=mechanism_name(spec),
@@ -235,13 +282,73 @@ def _plan(
         checkpoint_seconds=checkpoints * checkpoint,
         memory=Memory(
             process=PROCESS_BYTES,
-            data=float(sum(array.nbytes for array in data)),
+            data=float(profiler.task.dataset.train.num_bytes),
             training_state=float(profiler.training_state_bytes),
             step=step.estimate.peak_bytes,
             checkpoint=float(CHECKPOINT_COPIES * profiler.training_state_bytes),
             # A copy of the current parameters while the averaged ones are evaluated.
             evaluation=profiler.parameter_bytes + evaluation.peak_bytes,
         ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingPlan:
+    """Predictions for a step of decoding: one more token in `batch_size` rows after `length` tokens."""
+
+    model: str
+    mechanism: str
+    parameters: int
+    batch_size: int
+    length: int
+    seconds_per_step: float
+    state_bytes: int
+    peak_bytes: float
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Throughput over all rows."""
+        return self.batch_size / self.seconds_per_step
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**vars(self), "tokens_per_second": self.tokens_per_second}
+
+
+def plan_decoding(
+    spec: RunSpec, task: Task, calibration: Calibration, *, batch_size: int, length: int
+) -> DecodingPlan:
+    """Plan decoding with random sources of `length` positions, and as many tokens decoded before."""
+    if task.target_kind != "sequence":
+        raise RegardError(
+            f"--decode plans the generation of tokens, and the task '{spec.task}' generates none. "
+            "Remove --decode."
+        )
+    model: Any = build_spec_model(spec, task.dataset.preprocessor).eval()
+    lengths = torch.full((batch_size,), length)
+    with torch.inference_mode():
+        state = model.start(TokenInput(torch.full((batch_size, length), FIRST_TOKEN), lengths))
+        token = torch.full((batch_size,), FIRST_TOKEN)
+        # A decoder-only model has read the source; a decoder is brought to the same position.
+        while int(state.position.min()) < length - 1:
+            state = model.step(state, token).state
+        step = torch.inference_mode()(lambda: model.step(state, token))
+        estimate = estimate_run(step, "decode", calibration)
+    parameters = list(model.parameters())
+    tensors = [part for part in tree_iter(state) if isinstance(part, Tensor)]
+    # The transposed output table is part of the state, but no cache.
+    own = {id(part) for part in (*parameters, getattr(state, "output_weight", None))}
+    state_bytes = sum(part.numel() * part.element_size() for part in tensors if id(part) not in own)
+    fixed = sum(part.numel() * part.element_size() for part in parameters)
+    return DecodingPlan(
+        model=spec.model,
+        mechanism=mechanism_name(spec),
+        parameters=sum(part.numel() for part in parameters),
+        batch_size=batch_size,
+        length=length,
+        seconds_per_step=estimate.seconds,
+        state_bytes=state_bytes,
+        peak_bytes=PROCESS_BYTES + fixed + state_bytes + estimate.peak_bytes,
     )
 
 
@@ -258,7 +365,7 @@ def steps_within(
         "steps": 1.0,
         "tokens": step.tokens,
         "seconds": step.estimate.seconds + overhead,
-        "flops": step.declared_flops,
+        "flops": step.budget_flops,
     }
     limits = options.budget._asdict()
     return min(
@@ -269,19 +376,19 @@ def steps_within(
 
 
 def mechanism_name(spec: RunSpec) -> str:
-    """The mechanism's name; if the slots differ, each with its own: "encoder elu, …"."""
-    own = {slot: spec.model_options.get(f"{slot}_mechanism") for slot in SLOTS}
-    default = str(model_option(spec, "mechanism") or "none")
-    if not any(own.values()):
-        return default
-    return ", ".join(f"{slot} {name or default}" for slot, name in own.items())
+    """The mechanism's name; if the slots differ, each with its own: "encoder elu, …"; "none" without."""
+    slots = traits_of(model_class(spec.model)).slots
+    names = {}
+    for slot in slots:
+        own = model_option(spec, slot.option)
+        if own is None and slot.fallback is not None:
+            own = model_option(spec, slot.fallback)
+        names[slot.name] = "+".join(map(str, own)) if isinstance(own, list | tuple) else str(own)
+    if len(set(names.values())) <= 1:
+        return next(iter(names.values()), "none").replace("None", "none")
+    return ", ".join(f"{slot} {name}" for slot, name in names.items())
 
 
-# model → its width options
-WIDTHS = {
-    "transformer": ("model_dim", "feed_forward_dim"),
-    "recurrent": ("embedding_dim", "hidden_dim"),
-}
 # Widths grow by a factor 2^(1/4) from one size to the next, from 1/16 to 16 times the spec's own.
 SIZES_PER_DOUBLING = 4
 MIN_SIZE, MAX_SIZE = -4 * SIZES_PER_DOUBLING, 4 * SIZES_PER_DOUBLING
@@ -290,17 +397,13 @@ Planned = TypeVar("Planned")
 
 
 def scale_widths(spec: RunSpec, size: int) -> RunSpec:
-    """The spec with its widths scaled by 2^(size/4), rounded to multiples that its heads need."""
+    """The spec with the sizes of its model scaled by 2^(size/4), rounded to their units."""
     factor = 2 ** (size / SIZES_PER_DOUBLING)
-    unit = MIN_HEAD_DIM
-    if spec.model == "transformer":
-        unit *= model_option(spec, "num_heads")
-    unit = math.lcm(unit, 4)
-    widths = {
-        name: max(1, round(factor * width / unit)) * unit
-        for name in WIDTHS[spec.model]
-        if (width := model_option(spec, name)) is not None
-    }
+    widths = {}
+    for name in traits_of(model_class(spec.model)).sizes:
+        if (width := model_option(spec, name)) is not None:
+            unit = math.lcm(size_unit(spec, name), 4)
+            widths[name] = max(1, round(factor * width / unit)) * unit
     return spec if size == 0 else replace(spec, model_options={**spec.model_options, **widths})
 
 
@@ -339,16 +442,16 @@ def largest_fitting(
 CHARACTERS = 100
 
 
-def dummy_task(spec: RunSpec, *, length: int) -> Seq2SeqTask:
+def dummy_task(spec: RunSpec, *, length: int) -> Task:
     """A task with one batch of random pairs whose source and target have `length` tokens each.
 
     Vocabulary sizes are those of the options; a character vocabulary has CHARACTERS.
     """
     options, kind = spec.task_options, task_class(spec.task)
-    if not issubclass(kind, Seq2SeqTask) or not isinstance(options, Seq2SeqOptions):
+    if not issubclass(kind, SequenceTask):
         raise RegardError(
-            f"--length generates text pairs, which the task '{spec.task}' does not use. Plan it with "
-            "its data."
+            f"--length {length} generates text pairs, which the task '{spec.task}' does not use. Plan it "
+            "with its data."
         )
     tokens = 2 * length + 3  # START once, END twice
     if length < 1 or tokens > options.batch_tokens:
@@ -362,24 +465,19 @@ def dummy_task(spec: RunSpec, *, length: int) -> Seq2SeqTask:
         if options.shared_vocabulary
         else _vocabulary(options.target_tokens, options.vocabulary_size)
     )
-    pairs = options.batch_tokens // tokens
-    rng = np.random.default_rng(0)
+    rng, pairs = np.random.default_rng(0), options.batch_tokens // tokens
     token_ids = [
         rng.integers(FIRST_TOKEN, vocabulary.size, size=(pairs, length)).tolist()
         for vocabulary in (source, target)
     ]
-    empty = EvalSplit(inputs=(), references=())
-    # A task needs a validation split; plans do not use it.
-    one = EvalSplit(inputs=(source.tokens[0],), references=((target.tokens[0],),))
-    corpus = Seq2SeqCorpus(
-        vocabularies=PairVocabularies(source=source, target=target),
-        train=TokenStore.build(zip(*token_ids, strict=True)),
-        validation=one,
-        test=empty,
-        leakage={},
-        errors=RowErrors(),
+    dataset = Dataset(
+        preprocessor=kind.preprocessor_class(options, input=source, target=target),
+        train=pair_examples(zip(*token_ids, strict=True)),
+        # A task needs a validation split; plans do not use it.
+        validation=EvalSplit(inputs=(source.tokens[0],), references=((target.tokens[0],),)),
     )
-    return kind(corpus=corpus, options=options, seed=spec.seed, decode=partial(decode, beam_size=1))
+    greedy = partial(decode, beam_size=1)
+    return kind(dataset=dataset, options=options, seed=spec.seed, decode=greedy)
 
 
 def _vocabulary(kind: str, size: int) -> Vocabulary:

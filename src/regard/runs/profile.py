@@ -14,18 +14,17 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_iter
 
-from regard.core.batches import START, PairBatch, TextBatch
+from regard.core.batches import START, Batch, Input
 from regard.core.errors import RegardError
 from regard.costs.calibration import Calibration
 from regard.costs.predict import predict
 from regard.costs.trace import Mode, Run, Workload, trace
-from regard.data.batching import collate_pairs
-from regard.data.token_store import TokenStore
 from regard.models.generation.search import MIN_FINISHED_FRACTION, top_k_tokens
-from regard.runs.build import build_spec_model, flops_of
+from regard.runs.build import build_spec_model, flops_counter
 from regard.runs.spec import RunSpec
-from regard.tasks.task import Task, eval_batches
+from regard.tasks.task import Task
 from regard.training.averaging import build_averaging
 from regard.training.checkpoint import collect_state
 from regard.training.step import Stepper
@@ -72,17 +71,6 @@ def mean_estimate(estimates: list[WorkEstimate]) -> WorkEstimate:
     return WorkEstimate(sum(seconds) / len(estimates), max(peaks), sum(flops) / len(estimates))
 
 
-def first_examples(batch: PairBatch, count: int) -> PairBatch:
-    """The first examples of a batch, without unneeded padding."""
-    source, source_lengths, target, target_lengths = (tensor[:count] for tensor in batch)
-    return PairBatch(
-        source=source[:, : int(source_lengths.max())],
-        source_lengths=source_lengths,
-        target=target[:, : int(target_lengths.max())],
-        target_lengths=target_lengths,
-    )
-
-
 def evenly_spaced(count: int, parts: int) -> list[int]:
     """The midpoints of equal parts of range(count); all of range(count) if there are fewer.
 
@@ -112,6 +100,8 @@ def free_bytes() -> int:
     return next((int(line.split()[1]) * 1024 for line in found), machine_bytes())
 
 
+# Batches whose tokens are counted, for the mean of an epoch.
+TOKEN_SAMPLES = 64
 # Learning-rate factor of a profiled step: parameters do not change.
 NO_UPDATE = 0.0
 # Parameters, gradients and two moments, in float32.
@@ -126,11 +116,11 @@ class InsufficientMemoryError(RegardError):
 
 
 class StepEstimate(NamedTuple):
-    """The mean step of an epoch; `declared_flops` are those that a budget counts."""
+    """The mean step of an epoch; `budget_flops` are those that a budget counts."""
 
     estimate: WorkEstimate
     tokens: float
-    declared_flops: float
+    budget_flops: float
 
 
 class StepProfiler:
@@ -145,9 +135,10 @@ class StepProfiler:
         validate_memory(spec, task)
         self.task = task
         self.options = spec.training
-        self.model = build_spec_model(spec, task.corpus.vocabularies).train()
+        self.model = build_spec_model(spec, task.dataset.preprocessor).train()
         self.stepper = Stepper(model=self.model, task=task, options=spec.training)
         self.averaging = build_averaging(self.model, spec.training)
+        self.flops = flops_counter(self.model, task)
 
     @property
     def parameters(self) -> int:
@@ -169,7 +160,7 @@ class StepProfiler:
         pending = self.options.average_last if self.options.averaging == "last" else 0
         return _bytes(tensors) + pending * self.parameter_bytes
 
-    def step(self, batch: PairBatch | TextBatch) -> None:
+    def step(self, batch: Batch) -> None:
         """One training step, with gradient accumulation."""
         self.stepper.step([batch] * self.options.accumulate, number=1, factor=NO_UPDATE)
         self.averaging.update(1)
@@ -184,30 +175,24 @@ class StepProfiler:
         epoch: Any = self.task.epoch(0)
         by_length = sorted(range(len(epoch)), key=lambda index: -len(epoch.indices(index)))
         batches = [epoch[by_length[index]] for index in evenly_spaced(len(epoch), samples)]
-        self.step(first_examples(batches[0], 1))  # the optimizer allocates its moments
-        store, accumulate = self.task.corpus.train, self.options.accumulate
-        # Every source and target has an END.
-        tokens = len(store.source_tokens) + len(store.target_tokens) + 2 * len(store)
-        declared = [self._declared_flops(batch) for batch in batches]
+        self.step(batches[0].select(slice(1)))  # the optimizer allocates its moments
+        counted = [epoch[index].num_tokens for index in evenly_spaced(len(epoch), TOKEN_SAMPLES)]
+        flops = [float(self.options.accumulate * self.flops(batch)) for batch in batches]
         return StepEstimate(
             estimate=mean_estimate(
                 [self._estimate(batch, calibration, max_flops) for batch in batches]
             ),
-            tokens=accumulate * tokens / len(epoch),
-            declared_flops=sum(declared) / len(declared),
+            tokens=self.options.accumulate * sum(counted) / len(counted),
+            budget_flops=sum(flops) / len(flops),
         )
 
-    def _declared_flops(self, batch: PairBatch) -> float:
-        return float(self.options.accumulate * flops_of(self.model, self.task.cost_kwargs(batch)))
-
-    def _estimate(
-        self, batch: PairBatch, calibration: Calibration, max_flops: float
-    ) -> WorkEstimate:
-        batch_size = len(batch.source)
-        max_size = int(batch_size * max_flops / max(1.0, self._declared_flops(batch)))
+    def _estimate(self, batch: Batch, calibration: Calibration, max_flops: float) -> WorkEstimate:
+        batch_size = batch.input.shape[0]
+        flops = self.options.accumulate * self.flops(batch)
+        max_size = int(batch_size * max_flops / max(1.0, flops))
 
         def estimate(count: int) -> WorkEstimate:
-            part = first_examples(batch, count)
+            part = batch.select(slice(count))
             return estimate_run(lambda: self.step(part), "train", calibration)
 
         found = extrapolate_batch_size(estimate, batch_size=batch_size, max_size=max_size)
@@ -215,7 +200,7 @@ class StepProfiler:
             return found
 
         def estimate_features(count: int) -> WorkEstimate:
-            part = first_examples(batch, count)
+            part = batch.select(slice(count))
             return estimate_run(lambda: self._feature_gradients(part), "train", calibration)
 
         # Parameter gradients dominate the peak of small batches, activations that of large ones.
@@ -226,7 +211,7 @@ class StepProfiler:
             activations += self.parameter_bytes
         return found._replace(peak_bytes=max(found.peak_bytes, activations))
 
-    def _feature_gradients(self, batch: PairBatch) -> None:
+    def _feature_gradients(self, batch: Batch) -> None:
         """Forward, and backward to the features: everything that grows with the batch size."""
         recorder = FeatureRecorder(self.model)
         loss = self.task.loss(recorder, batch)
@@ -234,29 +219,34 @@ class StepProfiler:
 
 
 class FeatureRecorder:
-    """Wraps a model for the loss and records its hidden features."""
+    """Wraps a model for the loss and records the first tensor that it returns.
+
+    Only the first one: others, such as logits, are freed before the backward pass is over.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.training = model.training
         self.features: list[Tensor] = []
 
-    def hidden(self, *inputs: Tensor) -> Tensor:
-        """Call the model and record the output."""
-        features: Tensor = self.model.hidden(*inputs)
-        self.features.append(features)
-        return features
+    def __getattr__(self, name: str) -> Any:
+        own = getattr(self.model, name)
+        if not callable(own) or name == "parameters":
+            return own
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Call the model."""
-        logits: Tensor = self.model.logits(hidden)
-        return logits
+        def call(*args: Any, **kwargs: Any) -> Any:
+            returned = own(*args, **kwargs)
+            tensors = (each for each in tree_iter(returned) if isinstance(each, Tensor))
+            found = [*self.features, *(each for each in tensors if each.requires_grad)]
+            self.features = found[:1]
+            return returned
+
+        return call
 
 
 def validate_memory(spec: RunSpec, task: Task) -> None:
     """Raise if parameters, gradients and moments alone exceed the free memory."""
     with torch.device("meta"):
-        model = build_spec_model(spec, task.corpus.vocabularies)
+        model = build_spec_model(spec, task.dataset.preprocessor)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     needed = PARAMETER_COPIES * BYTES_PER_PARAMETER * parameters
     free = free_bytes()
@@ -271,8 +261,9 @@ def _bytes(tensors: dict[str, Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
 
 
-# Decoding with more FLOPs is traced on smaller batches: it takes many small steps.
-MAX_DECODING_FLOPS = 3e10
+# Evaluation batches with more rows are extrapolated: decoding takes many small steps.
+MAX_EVAL_ROWS = 64
+LOSS_SAMPLES = 2
 GREEDY_SAMPLES = 3
 BEAM_SAMPLES = 1
 
@@ -295,21 +286,27 @@ NOT_EVALUATED = EvaluationEstimate(0.0, 0.0, 0.0)
 
 
 def estimate_evaluation(
-    model: Any, task: Any, calibration: Calibration, *, beam_size: int
+    model: Any, task: Task, calibration: Calibration, *, beam_size: int | None
 ) -> EvaluationEstimate:
-    """Greedy decoding of the validation split; finally, beam search on validation and test split."""
+    """The validation split during training; finally, validation and test split of the best checkpoint.
+
+    A task that decodes (`beam_size` is not None) also decodes greedily, and finally with its beam size.
+    """
     model.eval()
     try:
-        loss = _estimate_split(model, task, calibration, beam_size=0, samples=1)
-        greedy = _estimate_split(model, task, calibration, beam_size=1, samples=GREEDY_SAMPLES)
-        beam = greedy
-        if beam_size > 1:
+        loss = _estimate_split(model, task, calibration, beam_size=0, samples=LOSS_SAMPLES)
+        greedy = beam = WorkEstimate(0.0, 0.0, 0.0)
+        if beam_size is not None:
+            greedy = beam = _estimate_split(
+                model, task, calibration, beam_size=1, samples=GREEDY_SAMPLES
+            )
+        if beam_size is not None and beam_size > 1:
             beam = _estimate_split(
                 model, task, calibration, beam_size=beam_size, samples=BEAM_SAMPLES
             )
     finally:
         model.train()
-    final_splits = 1 + len(task.corpus.test) / len(task.corpus.validation)
+    final_splits = 1 + len(task.dataset.test) / len(task.dataset.validation)
     return EvaluationEstimate(
         each_seconds=loss.seconds + greedy.seconds,
         final_seconds=final_splits * (loss.seconds + beam.seconds),
@@ -318,47 +315,38 @@ def estimate_evaluation(
 
 
 def _estimate_split(
-    model: Any, task: Any, calibration: Calibration, *, beam_size: int, samples: int
+    model: Any, task: Task, calibration: Calibration, *, beam_size: int, samples: int
 ) -> WorkEstimate:
     """Estimate the whole validation split; `beam_size=0` is the loss alone."""
-    store = task.encode_split(task.corpus.validation)
-    # Decoding batches by source length alone.
-    batched = store
-    if beam_size:
-        batched = TokenStore.build((store.source(row).tolist(), ()) for row in range(len(store)))
-    batches = eval_batches(batched)
+    batches = task.eval_batches(task.dataset.validation)
     estimates = []
     for index in evenly_spaced(len(batches), samples):
-        batch = collate_pairs(store, batches.indices(index))
+        batch = batches[index]
 
-        def estimate(count: int, batch: Any = batch) -> WorkEstimate:
-            part = first_examples(batch, count)
+        def estimate(count: int, batch: Batch = batch) -> WorkEstimate:
+            part = batch.select(slice(count))
 
             @torch.inference_mode()
             def run() -> None:
                 if beam_size:
-                    lengths = part.target_lengths - 1  # without START
-                    decode_to_lengths(
-                        model, part.source, part.source_lengths, lengths, beam_size=beam_size
-                    )
+                    lengths = part.target.lengths - 1  # without START
+                    decode_to_lengths(model, part.input, lengths, beam_size=beam_size)
                 else:
                     task.loss(model, part)
 
             return estimate_run(run, "decode" if beam_size else "forward", calibration)
 
-        forward = max(1, beam_size) * model.cost(**task.cost_kwargs(batch)).flops
-        batch_size = len(batch.source)
-        max_size = int(batch_size * MAX_DECODING_FLOPS / max(1.0, forward))
-        estimates.append(extrapolate_batch_size(estimate, batch_size=batch_size, max_size=max_size))
+        batch_size = batch.input.shape[0]
+        estimates.append(
+            extrapolate_batch_size(estimate, batch_size=batch_size, max_size=MAX_EVAL_ROWS)
+        )
     mean = mean_estimate(estimates)
     return mean._replace(seconds=len(batches) * mean.seconds)
 
 
-def decode_to_lengths(
-    model: Any, source: Tensor, source_lengths: Tensor, lengths: Tensor, *, beam_size: int
-) -> None:
+def decode_to_lengths(model: Any, source: Input, lengths: Tensor, *, beam_size: int) -> None:
     """Decode as `regard.models.generation.search` does, each output for `lengths` tokens, END included."""
-    state = model.start(source, source_lengths)
+    state = model.start(source)
     if beam_size > 1:
         index = torch.arange(len(lengths)).repeat_interleave(beam_size)
         state, lengths = state.select(index), lengths[index]

@@ -14,91 +14,63 @@ order of sums changes the last bit.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, ValidationError, create_model
+from pydantic import Field
 
 from regard.core.errors import RegardError
-from regard.core.registry import BuiltinConfigs, known_options, lookup, parse_value, unknown_name
-from regard.models import MODELS, model_class
-from regard.tasks import TASKS, task_class
+from regard.core.options import Options, options_of
+from regard.core.registry import BuiltinConfigs, parse_value
+from regard.core.traits import traits_of
+from regard.models import DATA_ARGUMENTS, MODELS, REGISTRY as MODEL_REGISTRY, model_class
+from regard.runs.plugins import PluginRecord, used_plugins, validate_plugins
+from regard.tasks import task_class
 from regard.training.options import TrainingOptions
 
+# section → an example for errors
+EXAMPLES = {"task": 'task.name="pronounce"', "model": 'model.name="transformer"'}
 
-def validate_options(
-    kind: Callable[..., object],
-    options: Mapping[str, Any],
-    *,
-    section: str,
-    reserved: tuple[str, ...] = (),
-    section_keys: tuple[str, ...] = (),
-) -> dict[str, Any]:
-    """Validate options against the signature of `kind`, and convert them to its types.
-
-    An unknown option is an error that lists the known ones. `reserved` parameters are not options;
-    `section_keys` are other keys of the section, listed in errors, and `section` is its name in errors.
-    """
-    known = [name for name in known_options(kind) if name not in reserved]
-    for name in options:
-        if name not in known:
-            choices = [f"{section}.{key}" for key in (*section_keys, *known)]
-            raise unknown_name("option", f"{section}.{name}", choices)
-    function = kind.__init__ if inspect.isclass(kind) else kind
-    hints = get_type_hints(function)
-    fields: dict[str, Any] = {name: (hints.get(name, Any), ...) for name in options}
-    for name, value in options.items():
-        hint = hints.get(name, Any)
-        # pydantic would accept true as the number 1.
-        if isinstance(value, bool) and not {bool, Any} & {hint, *get_args(hint)}:
-            raise RegardError(f"{section}.{name}={value}: it must not be true or false.")
-    options = {name: _parse_none(value, hints.get(name, Any)) for name, value in options.items()}
-    schema = create_model(
-        "Options",
-        __config__=ConfigDict(
-            extra="forbid", protected_namespaces=(), arbitrary_types_allowed=True
-        ),
-        **fields,
-    )
-    try:
-        checked = schema(**options)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        name = str(fault["loc"][0])
-        # pydantic: "Input should be a valid integer, …".
-        rule = fault["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-        raise RegardError(f"{section}.{name}={options[name]!r}: it must be {rule}.") from error
-    return {name: getattr(checked, name) for name in options}
+Sections = dict[str, Any]
+SectionValues = Annotated[dict[str, Any], Field(default_factory=dict)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+# torch aborts if the system cannot create its threads
+Threads = Annotated[int, Field(ge=1, le=1024)]
 
 
-def _parse_none(value: Any, hint: Any) -> Any:
-    """None for "none" where the type allows None but not str; TOML has no null."""
-    kinds = get_args(hint)
-    return None if value == "none" and type(None) in kinds and str not in kinds else value
+class PretrainingSections(Options):
+    """The sections of a pre-training."""
+
+    SECTION: ClassVar[str] = "pretraining"
+    WHAT: ClassVar[str] = "section"
+
+    task: SectionValues
+    training: SectionValues
+
+
+class SpecSections(Options):
+    """The sections of a spec; the options in them are validated by the classes they are for."""
+
+    WHAT: ClassVar[str] = "section"
+
+    task: SectionValues
+    model: SectionValues
+    training: SectionValues
+    pretraining: dict[str, Any] | None = None
+    init_from: str | None = None
+    seed: Seed = 0
+    threads: Threads | None = None
+    plugins: dict[str, PluginRecord] = Field(default_factory=dict)
 
 
 SECTIONS = ("task", "model", "training", "pretraining")
-PRETRAINING_SECTIONS = ("task", "training")
-# section → an example for errors
-EXAMPLES = {
-    "task": 'task.name="pronounce"',
-    "model": 'model.name="transformer"',
-    "training": "training.steps=1000",
-    "pretraining": "pretraining.task.name=lm",
-}
-NUMBERS = ("seed", "threads")
-PATHS = ("init_from",)
-MAX_THREADS = 1024  # torch aborts if the system cannot create its threads
-
-Sections = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """A validated spec."""
+    """A validated spec. `model_options` are all options of the model."""
 
     task: str
     task_options: Any
@@ -111,60 +83,71 @@ class RunSpec:
     threads: int | None = None
 
     @classmethod
-    def from_sections(cls, sections: Mapping[str, Any]) -> Self:
-        """Validate sections."""
-        validate_sections(sections)
-        task, task_options = _named(sections, "task")
-        model, model_options = _named(sections, "model")
+    def from_sections(
+        cls,
+        sections: object,
+        *,
+        is_record: bool = False,
+        changed_plugins: Literal["error", "warn"] = "error",
+    ) -> Self:
+        """Validate sections. In a record, absent options have the defaults they were introduced with.
+
+        Plug-ins in the sections must be loaded, and their files must not have changed.
+        """
+        given = validate_sections(sections)
+        validate_plugins(given.plugins, changed=changed_plugins)
+        task, task_values = _named("task", given.task)
+        model, model_values = _named("model", given.model)
         _validate_compatibility(task, model)
-        options_class = task_class(task).options_class
-        seed = sections.get("seed", 0)
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-            raise RegardError(f"seed={seed!r}: it must be a whole number from 0 to 2**63 - 1.")
-        threads = sections.get("threads")
-        if threads is not None and (type(threads) is not int or not 1 <= threads <= MAX_THREADS):
-            raise RegardError(f"threads={threads!r}: use a whole number from 1 to {MAX_THREADS}.")
-        init_from = sections.get("init_from")
-        pretraining = sections.get("pretraining")
-        if pretraining == "none":
-            pretraining = None
-        if init_from is not None and not isinstance(init_from, str):
-            raise RegardError(f"init_from={init_from!r}: it must be the folder of a finished run.")
-        if pretraining and init_from is not None:
+        if given.pretraining and given.init_from is not None:
             raise RegardError(
-                f"init_from='{init_from}' and the section 'pretraining' exclude each other. Remove "
+                f"init_from='{given.init_from}' and the section 'pretraining' exclude each other. Remove "
                 "init_from, or set pretraining=none."
             )
+        task_options = _task_options(task, task_values, is_record=is_record)
+        pretraining = None
+        if given.pretraining:
+            own = PretrainingSections(**given.pretraining)
+            name, before = _named("task", own.task)
+            try:
+                inherited = task_class(name).inherited_options(before, task_options)
+                stage = {"task": {**own.task, **inherited}, "training": own.training}
+                run = {"model": given.model, "seed": given.seed, "threads": given.threads}
+                pretraining = cls.from_sections({**run, **stage}, is_record=is_record)
+            except RegardError as error:
+                raise RegardError(f"In pretraining: {error}") from error
         return cls(
             task=task,
-            task_options=options_class(
-                **validate_options(
-                    options_class, task_options, section="task", section_keys=("name",)
-                )
-            ),
+            task_options=task_options,
             model=model,
-            model_options=validate_options(
-                model_class(model),
-                model_options,
-                section="model",
-                reserved=MODELS[model].sizes,
-                section_keys=("name",),
-            ),
-            training=TrainingOptions(
-                **validate_options(
-                    TrainingOptions, sections.get("training", {}), section="training"
-                )
-            ),
-            pretraining=_pretraining(cls, sections) if pretraining else None,
-            init_from=init_from,
-            seed=seed,
-            threads=threads,
+            model_options=_build(
+                _model_options(model), model_values, is_record=is_record, section_keys=("name",)
+            ).as_kwargs(),
+            training=_build(TrainingOptions, given.training, is_record=is_record),
+            pretraining=pretraining,
+            init_from=given.init_from,
+            seed=given.seed,
+            threads=given.threads,
         )
 
+    @classmethod
+    def read(
+        cls,
+        path: Path,
+        sections: object,
+        *,
+        changed_plugins: Literal["error", "warn"] = "error",
+    ) -> Self:
+        """From the content of a file that `as_sections` was written to; errors name the file."""
+        try:
+            return cls.from_sections(sections, is_record=True, changed_plugins=changed_plugins)
+        except RegardError as error:
+            raise RegardError(f"In '{path}': {error}") from error
+
     def as_sections(self) -> Sections:
-        """The sections, with every task and training option written out."""
+        """The sections with every option written out, and the plug-ins that they name."""
         sections: Sections = {
-            "task": {"name": self.task, **asdict(self.task_options)},
+            "task": {"name": self.task, **self.task_options.as_dict()},
             "model": {"name": self.model, **self.model_options},
             "training": self.training.as_dict(),
             "seed": self.seed,
@@ -172,73 +155,83 @@ class RunSpec:
         }
         if self.pretraining is not None:
             before = self.pretraining.as_sections()
-            sections["pretraining"] = {name: before[name] for name in PRETRAINING_SECTIONS}
+            sections["pretraining"] = {name: before[name] for name in ("task", "training")}
         if self.init_from is not None:
             sections["init_from"] = self.init_from
-        return sections
+        plugins = used_plugins(sections)
+        return {**sections, "plugins": plugins} if plugins else sections
+
+    def identity(self) -> Sections:
+        """What identifies the run: all options, see `Options.identity`.
+
+        The files of plug-ins are no part of it: a changed one is an error when the run is resumed.
+        """
+        model = _model_options(self.model)(**self.model_options)
+        before = None if self.pretraining is None else self.pretraining.identity()
+        return {
+            "task": [self.task, self.task_options.identity()],
+            "model": [self.model, model.identity()],
+            "training": self.training.identity(),
+            "pretraining": before and {name: before[name] for name in ("task", "training")},
+            "init_from": self.init_from,
+            "seed": self.seed,
+            "threads": self.threads,
+        }
 
 
-def validate_sections(sections: object) -> None:
-    """Raise unless it is a table of known sections, each a table of options."""
+def validate_sections(sections: object) -> SpecSections:
+    """The sections, if they are known ones and tables of options."""
     if not isinstance(sections, Mapping):
         raise RegardError(
             f"A spec is a table of the sections {', '.join(SECTIONS)}, but this is {sections!r}."
         )
-    known = (*SECTIONS, *NUMBERS, *PATHS)
-    for name, options in sections.items():
-        if name not in known:
-            raise unknown_name("section", name, known)
-        if name == "pretraining" and options in (None, "none"):
-            continue
-        if name in SECTIONS and not isinstance(options, Mapping):
-            raise RegardError(
-                f"The section '{name}' is {options!r}, but it must be a table of options. Set one "
-                f"option at a time, such as {EXAMPLES[name]}."
-            )
+    return SpecSections(**sections)
+
+
+def _build(
+    kind: type[Options],
+    values: Mapping[str, Any],
+    *,
+    is_record: bool,
+    section_keys: tuple[str, ...] = (),
+) -> Any:
+    kind.validate_names(values, section_keys=section_keys)
+    return kind.from_record(values) if is_record else kind(**values)
+
+
+def _model_options(model: str) -> type[Options]:
+    kind: Any = model_class(model)
+    return options_of(kind, section="model", reserved=DATA_ARGUMENTS)
+
+
+def _task_options(task: str, values: Mapping[str, Any], *, is_record: bool) -> Any:
+    kind = task_class(task).options_class
+    return _build(kind, values, is_record=is_record, section_keys=("name",))
 
 
 def _validate_compatibility(task: str, model: str) -> None:
-    """Raise if the inputs of the model are not those of the task."""
-    inputs = lookup("task", task, TASKS).inputs
-    if lookup("model", model, MODELS).inputs != inputs:
-        compatible = [name for name, entry in MODELS.items() if entry.inputs == inputs]
-        raise RegardError(
-            f"The model '{model}' is not compatible with the task '{task}', whose inputs are {inputs}. Set "
-            f"model.name to one of: {', '.join(compatible)}."
-        )
-
-    is_decoder_only = getattr(model_class(model), "requires_shared_vocabulary", False)
-    if task_class(task).is_generative and not is_decoder_only:
-        raise RegardError(
-            f"The model '{model}' is not compatible with the task '{task}', which needs a decoder-only "
-            "model. Set model.name=decoder_only."
-        )
+    """Raise if the model does not take the inputs of the task, or does not predict its targets."""
+    if is_compatible(task, model):
+        return
+    known = (*MODELS, *MODEL_REGISTRY.plugins)
+    compatible = [name for name in known if is_compatible(task, name)]
+    raise RegardError(
+        f"model.name={model}: it is not compatible with the task '{task}'. Set model.name to one of: "
+        f"{', '.join(compatible)}."
+    )
 
 
-def _pretraining(cls: type[RunSpec], sections: Mapping[str, Any]) -> RunSpec:
-    """The spec of the pre-training: the run's model and seed with its own task and training options."""
-    own = sections["pretraining"]
-    for name, options in own.items():
-        if name not in PRETRAINING_SECTIONS:
-            raise unknown_name("section of pretraining", name, PRETRAINING_SECTIONS)
-        if not isinstance(options, Mapping):
-            raise RegardError(
-                f"The section 'pretraining.{name}' is {options!r}, but it must be a table of options."
-            )
-    run = {name: value for name, value in sections.items() if name != "pretraining"}
-    name, before = _named(own, "task")
-    task, options = _named(sections, "task")
-    kind = task_class(task).options_class
-    checked = kind(**validate_options(kind, options, section="task", section_keys=("name",)))
-    try:
-        inherited = task_class(name).inherited_options(before, checked)
-        return cls.from_sections({**run, **own, "task": {"name": name, **before, **inherited}})
-    except RegardError as error:
-        raise RegardError(f"In pretraining: {error}") from error
+def is_compatible(task: str, model: str) -> bool:
+    """Whether the model takes the inputs of the task and predicts its targets."""
+    kind, traits = task_class(task), traits_of(model_class(model))
+    return (
+        kind.input_kind in traits.inputs
+        and kind.target_kind in traits.targets
+        and (traits.is_decoder_only or not kind.is_generative)
+    )
 
 
-def _named(sections: Mapping[str, Any], section: str) -> tuple[str, dict[str, Any]]:
-    options = sections.get(section, {})
+def _named(section: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     if not isinstance(options.get("name"), str):
         raise RegardError(
             f"The section '{section}' has no name. Write one, such as {EXAMPLES[section]}."
@@ -299,17 +292,3 @@ def parse_settings(settings: Iterable[str]) -> Sections:
 RECIPES = BuiltinConfigs("recipe", Path(__file__).parent / "recipes")
 builtin_recipes = RECIPES.paths
 read_recipe = RECIPES.read
-
-
-CLASSIFICATION_COLUMNS = {"source_column": "text_column", "target_column": "label_column"}
-
-
-def task_option_name(option: str, known: Container[str]) -> str:
-    """The task's name of a column option: for classification, the source is the text, the target the label.
-
-    >>> task_option_name("source_column", {"text_column", "label_column"})
-    'text_column'
-    >>> task_option_name("source_column", {"source_column"})
-    'source_column'
-    """
-    return option if option in known else CLASSIFICATION_COLUMNS.get(option, option)

@@ -14,9 +14,9 @@ from regard.core.atomic_write import atomic_write
 from regard.core.errors import RegardError
 from regard.runs.build import build_decoding, build_spec_model, build_task, flops_counter
 from regard.runs.folder import RunFolder, write_predictions
-from regard.runs.spec import RunSpec, Sections, validate_sections
+from regard.runs.spec import RunSpec
 from regard.runs.warm_start import (
-    initial_vocabularies,
+    initial_preprocessor,
     load_initial_parameters,
     pretraining_leakage,
     warm_start_facts,
@@ -31,40 +31,38 @@ from regard.training.process import folder_lock
 Record = dict[str, Any]
 
 
-def read_spec(folder: RunFolder) -> RunSpec:
-    """The spec of an existing run."""
-    sections: Sections = folder.read_json(folder.spec)
-    validate_sections(sections)
-    return RunSpec.from_sections(sections)
+def read_spec(folder: RunFolder, **changed_plugins: Any) -> RunSpec:
+    """The spec of an existing run; `changed_plugins` as for `RunSpec.from_sections`."""
+    return RunSpec.read(folder.spec, folder.read_json(folder.spec), **changed_plugins)
 
 
 def begin_run(
     spec: RunSpec,
     folder: RunFolder,
     *,
-    corpus: Any = None,
+    dataset: Any = None,
     callbacks: Sequence[Callback] = (),
     log: Callable[[str], None] = lambda _: None,
 ) -> Record | None:
     """Train a new run; returns its record, or None if interrupted.
 
     The folder is created after the data was read and the model built, and removed again if an error occurs
-    before the first checkpoint. `corpus` and `log` as for `resume_run`.
+    before the first checkpoint. `dataset` and `log` as for `resume_run`.
     """
     folder.validate_new()
     if spec.pretraining is not None:
         _validate_pretraining(spec.pretraining, folder)
     log("reading the data")
-    if corpus is None:
+    if dataset is None:
         # Before any pre-training, so that errors in the data are found early.
-        corpus = build_task(spec, vocabularies=initial_vocabularies(spec)).corpus
+        dataset = build_task(spec, preprocessor=initial_preprocessor(spec)).dataset
     with torch.device("meta"):  # errors in the model options are found early
-        build_spec_model(spec, corpus.vocabularies)
+        build_spec_model(spec, dataset.preprocessor)
     folder.validate_new()  # again: another process may have started a run there
     folder.make()
     folder.write_json(folder.spec, spec.as_sections())
     try:
-        return _continue_run(spec, folder, corpus=corpus, callbacks=callbacks, log=log)
+        return _continue_run(spec, folder, dataset=dataset, callbacks=callbacks, log=log)
     except RegardError:
         # Some errors occur at the first batch only, such as texts longer than the model's maximum.
         if not folder.checkpoint.exists() and not folder.pretraining.checkpoint.exists():
@@ -76,13 +74,13 @@ def begin_run(
 def resume_run(
     folder: RunFolder,
     *,
-    corpus: Any = None,
+    dataset: Any = None,
     callbacks: Sequence[Callback] = (),
     log: Callable[[str], None] = lambda _: None,
 ) -> Record | None:
     """Resume a run from its last checkpoint; returns its record, or None if interrupted.
 
-    A `corpus` that was already read with the same task options is reused if its vocabularies are those of
+    A `dataset` that was already read with the same task options is reused if its preprocessor is that of
     the run. `log` receives a line of text about each stage.
     """
     if folder.record.is_file():
@@ -90,14 +88,14 @@ def resume_run(
             f"The run '{folder.path}' is finished: its scores are in {folder.record}. To train longer, "
             "start a new run with a larger budget."
         )
-    return _continue_run(read_spec(folder), folder, corpus=corpus, callbacks=callbacks, log=log)
+    return _continue_run(read_spec(folder), folder, dataset=dataset, callbacks=callbacks, log=log)
 
 
 def _continue_run(
     spec: RunSpec,
     folder: RunFolder,
     *,
-    corpus: Any,
+    dataset: Any,
     callbacks: Sequence[Callback],
     log: Callable[[str], None],
 ) -> Record | None:
@@ -107,24 +105,24 @@ def _continue_run(
         if _pretrain(spec.pretraining, folder.pretraining, callbacks=callbacks, log=log) is None:
             return None
         log("training")
-    resumed = folder.vocabulary.is_file()
+    resumed = folder.preprocessor.is_file()
     if resumed:
-        stored = folder.read_json(folder.vocabulary)
+        stored = folder.read_json(folder.preprocessor)
     else:
-        known = initial_vocabularies(spec, folder)
+        known = initial_preprocessor(spec, folder)
         stored = None if known is None else known.as_json()
-    if corpus is None or (stored is not None and corpus.vocabularies.as_json() != stored):
+    if dataset is None or (stored is not None and dataset.preprocessor.as_json() != stored):
         log("reading the data")
-        kind = task_class(spec.task).vocabularies_class
-        known = None if stored is None else kind.from_json(stored)
-        corpus = build_task(spec, vocabularies=known).corpus
-    task = build_task(spec, corpus=corpus)
-    model = build_spec_model(spec, task.corpus.vocabularies)
+        kind = task_class(spec.task).preprocessor_class
+        known = None if stored is None else kind.from_json(stored, spec.task_options)
+        dataset = build_task(spec, preprocessor=known).dataset
+    task = build_task(spec, dataset=dataset)
+    model = build_spec_model(spec, task.dataset.preprocessor)
     if resumed:
         _validate_same_data(task, folder)
     else:
-        folder.write_json(folder.data, task.corpus.facts())
-        folder.write_json(folder.vocabulary, task.corpus.vocabularies.as_json())
+        folder.write_json(folder.data, task.dataset.facts())
+        folder.write_json(folder.preprocessor, task.dataset.preprocessor.as_json())
     if not folder.checkpoint.is_file():
         load_initial_parameters(spec, folder, model, log=log)
         task.validate_metric(model)
@@ -158,7 +156,7 @@ def _validate_same_data(task: Task, folder: RunFolder) -> None:
     """Raise if the data is not that of the run to resume."""
     if not folder.data.is_file():
         return
-    before, now = folder.read_json(folder.data), task.corpus.facts()
+    before, now = folder.read_json(folder.data), task.dataset.facts()
     if before != now:
         changed = [
             key for key in now if not isinstance(before, dict) or before.get(key) != now[key]
@@ -178,15 +176,15 @@ def _train_and_evaluate(
     callbacks: Sequence[Callback] = (),
     log: Callable[[str], None] = lambda _: None,
 ) -> Record | None:
-    if task.corpus.errors.count:
+    if task.dataset.errors.count:
         # Sorted in file order: several passes over the files collect them.
-        lines = [str(row) for row in sorted(task.corpus.errors.rows)]
-        if task.corpus.errors.count > len(lines):
-            lines.append(f"… and {task.corpus.errors.count - len(lines):,} more")
+        lines = [str(row) for row in sorted(task.dataset.errors.rows)]
+        if task.dataset.errors.count > len(lines):
+            lines.append(f"… and {task.dataset.errors.count - len(lines):,} more")
         atomic_write(folder.row_errors, "\n".join(lines) + "\n")
-        log(f"{task.corpus.errors.summary()}\n  listed in {folder.row_errors}")
+        log(f"{task.dataset.errors.summary()}\n  listed in {folder.row_errors}")
     log(_description(spec, task, model))
-    leakage = pretraining_leakage(spec, task.corpus)
+    leakage = pretraining_leakage(spec, task.dataset)
     for split, count in leakage.items():
         if count:
             log(f"{count:,} {split} inputs occurred in training of the initial runs (leakage)")
@@ -213,7 +211,7 @@ def _train_and_evaluate(
 
 def _description(spec: RunSpec, task: Task, model: nn.Module) -> str:
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    return f"{task.corpus.describe()}; {spec.model} with {parameters:,} parameters"
+    return f"{task.dataset.describe()}; {spec.model} with {parameters:,} parameters"
 
 
 def _record(
@@ -228,8 +226,8 @@ def _record(
     scores, baselines, details = {}, {}, {}
     with torch.inference_mode():
         for name in folder.predictions:
-            split = getattr(task.corpus, name)
-            predictions: list[str] = []
+            split = getattr(task.dataset, name)
+            predictions: list[Any] = []
             if len(split):
                 result = task.evaluate_on(model, split)
                 scores[name], predictions = result.scores, result.predictions
@@ -238,7 +236,7 @@ def _record(
             write_predictions(
                 folder,
                 name,
-                inputs=split.inputs,
+                inputs=split.names,
                 predictions=predictions,
                 references=split.references,
             )
@@ -251,9 +249,9 @@ def _record(
         "scores": scores,
         "baselines": baselines,
         "details": {name: found for name, found in details.items() if found},
-        "signatures": task.signatures(),
+        "signatures": task.signatures(task.options),
         "outcome": asdict(outcome),
-        "data": {**task.corpus.facts(), **warm_start_facts(spec, folder)},
+        "data": {**task.dataset.facts(), **warm_start_facts(spec, folder)},
         "versions": {
             "regard": __version__,
             "torch": str(torch.__version__),

@@ -14,19 +14,18 @@ import torch
 from torch import nn
 
 from regard.core.errors import RegardError
+from regard.data.dataset import Dataset, train_rows
 from regard.data.readers.text_file import RowErrors
 from regard.data.splits import dedup_key
 from regard.runs.build import build_task
 from regard.runs.folder import RunFolder
 from regard.runs.spec import RunSpec
 from regard.tasks import task_class
-from regard.tasks.language_model.corpus import LMOptions, qa_pairs
-from regard.tasks.seq2seq.corpus import Seq2SeqOptions, split_rows
-from regard.tasks.seq2seq.task import Seq2SeqTask
+from regard.tasks.language_model import LMOptions, qa_pairs
 from regard.training.checkpoint import model_state, read_safetensors
 
 MAX_LISTED = 3
-CLASS_HEAD = "class_head"  # re-initialised for other labels
+CLASS_HEAD = "head."  # re-initialised for other labels
 
 
 def initial_run(spec: RunSpec, folder: RunFolder | None = None) -> RunFolder | None:
@@ -44,23 +43,24 @@ def initial_run(spec: RunSpec, folder: RunFolder | None = None) -> RunFolder | N
     return None
 
 
-def initial_vocabularies(spec: RunSpec, folder: RunFolder | None = None) -> Any:
-    """The vocabularies of the initial run, as this task needs them; None without a warm start.
+def initial_preprocessor(spec: RunSpec, folder: RunFolder | None = None) -> Any:
+    """The preprocessor of the initial run, as this task needs it; None without a warm start.
 
-    Those of a pre-training that has not started are built from its data. Labels that the initial run does
+    That of a pre-training that has not started is fitted on its data. Labels that the initial run does
     not have are collected from the task's own data.
     """
     before = initial_run(spec, folder)
     if before is not None:
-        record: object = before.read_json(before.vocabulary)
+        record: object = before.read_json(before.preprocessor)
         origin = f"The run '{before.path}'"
     elif spec.pretraining is not None:
-        record = build_task(spec.pretraining).corpus.vocabularies.as_json()
+        record = build_task(spec.pretraining).dataset.preprocessor.as_json()
         origin = f"The pre-training '{spec.pretraining.task}'"
     else:
         return None
     try:
-        return task_class(spec.task).vocabularies_class.from_json(record).for_warm_start()
+        kind = task_class(spec.task).preprocessor_class
+        return kind.from_json(record, spec.task_options).for_warm_start()
     except RegardError as error:
         raise RegardError(f"{origin} cannot initialise the task '{spec.task}': {error}") from error
 
@@ -77,7 +77,7 @@ def warm_start_facts(spec: RunSpec, folder: RunFolder | None = None) -> dict[str
         digest = hashlib.blake2b(before.model.read_bytes(), digest_size=16).hexdigest()
         return {"init_fingerprint": digest}
     if spec.pretraining is not None:
-        return {"pretraining": build_task(spec.pretraining).corpus.facts()}
+        return {"pretraining": build_task(spec.pretraining).dataset.facts()}
     return {}
 
 
@@ -86,7 +86,7 @@ def pretraining_inputs(spec: RunSpec) -> set[str]:
     found: set[str] = set()
     before = None if spec.init_from is None else RunFolder.existing(Path(spec.init_from))
     while before is not None:
-        earlier = RunSpec.from_sections(before.read_json(before.spec))
+        earlier = RunSpec.read(before.spec, before.read_json(before.spec), changed_plugins="warn")
         found |= _training_inputs(earlier)
         if earlier.pretraining is not None:
             found |= _training_inputs(earlier.pretraining)
@@ -94,27 +94,32 @@ def pretraining_inputs(spec: RunSpec) -> set[str]:
     return found
 
 
-def pretraining_leakage(spec: RunSpec, corpus: Any) -> dict[str, int]:
+def pretraining_leakage(spec: RunSpec, dataset: Dataset) -> dict[str, int]:
     """How many inputs of each evaluation split occurred in training of the initial runs."""
     seen = pretraining_inputs(spec)
-    splits = {"validation": corpus.validation, "test": corpus.test}
+    splits = {"validation": dataset.validation, "test": dataset.test}
     return {
-        name: sum(dedup_key(source, lowercase=True) in seen for source in split.inputs)
+        name: sum(isinstance(each, str) and _key(each) in seen for each in split.inputs)
         for name, split in splits.items()
     }
 
 
+def _key(text: str) -> str:
+    return dedup_key(text, lowercase=True)
+
+
 def _training_inputs(spec: RunSpec) -> set[str]:
-    """The normalised inputs of the training split."""
+    """The normalised inputs of the training split; of a language model, the questions mixed in."""
     options, ignored = spec.task_options, RowErrors(skip=True)
     if isinstance(options, LMOptions):
         pairs = qa_pairs(options, ignored) if options.qa_fraction else iter(())
-        return {dedup_key(question, lowercase=True) for question, _ in pairs}
+        return {_key(question) for question, _ in pairs}
     kind = task_class(spec.task)
-    if isinstance(options, Seq2SeqOptions) and issubclass(kind, Seq2SeqTask):
-        rows = split_rows(options, kind.train_source(options), "train", ignored)
-        return {dedup_key(row.source, lowercase=True) for row in rows}
-    return set()
+    if kind.input_kind != "tokens":
+        return set()
+    readers = kind.readers(options)
+    rows = train_rows(kind.preprocessor_class, options, readers, ignored)
+    return {_key(row.input) for row in rows}
 
 
 def load_initial_parameters(

@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from regard.core.batches import END, PAD, START
+from regard.core.batches import END, PAD, START, TokenInput
 from regard.core.errors import RegardError
 from regard.core.records.attention import AlignmentRecord, Map
 from regard.core.records.study import AttentionExample
@@ -148,8 +148,8 @@ def _hits(run: TrainedRun, words: Sequence[G2PAlignment]) -> dict[str, Bool[np.n
     """For each map and head, whether the largest weight is on the aligned letters, by phone."""
     found: dict[str, list[np.ndarray]] = {}
     for batch in _batches(words):
-        source, lengths, decoder_input = _as_tensors(run, batch)
-        for name, weights in run.source_weights(source, lengths, decoder_input).items():
+        source, decoder_input = _as_tensors(run, batch)
+        for name, weights in run.source_weights(source, decoder_input).items():
             for head in range(weights.shape[1]):
                 where = name if weights.shape[1] == 1 else f"{name}, head {head + 1}"
                 found.setdefault(where, []).append(_on_target(weights[:, head], batch))
@@ -163,11 +163,11 @@ def _batches(words: Sequence[G2PAlignment]) -> Iterator[list[G2PAlignment]]:
         yield by_length[first : first + BATCH_WORDS]
 
 
-def _as_tensors(run: TrainedRun, words: list[G2PAlignment]) -> tuple[Tensor, Tensor, Tensor]:
-    """Sources, their lengths, and the decoder input (reference phones, shifted)."""
-    vocabularies = run.vocabularies
-    sources = vocabularies.source.encode_all(word.word for word in words)
-    phones = vocabularies.target.encode_all(" ".join(word.phones) for word in words)
+def _as_tensors(run: TrainedRun, words: list[G2PAlignment]) -> tuple[TokenInput, Tensor]:
+    """Sources, and the decoder input (reference phones, shifted)."""
+    preprocessor = run.preprocessor
+    sources = preprocessor.input.encode_all(word.word for word in words)
+    phones = preprocessor.target.encode_all(" ".join(word.phones) for word in words)
     for word, letters, sounds in zip(words, sources, phones, strict=True):
         if len(letters) != len(word.word) or len(sounds) != len(word.phones):
             raise RegardError(
@@ -178,7 +178,8 @@ def _as_tensors(run: TrainedRun, words: list[G2PAlignment]) -> tuple[Tensor, Ten
             )
     source = _padded([[*letters, END] for letters in sources])
     lengths = torch.tensor([len(letters) + 1 for letters in sources])
-    return source, lengths, _padded([[START, *sounds[:-1]] for sounds in phones])
+    decoder_input = _padded([[START, *sounds[:-1]] for sounds in phones])
+    return TokenInput(source, lengths), decoder_input
 
 
 def _padded(rows: list[list[int]]) -> Tensor:

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
+from pydantic import ConfigDict, Field, with_config
+from typing_extensions import TypedDict
 
 from regard.core.errors import RegardError
+from regard.core.records.record import parse_json
+from regard.core.traits import traits_of
 from regard.costs.trace import Workload, trace
+from regard.data.preprocessor import Preprocessor
+from regard.models import model_class
 from regard.runs.build import build_spec_model, build_task
-from regard.runs.plan import MIN_HEAD_DIM, model_option
+from regard.runs.plan import size_unit, with_size
+from regard.runs.plugins import PluginRecord, validate_plugins
 from regard.runs.profile import StepProfiler, evenly_spaced
-from regard.runs.spec import RunSpec
-from regard.runs.warm_start import initial_vocabularies, warm_start_facts
+from regard.runs.spec import RunSpec, Sections
+from regard.runs.warm_start import initial_preprocessor, warm_start_facts
 from regard.studies.execution.jobs import Job
 from regard.studies.folder import StudyFolder
 from regard.studies.spec import StudySpec
-from regard.tasks.task import Task, Vocabularies
+from regard.tasks.task import Task
 
-# model → the main width option to search, and the finer one that closes the remaining gap
-WIDTH_OPTIONS = {
-    **dict.fromkeys(
-        ("transformer", "decoder_only", "text_encoder"), ("model_dim", "feed_forward_dim")
-    ),
-    "recurrent": ("hidden_dim", "embedding_dim"),
-}
 MATCH_TOLERANCE = 0.02  # relative difference in parameters
-FEED_FORWARD_FACTOR = 4
 MAX_UNITS = 1 << 14  # of width
 PROFILED_BATCHES = 4
 
@@ -45,27 +43,22 @@ class Matched(NamedTuple):
     description: str
 
 
-def match_parameters(study: StudySpec, vocabularies: Vocabularies) -> Matched:
-    """Choose widths so that the parameter count of every variant is closest to the baseline's.
+def match_parameters(study: StudySpec, preprocessor: Preprocessor) -> Matched:
+    """Choose sizes so that the parameter count of every variant is closest to the baseline's.
 
-    The main width (hidden_dim or model_dim) is found by bisection, since parameters grow with it; then the
-    embedding or feed-forward width closes the remaining gap.
+    The first size that a model's traits declare is found by bisection, since parameters grow with it; the
+    others close the remaining gap.
     """
     base = study.run_spec(study.variant(study.baseline), seed=study.seeds[0])
-    target = count_parameters(base, vocabularies)
-    searched = {width for widths in WIDTH_OPTIONS.values() for width in widths}
-    for option in study.sections.get("sweep", {}):
-        if option.rpartition(".")[2] in searched:
-            raise RegardError(
-                f"match=parameters chooses {', '.join(sorted(searched))}, but the sweep contains {option}. "
-                f"Remove match, or {option} from the sweep."
-            )
+    target = count_parameters(base, preprocessor)
     changes, mismatches = {}, []
     for variant in study.variants:
+        spec = study.run_spec(variant, seed=study.seeds[0])
+        _validate_sweep(study, spec)
         if variant.name == study.baseline:
             continue
-        found = _match(study.run_spec(variant, seed=study.seeds[0]), vocabularies, target)
-        mismatch = count_parameters(found, vocabularies) / target - 1
+        found = _match(spec, preprocessor, target)
+        mismatch = count_parameters(found, preprocessor) / target - 1
         if abs(mismatch) > MATCH_TOLERANCE:
             raise RegardError(
                 f"'{variant.name}' cannot match the {target:,} parameters of '{study.baseline}'; "
@@ -80,57 +73,62 @@ def match_parameters(study: StudySpec, vocabularies: Vocabularies) -> Matched:
     return Matched(study.changed(changes), description)
 
 
-def count_parameters(spec: RunSpec, vocabularies: Vocabularies) -> int:
+def _validate_sweep(study: StudySpec, spec: RunSpec) -> None:
+    """Raise if the model has no sizes to choose, or the sweep sets one of them."""
+    sizes = traits_of(model_class(spec.model)).sizes
+    if not sizes:
+        raise RegardError(
+            f"match=parameters: the model '{spec.model}' declares no sizes in its traits, so none can be "
+            "chosen. Remove match, or compare other models."
+        )
+    for option in study.sections.get("sweep", {}):
+        if option.rpartition(".")[2] in sizes:
+            raise RegardError(
+                f"match=parameters chooses {', '.join(sizes)}, but the sweep contains {option}. "
+                f"Remove match, or {option} from the sweep."
+            )
+
+
+def count_parameters(spec: RunSpec, preprocessor: Preprocessor) -> int:
     """The parameter count of the model of a spec, without allocating it."""
     with torch.device("meta"):
-        model = build_spec_model(spec, vocabularies)
+        model = build_spec_model(spec, preprocessor)
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def _match(spec: RunSpec, vocabularies: Vocabularies, target: int) -> RunSpec:
-    def closest(widened: Callable[[int], RunSpec]) -> RunSpec:
-        """Bisect the width; the nearer one of both sides of the target."""
-        low, high = 1, 2
-        while high < MAX_UNITS and count_parameters(widened(high), vocabularies) < target:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            if count_parameters(widened(middle), vocabularies) < target:
-                low = middle
-            else:
-                high = middle
-        return min(
-            (widened(low), widened(high)),
-            key=lambda found: abs(count_parameters(found, vocabularies) - target),
-        )
-
-    main, _ = WIDTH_OPTIONS[spec.model]
-    if spec.model == "recurrent":
-        # Each direction of the encoder has half of the hidden_dim.
-        wide = closest(lambda units: _with(spec, **{main: 2 * units}))
-        return closest(lambda width: _with(wide, embedding_dim=width))
-    unit = MIN_HEAD_DIM * int(model_option(spec, "num_heads"))
-    ratio = model_option(spec, "feed_forward_dim") or FEED_FORWARD_FACTOR * model_option(spec, main)
-    ratio /= model_option(spec, main)
-    wide = closest(
-        lambda units: _with(
-            spec, **{main: unit * units, "feed_forward_dim": max(1, round(ratio * unit * units))}
-        )
-    )
-    return closest(lambda width: _with(wide, feed_forward_dim=width))
+def _match(spec: RunSpec, preprocessor: Preprocessor, target: int) -> RunSpec:
+    for name in traits_of(model_class(spec.model)).sizes:
+        spec = _closest(partial(with_size, spec, name), size_unit(spec, name), preprocessor, target)
+    return spec
 
 
-def _with(spec: RunSpec, **widths: int) -> RunSpec:
-    return replace(spec, model_options={**spec.model_options, **widths})
+def _closest(
+    resized: Callable[[int], RunSpec], unit: int, preprocessor: Preprocessor, target: int
+) -> RunSpec:
+    """Bisect multiples of the unit; the nearer one of both sides of the target."""
+
+    def parameters(multiple: int) -> int:
+        return count_parameters(resized(multiple * unit), preprocessor)
+
+    low, high = 1, 2
+    while high < MAX_UNITS and parameters(high) < target:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if parameters(middle) < target:
+            low = middle
+        else:
+            high = middle
+    return resized(min((low, high), key=lambda one: abs(parameters(one) - target)) * unit)
 
 
 def peak_memory(spec: RunSpec, task: Task) -> int:
     """Peak memory of training on the largest of a few batches: parameters, optimizer state, activations."""
     epoch = task.epoch(0)
     batches = [epoch[index] for index in evenly_spaced(len(epoch), PROFILED_BATCHES)]
-    largest = max(batches, key=lambda batch: math.prod(task.cost_kwargs(batch).values()))
+    largest = max(batches, key=lambda batch: math.prod(batch.input.shape))
     # Measured on the CPU; tensor sizes are the same on any device.
-    on_cpu = replace(spec, training=replace(spec.training, device="cpu"))
+    on_cpu = replace(spec, training=spec.training.replace(device="cpu"))
     profiler = StepProfiler(on_cpu, task)
     profiler.step(largest)  # allocates the optimizer state
     # Real tensors: batches read values, which fake tensors do not have.
@@ -147,6 +145,22 @@ class VariantProfile:
     data: dict[str, Any]
 
 
+@with_config(ConfigDict(extra="forbid", strict=True))
+class StudyFile(TypedDict):
+    """The content of study.json: `variants` are their changes, `options` have every option written out."""
+
+    name: str
+    spec: dict[str, Any]
+    variants: dict[str, dict[str, Any]]
+    options: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+    profiles: dict[str, VariantProfile]
+    matched: str
+    command: str
+    machine: str
+    plugins: dict[str, PluginRecord]
+    keys: list[str]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PreparedStudy:
     """A study with matched and profiled variants; `matched` describes the matching, if any."""
@@ -157,10 +171,23 @@ class PreparedStudy:
     matched: str
     command: str
     machine: str
-    plugins: tuple[str, ...]
+
+    def variant_sections(self) -> dict[str, Sections]:
+        """Every option of each variant; seed and learning rate are those of its first run."""
+        study = self.study
+        return {
+            variant.name: study.run_spec(variant, seed=study.seeds[0]).as_sections()
+            for variant in study.variants
+        }
+
+    def plugins(self) -> dict[str, PluginRecord]:
+        """The plug-ins that the variants name."""
+        sections = self.variant_sections().values()
+        return {name: one for each in sections for name, one in each.get("plugins", {}).items()}
 
     def jobs(self, folder: StudyFolder) -> list[Job]:
         """The jobs of all runs, for an executor."""
+        plugins = tuple(record["target"] for record in self.plugins().values())
         return [
             Job(
                 key=run.key,
@@ -168,7 +195,7 @@ class PreparedStudy:
                 seed=run.seed,
                 sections=run.spec.as_sections(),
                 folder=folder.runs / run.key,
-                plugins=self.plugins,
+                plugins=plugins,
             )
             for run in self.study.runs()
         ]
@@ -177,21 +204,17 @@ class PreparedStudy:
         """Raise if the folder has runs of another study, other data or another plug-in."""
         if not folder.study.is_file():
             return
-        before: dict[str, Any] = folder.read(folder.study)
+        before = read_study_file(folder)
         jobs = self.jobs(folder)
-        if not {job.key for job in jobs} & set(before.get("keys", ())):
+        if not {job.key for job in jobs} & set(before["keys"]):
             raise RegardError(
                 f"'{folder.path}' contains another study, without common runs. Choose another folder with "
                 "--out, or remove it."
             )
         finished = [job for job in jobs if job.is_finished]
-        hashes = before.get("plugins", {})
-        for target, digest in self.plugin_hashes().items():
-            if finished and hashes.get(target, digest) != digest:
-                raise RegardError(
-                    f"The plug-in '{target}' changed since the runs in '{folder.path}' were trained. "
-                    "Restore it, or choose another folder with --out."
-                )
+        if finished:
+            used = self.plugins()
+            validate_plugins({name: one for name, one in before["plugins"].items() if name in used})
         for job in finished:
             if (
                 folder.read(job.folder / "record.json").get("data")
@@ -203,14 +226,6 @@ class PreparedStudy:
                     "another folder with --out."
                 )
 
-    def plugin_hashes(self) -> dict[str, str]:
-        """Plug-in → hash of its file."""
-        found = {}
-        for target in self.plugins:
-            file = Path(target.rpartition(":")[0])
-            found[target] = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
-        return found
-
     def write(self, folder: StudyFolder) -> None:
         """Write study.json."""
         folder.write(
@@ -219,36 +234,49 @@ class PreparedStudy:
                 "name": self.name,
                 "spec": self.study.sections,
                 "variants": {variant.name: variant.changes for variant in self.study.variants},
+                "options": self.variant_sections(),
                 "profiles": {name: asdict(profile) for name, profile in self.profiles.items()},
                 "matched": self.matched,
                 "command": self.command,
                 "machine": self.machine,
-                "plugins": self.plugin_hashes(),
+                "plugins": self.plugins(),
                 "keys": [run.key for run in self.study.runs()],
             },
         )
 
     @classmethod
-    def read(cls, folder: StudyFolder) -> PreparedStudy:
-        """Read study.json."""
-        stored: dict[str, Any] = folder.read(folder.study)
-        try:
-            return cls(
-                name=stored["name"],
-                study=StudySpec.from_sections(stored["spec"]).changed(stored["variants"]),
-                profiles={
-                    name: VariantProfile(**values) for name, values in stored["profiles"].items()
-                },
-                matched=stored["matched"],
-                command=stored["command"],
-                machine=stored["machine"],
-                plugins=tuple(stored["plugins"]),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise RegardError(
-                f"'{folder.study}' is not a study file ({error!r}). Run the study again: "
-                "finished runs are not repeated."
-            ) from error
+    def read(
+        cls, folder: StudyFolder, *, changed_plugins: Literal["error", "warn"] = "error"
+    ) -> PreparedStudy:
+        """Read study.json. Its plug-ins must be loaded; see `validate_plugins`."""
+        stored = read_study_file(folder)
+        validate_plugins(stored["plugins"], changed=changed_plugins)
+        recorded = {
+            name: RunSpec.read(
+                folder.study, {key: value for key, value in sections.items() if key != "plugins"}
+            ).as_sections()
+            for name, sections in stored["options"].items()
+        }
+        return cls(
+            name=stored["name"],
+            study=StudySpec.from_record(stored["spec"], stored["variants"], recorded),
+            profiles=stored["profiles"],
+            matched=stored["matched"],
+            command=stored["command"],
+            machine=stored["machine"],
+        )
+
+
+def read_study_file(folder: StudyFolder) -> StudyFile:
+    """Read and validate study.json."""
+    folder.read(folder.study)  # raises if it is missing or not JSON
+    found: StudyFile = parse_json(
+        StudyFile,
+        folder.study.read_bytes(),
+        problem=f"'{folder.study}' is not a study file",
+        way_out="Run the study again: finished runs are not repeated.",
+    )
+    return found
 
 
 def prepare_study(
@@ -256,7 +284,6 @@ def prepare_study(
     *,
     name: str,
     command: str = "",
-    plugins: Sequence[str] = (),
     log: Callable[[str], None] = lambda _: None,
 ) -> PreparedStudy:
     """Read the data, match and profile the variants; errors are found before anything is trained."""
@@ -266,7 +293,7 @@ def prepare_study(
     matched = ""
     if study.match == "parameters":
         log("matching parameter counts")
-        study, matched = match_parameters(study, first.task.corpus.vocabularies)
+        study, matched = match_parameters(study, first.task.dataset.preprocessor)
     profiles = {}
     for variant in study.variants:
         log(f"profiling {variant.name}")
@@ -274,7 +301,7 @@ def prepare_study(
         try:
             data = datasets.get(spec)
             profiles[variant.name] = VariantProfile(
-                parameters=count_parameters(spec, data.task.corpus.vocabularies),
+                parameters=count_parameters(spec, data.task.dataset.preprocessor),
                 peak_bytes=peak_memory(spec, data.task),
                 data=data.facts,
             )
@@ -288,7 +315,6 @@ def prepare_study(
         matched=matched,
         command=command,
         machine=f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
-        plugins=tuple(plugins),
     )
 
 
@@ -324,6 +350,6 @@ class _DataCache:
         pretraining = None if before is None else (before.task, before.task_options)
         key = (spec.task, spec.task_options, spec.init_from, pretraining)
         if key not in self._data:
-            task = build_task(spec, vocabularies=initial_vocabularies(spec))
-            self._data[key] = Data(task, {**task.corpus.facts(), **warm_start_facts(spec)})
+            task = build_task(spec, preprocessor=initial_preprocessor(spec))
+            self._data[key] = Data(task, {**task.dataset.facts(), **warm_start_facts(spec)})
         return self._data[key]

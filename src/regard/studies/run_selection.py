@@ -41,7 +41,7 @@ def _collect_run(run: StudyRun, folder: StudyFolder) -> CollectedRun:
     reason, record = "not finished", {}
     failure = folder.failure(run.key)
     if run_folder.record.is_file():
-        state, reason, record = "finished", "", run_folder.read_json(run_folder.record)
+        state, reason, record = "finished", "", run_folder.read_record()
     elif failure.is_file():
         state, reason = "failed", str(folder.read(failure).get("reason", "unknown"))
     return CollectedRun(run=run, folder=run_folder, state=state, reason=reason, record=record)

@@ -28,20 +28,77 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, Self
+
+from pydantic import ConfigDict, Field, field_validator, with_config
+from typing_extensions import TypedDict
 
 from regard.core.errors import RegardError
+from regard.core.options import Options, PositiveFloat, PositiveInt
 from regard.core.registry import BuiltinConfigs, unknown_name
 from regard.runs.spec import (
     SECTIONS,
     RunSpec,
     Sections,
+    SectionValues,
+    Seed,
+    Threads,
     merge_sections,
     parse_settings,
     read_recipe,
 )
 
 DEFAULT_SECTION = "model"  # of a sweep option without a section
+
+
+@with_config(ConfigDict(extra="forbid", strict=True))
+class ListedVariant(TypedDict):
+    """An entry of `[[variants]]`."""
+
+    name: str
+    set: NotRequired[list[str] | tuple[str, ...]]
+
+
+class StudySections(Options):
+    """The keys of a study; the sections in it are validated with every variant."""
+
+    WHAT: ClassVar[str] = "key of a study"
+
+    question: str = ""
+    recipe: str | None = None
+    seeds: PositiveInt | Annotated[tuple[Seed, ...], Field(min_length=1)] = 5
+    baseline: str | None = None
+    match: Literal["parameters"] | None = None
+    learning_rates: tuple[PositiveFloat, ...] = ()
+    sweep: dict[str, Annotated[list[Any] | tuple[Any, ...], Field(min_length=1)]] = Field(
+        default_factory=dict
+    )
+    variants: tuple[ListedVariant, ...] = ()
+    task: SectionValues
+    model: SectionValues
+    training: SectionValues
+    pretraining: dict[str, Any] | None = None
+    threads: Threads | None = None
+
+    @field_validator("seeds", "learning_rates")
+    @classmethod
+    def _validate_different(cls, values: Any) -> Any:
+        if isinstance(values, tuple) and len(set(values)) < len(values):
+            raise ValueError("the values must be different.")
+        return values
+
+    def all_seeds(self) -> tuple[int, ...]:
+        """The seeds; a number stands for that many."""
+        return tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
+
+    def base(self) -> Sections:
+        """The sections of a run without variant and seed: the recipe with the study's changes."""
+        recipe = read_recipe(self.recipe) if self.recipe is not None else {}
+        given = {
+            name: getattr(self, name) for name in self.model_fields_set & {*SECTIONS, "threads"}
+        }
+        # One thread per run, so that results do not depend on the machine or on parallel runs.
+        return merge_sections({"threads": 1, **recipe}, given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,29 +109,17 @@ class Variant:
     changes: Sections
 
 
-def variants_of(sections: Mapping[str, Any]) -> tuple[Variant, ...]:
+def variants_of(sections: StudySections) -> tuple[Variant, ...]:
     """The listed variants, each crossed with every combination of the sweep."""
-    sweep = sections.get("sweep", {})
-    if not isinstance(sweep, Mapping):
-        raise RegardError(
-            f"sweep={sweep!r}: it must be a table of options with lists of values, such as "
-            'over = { "model.mechanism" = ["dot", "additive"] }.'
-        )
-    entries = sections.get("variants", [])
-    if not isinstance(entries, list | tuple):
-        raise RegardError(f"variants={entries!r}: it must be a list of [[variants]] tables.")
-    listed = [_listed_variant(variant) for variant in entries] or [Variant(name="", changes={})]
-    names: list[tuple[str, str]] = []
-    values: list[list[Any]] = []
-    for name, choices in sweep.items():
-        if not isinstance(choices, list | tuple) or not choices:
-            raise RegardError(
-                f"over {name}={choices!r}: it must be a list of values to compare, such as "
-                f'{name} = ["a", "b"].'
-            )
-        section, _, option = name.rpartition(".")
-        names.append((section or DEFAULT_SECTION, option))
-        values.append(list(choices))
+    listed = [
+        Variant(name=variant["name"], changes=parse_settings(variant.get("set", ())))
+        for variant in sections.variants
+    ] or [Variant(name="", changes={})]
+    names = [
+        (section or DEFAULT_SECTION, option)
+        for section, _, option in (name.rpartition(".") for name in sections.sweep)
+    ]
+    values = sections.sweep.values()
     variants = []
     for variant in listed:
         for combination in product(*values):
@@ -98,28 +143,8 @@ def variants_of(sections: Mapping[str, Any]) -> tuple[Variant, ...]:
     return tuple(variants)
 
 
-def _listed_variant(variant: Any) -> Variant:
-    if (
-        not isinstance(variant, Mapping)
-        or not isinstance(variant.get("name"), str)
-        or not set(variant) <= {"name", "set"}
-        or not isinstance(variant.get("set", []), list | tuple)
-    ):
-        raise RegardError(
-            f'A variant is {variant!r}; write it as name = "…" and set = ["model.option=value", …].'
-        )
-    return Variant(name=variant["name"], changes=parse_settings(variant.get("set", ())))
-
-
 def _label(option: str, value: Any) -> str:
     return value if isinstance(value, str) else f"{option}={json.dumps(value)}"
-
-
-KEYS = (
-    *("question", "recipe", "seeds", "baseline", "match", "learning_rates", "sweep", "variants"),
-    *(*SECTIONS, "threads"),
-)
-MATCHES = ("parameters",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +163,11 @@ class StudyRun:
 
 @dataclass(frozen=True, kw_only=True)
 class StudySpec:
-    """A validated study. `base` are the sections of a run without variant and seed."""
+    """A validated study.
+
+    `base` are the sections of a run without variant and seed. `recorded` are the sections of every variant,
+    all options written out, of a study that was read from its folder.
+    """
 
     base: Sections
     variants: tuple[Variant, ...]
@@ -148,30 +177,44 @@ class StudySpec:
     match: str | None = None
     learning_rates: tuple[float, ...] = ()
     sections: dict[str, Any] = field(default_factory=dict)
+    recorded: Mapping[str, Sections] = field(default_factory=dict)
 
     @classmethod
     def from_sections(cls, sections: Mapping[str, Any]) -> Self:
         """Validate the sections of a study and every variant."""
-        for key in sections:
-            if key not in KEYS:
-                raise unknown_name("key of a study", key, KEYS)
-        base = _base(sections)
-        variants = variants_of(sections)
-        baseline = sections.get("baseline") or variants[0].name
-        if baseline not in {variant.name for variant in variants}:
-            raise unknown_name("variant", str(baseline), [variant.name for variant in variants])
-        match = sections.get("match")
-        if match is not None and match not in MATCHES:
-            raise unknown_name("match", str(match), MATCHES)
+        given = StudySections(**sections)
+        base = given.base()
+        # The content of the recipe in place of its name, since the file may change.
+        resolved: dict[str, Any] = json.loads(json.dumps({**sections, **base}))
+        resolved.pop("recipe", None)
+        return cls._build(given, variants_of(given), base=base, sections=resolved)
+
+    @classmethod
+    def from_record(
+        cls,
+        sections: dict[str, Any],
+        changes: Mapping[str, Sections],
+        recorded: Mapping[str, Sections],
+    ) -> Self:
+        """From a record: its sections, and the changes and all options of each variant."""
+        variants = tuple(Variant(name=name, changes=changes.get(name, {})) for name in recorded)
+        given = StudySections(**sections)
+        return cls._build(given, variants, base={}, sections=sections, recorded=recorded)
+
+    @classmethod
+    def _build(cls, given: StudySections, variants: tuple[Variant, ...], **rest: Any) -> Self:
+        names = [variant.name for variant in variants]
+        baseline = given.baseline or names[0]
+        if baseline not in names:
+            raise unknown_name("variant", baseline, names)
         study = cls(
-            base=base,
             variants=variants,
-            seeds=_seeds(sections.get("seeds", 5)),
-            question=str(sections.get("question", "")),
-            baseline=str(baseline),
-            match=match,
-            learning_rates=_learning_rates(sections.get("learning_rates", ())),
-            sections=_resolve_recipe(sections, base),
+            seeds=given.all_seeds(),
+            question=given.question,
+            baseline=baseline,
+            match=given.match,
+            learning_rates=given.learning_rates,
+            **rest,
         )
         study._validate_variants()
         return study
@@ -216,7 +259,8 @@ class StudySpec:
         self, variant: Variant, *, seed: int, learning_rate: float | None = None
     ) -> RunSpec:
         """The spec of a run of a variant."""
-        sections = merge_sections(merge_sections(self.base, variant.changes), {"seed": seed})
+        own = self.recorded.get(variant.name) or merge_sections(self.base, variant.changes)
+        sections = merge_sections(own, {"seed": seed})
         if learning_rate is not None:
             sections = merge_sections(sections, {"training": {"learning_rate": learning_rate}})
         return RunSpec.from_sections(sections)
@@ -238,47 +282,9 @@ class StudySpec:
 
 
 def spec_key(spec: RunSpec) -> str:
-    """A short hash of all options of a spec."""
-    text = json.dumps(spec.as_sections(), sort_keys=True, ensure_ascii=False)
+    """A short hash of what identifies a run."""
+    text = json.dumps(spec.identity(), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _resolve_recipe(sections: Mapping[str, Any], base: Sections) -> dict[str, Any]:
-    """The sections with the content of the recipe in place of its name, since the file may change."""
-    plain: dict[str, Any] = json.loads(json.dumps({**sections, **base}))
-    plain.pop("recipe", None)
-    return plain
-
-
-def _base(sections: Mapping[str, Any]) -> Sections:
-    base = read_recipe(str(sections["recipe"])) if "recipe" in sections else {}
-    own = {key: sections[key] for key in (*SECTIONS, "threads") if key in sections}
-    # One thread per run, so that results do not depend on the machine or on parallel runs.
-    return merge_sections({"threads": 1, **base}, own)
-
-
-def _seeds(seeds: Any) -> tuple[int, ...]:
-    found = list(range(seeds)) if type(seeds) is int else seeds
-    if (
-        not isinstance(found, list | tuple)
-        or not found
-        or any(type(seed) is not int or seed < 0 for seed in found)
-        or len(set(found)) < len(found)
-    ):
-        raise RegardError(
-            f"seeds={seeds!r}: give a number of seeds of at least 1, or a list of different integers."
-        )
-    return tuple(found)
-
-
-def _learning_rates(rates: Any) -> tuple[float, ...]:
-    if not isinstance(rates, list | tuple) or any(
-        isinstance(rate, bool) or not isinstance(rate, int | float) or rate <= 0 for rate in rates
-    ):
-        raise RegardError(f"learning_rates={rates!r}: it must be a list of positive numbers.")
-    if len(set(rates)) < len(rates):
-        raise RegardError(f"learning_rates={rates!r}: the rates must be different.")
-    return tuple(float(rate) for rate in rates)
 
 
 STUDIES = BuiltinConfigs("study", Path(__file__).parent / "configs")

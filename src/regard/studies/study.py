@@ -12,15 +12,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from regard.core.atomic_write import atomic_write
+from regard.core.errors import RegardError
 from regard.core.records.study import (
     CurvePoint,
+    MetricRecord,
     PairVerdict,
+    ScoreRecord,
     StudyRecord,
     StudyRunRecord,
     VariantRecord,
@@ -50,49 +54,66 @@ from regard.studies.summary import (
     reproducibility,
 )
 from regard.tasks import task_class
+from regard.tasks.metrics import Metric
 from regard.tasks.task import Task
 
 
-def seed_verdicts(comparison: SeedComparison) -> list[PairVerdict]:
-    """All pairs of methods; with too few seeds, without interval and detectable difference."""
-    return [
-        PairVerdict(
-            holds_for="method",
-            first=pair.first,
-            second=pair.second,
-            difference=pair.difference,
-            low=pair.interval.low if pair.interval and _has_verdict(pair) else None,
-            high=pair.interval.high if pair.interval and _has_verdict(pair) else None,
-            adjusted_p=pair.holm_p,
-            detectable_difference=pair.detectable_difference if _has_verdict(pair) else None,
-            verdict=pair.verdict,
-            sentence=pair.sentence(),
+@dataclass(frozen=True, kw_only=True)
+class MetricComparison:
+    """The variants compared by one metric: over seeds and, if it is item-wise, over items."""
+
+    metric: Metric
+    over_seeds: SeedComparison
+    on_items: ItemComparison | None
+
+    def score_of(self, name: str) -> ScoreRecord:
+        """Mean and intervals of a variant."""
+        over_seeds = _of_variant(self.over_seeds, name)
+        if over_seeds is None:
+            return ScoreRecord()
+        on_items = _of_variant(self.on_items, name) if self.on_items else None
+        low, high = over_seeds.interval or (None, None)
+        item_low, item_high = (on_items and on_items.interval) or (None, None)
+        return ScoreRecord(
+            mean=over_seeds.mean, low=low, high=high, item_low=item_low, item_high=item_high
         )
-        for pair in comparison.pairs
-    ]
+
+    def verdicts(self) -> list[PairVerdict]:
+        """All pairs of methods, then of trained models."""
+        return [
+            *_pair_verdicts(self.over_seeds, self.metric.name),
+            *(_pair_verdicts(self.on_items, self.metric.name) if self.on_items else ()),
+        ]
 
 
-def _has_verdict(pair: SeedPair) -> bool:
-    return pair.verdict != "too few seeds"
+def _of_variant(comparison: Any, name: str) -> Any:
+    return next((variant for variant in comparison.variants if variant.variant == name), None)
 
 
-def item_verdicts(comparison: ItemComparison) -> list[PairVerdict]:
-    """All pairs of trained models."""
-    return [
-        PairVerdict(
-            holds_for="models",
-            first=pair.first,
-            second=pair.second,
-            difference=pair.difference,
-            low=pair.interval.low if pair.interval else None,
-            high=pair.interval.high if pair.interval else None,
-            adjusted_p=pair.holm_p,
-            detectable_difference=None,
-            verdict=pair.verdict,
-            sentence=pair.sentence(),
+def _pair_verdicts(comparison: SeedComparison | ItemComparison, metric: str) -> list[PairVerdict]:
+    """All pairs; with too few seeds, without interval and detectable difference."""
+    found = []
+    for pair in comparison.pairs:
+        few = pair.verdict == "too few seeds"
+        low, high = (None, None) if few or pair.interval is None else pair.interval
+        found.append(
+            PairVerdict(
+                metric=metric,
+                holds_for="method" if isinstance(pair, SeedPair) else "models",
+                first=pair.first,
+                second=pair.second,
+                difference=pair.difference,
+                low=low,
+                high=high,
+                adjusted_p=pair.holm_p,
+                detectable_difference=pair.detectable_difference
+                if isinstance(pair, SeedPair) and not few
+                else None,
+                verdict=pair.verdict,
+                sentence=pair.sentence(),
+            )
         )
-        for pair in comparison.pairs
-    ]
+    return found
 
 
 SelectedRuns = Mapping[str, Mapping[int, CollectedRun]]
@@ -107,29 +128,29 @@ def collect(
     """Read all runs, and compare the variants."""
     study = prepared.study
     spec = study.run_spec(study.variants[0], seed=study.seeds[0])
-    task = task_class(spec.task)
-    metric = spec.task_options.metric or next(iter(task.metrics))
-    lower_is_better = task.metrics[metric]
     log("reading the runs")
     runs = collect_runs(prepared, folder)
     split = _evaluation_split(runs)
-    rates = best_learning_rates(runs, metric=metric, lower_is_better=lower_is_better)
+    primary, *others = study_metrics(task_class(spec.task), spec.task_options, runs, split)
+    metric = primary.name
+    rates = best_learning_rates(runs, metric=metric, lower_is_better=primary.lower_is_better)
     selected = select_runs(runs, rates)
     seeds = common_seeds(selected)
     log("comparing the variants")
-    over_seeds = compare_over_seeds(
-        {
-            variant: {seed: of_variant[seed].score(split, metric) for seed in seeds}
-            for variant, of_variant in selected.items()
-        },
-        lower_is_better=lower_is_better,
-    )
-    names = [variant.variant for variant in over_seeds.variants]
+    names = [
+        variant
+        for variant, of_variant in selected.items()
+        if all(math.isfinite(of_variant[seed].score(split, metric)) for seed in seeds)
+    ]
     predictions = {
         variant: [read_predictions(selected[variant][seed].folder, split) for seed in seeds]
         for variant in names
     }
-    on_items = _on_items(predictions, task, metric, lower_is_better=lower_is_better)
+    comparisons = [
+        _compare(one, selected, predictions, seeds=seeds, split=split, log=log)
+        for one in (primary, *others)
+    ]
+    over_seeds, on_items = comparisons[0].over_seeds, comparisons[0].on_items
     log("comparing attention with known alignments")
     agreed = agreement_by_variant(
         {variant: [of_variant[seed] for seed in seeds] for variant, of_variant in selected.items()},
@@ -144,14 +165,13 @@ def collect(
         question=study.question
         or f"Which of {len(study.variants)} variants is best on {spec.task}?",
         headline=(
-            *headline(over_seeds, on_items, metric=metric, split=split),
+            *headline(over_seeds, on_items, metric=primary, split=split),
             *_unfinished(runs),
         ),
         task=spec.task,
         split=split,
         items=len(example) if example else 0,
-        metric=metric,
-        lower_is_better=lower_is_better,
+        metrics=tuple(_metric_record(one.metric) for one in comparisons),
         seeds=seeds,
         budget=describe_budget(
             [study.run_spec(variant, seed=seeds[0]) for variant in study.variants]
@@ -159,20 +179,18 @@ def collect(
         tuning=describe_tuning(study),
         matched=prepared.matched,
         variants=tuple(
-            _variant(
-                prepared, name, of_variant, seeds, over_seeds, agreed, split=split, rate=rates[name]
-            )
+            _variant(prepared, name, of_variant, seeds, comparisons, agreed, rate=rates[name])
             for name, of_variant in selected.items()
         ),
         runs=tuple(
             _run(collected, metric, split, selected=_is_selected(collected, selected))
             for collected in runs
         ),
-        verdicts=(
-            *seed_verdicts(over_seeds),
-            *(item_verdicts(on_items) if on_items is not None else ()),
+        verdicts=tuple(verdict for one in comparisons for verdict in one.verdicts()),
+        disagreements=disagreements(
+            first_predictions,
+            metric=next((one for one in (primary, *others) if one.is_itemwise), None),
         ),
-        disagreements=disagreements(first_predictions, task=task, metric=metric),
         attention_examples=attention_examples(
             {variant: load(collected.folder.path) for variant, collected in first.items()},
             example.inputs if example else (),
@@ -189,30 +207,68 @@ def _evaluation_split(runs: Sequence[CollectedRun]) -> str:
     return "test" if finished and has_test else "validation"
 
 
-def _on_items(
+def study_metrics(
+    task: type[Task], options: Any, runs: Sequence[CollectedRun], split: str
+) -> list[Metric]:
+    """The metrics that the runs have, the chosen one first; by default the first of the task."""
+    scored = {name for run in runs for name in run.record.get("scores", {}).get(split, {})}
+    found = [metric for metric in task.all_metrics(options) if metric.name in scored]
+    chosen = task.metric_named(options.metric, options)
+    if options.metric or not found:
+        found = [chosen, *(metric for metric in found if metric.name != chosen.name)]
+    return found
+
+
+def _metric_record(metric: Metric) -> MetricRecord:
+    return MetricRecord(
+        **{field.name: getattr(metric, field.name) for field in fields(MetricRecord)}
+    )
+
+
+def _compare(
+    metric: Metric,
+    selected: SelectedRuns,
     predictions: Mapping[str, Sequence[Predictions]],
-    task: type[Task],
-    metric: str,
     *,
-    lower_is_better: bool,
+    seeds: Sequence[int],
+    split: str,
+    log: Callable[[str], None],
+) -> MetricComparison:
+    """Compare the variants by one metric."""
+    over_seeds = compare_over_seeds(
+        {
+            variant: {seed: of_variant[seed].score(split, metric.name) for seed in seeds}
+            for variant, of_variant in selected.items()
+        },
+        lower_is_better=metric.lower_is_better,
+    )
+    on_items = None
+    try:
+        on_items = _on_items(metric, predictions)
+    except RegardError as error:
+        # The other comparisons of a trained study stay valid.
+        log(f"{metric.name} is not compared over items: {error}")
+    return MetricComparison(metric=metric, over_seeds=over_seeds, on_items=on_items)
+
+
+def _on_items(
+    metric: Metric, predictions: Mapping[str, Sequence[Predictions]]
 ) -> ItemComparison | None:
     """Compare on items, with statistics summed over seeds: about these models together."""
-    if metric not in task.corpus_metrics or not predictions:
+    if not metric.is_itemwise or not predictions:
         return None
     all_runs = [one for of_variant in predictions.values() for one in of_variant]
     # Of all runs at once: the columns may depend on the predictions.
-    combined = task.item_statistics(
-        metric,
-        [text for one in all_runs for text in one.predictions],
-        [texts for one in all_runs for texts in one.references],
+    rows = metric.table(
+        [output for one in all_runs for output in one.predictions],
+        [reference for one in all_runs for reference in one.references],
     )
-    of_runs = iter(np.split(combined, len(all_runs)))
+    of_runs = iter(np.split(rows, len(all_runs)))
     statistics = {
         variant: np.sum([next(of_runs) for _ in of_variant], axis=0)
         for variant, of_variant in predictions.items()
     }
-    score = task.corpus_metric(metric).score
-    return compare_on_items(statistics, score=score, lower_is_better=lower_is_better)
+    return compare_on_items(statistics, score=metric.score, lower_is_better=metric.lower_is_better)
 
 
 def _variant(
@@ -220,31 +276,20 @@ def _variant(
     name: str,
     runs: Mapping[int, CollectedRun],
     seeds: Sequence[int],
-    over_seeds: SeedComparison,
+    comparisons: Sequence[MetricComparison],
     agreed: AgreementByVariant,
     *,
-    split: str,
     rate: float | None,
 ) -> VariantRecord:
-    found = next((variant for variant in over_seeds.variants if variant.variant == name), None)
     finished = [runs[seed] for seed in seeds if runs[seed].state == "finished"]
     outcomes = [collected.record["outcome"] for collected in finished]
-    names = finished[0].record["scores"][split] if finished else {}
-    interval = found.interval if found else None
     agreement = agreed.variants.get(name)
     profile = prepared.profiles[name]
     return VariantRecord(
         name=name,
         settings=prepared.study.variant(name).changes,
         is_baseline=name == prepared.study.baseline,
-        mean=found.mean if found else None,
-        low=interval.low if interval else None,
-        high=interval.high if interval else None,
-        scores={
-            one: mean
-            for one in names
-            if (mean := _mean([collected.score(split, one) for collected in finished])) is not None
-        },
+        scores={one.metric.name: one.score_of(name) for one in comparisons},
         parameters=profile.parameters,
         flops=_mean([float(outcome["flops"]) for outcome in outcomes]),
         seconds=_mean([float(outcome["seconds"]) for outcome in outcomes]),
@@ -319,7 +364,6 @@ def run_study(
     *,
     name: str = "",
     command: str = "",
-    plugins: Sequence[str] = (),
     executor: Executor | None = None,
     on_event: Callable[[Event], None] = lambda _: None,
     on_start: Callable[[PreparedStudy], None] = lambda _: None,
@@ -332,9 +376,7 @@ def run_study(
     """
     # Absolute: on a cluster, processes may have another working directory.
     study_folder = StudyFolder(folder.absolute())
-    prepared = prepare_study(
-        study, name=name or folder.name, command=command, plugins=plugins, log=log
-    )
+    prepared = prepare_study(study, name=name or folder.name, command=command, log=log)
     study_folder.make()
     prepared.validate_resume(study_folder)
     prepared.write(study_folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -17,7 +18,7 @@ from regard.studies.run_selection import CollectedRun
 from regard.studies.spec import StudySpec
 from regard.studies.statistics.bootstrap import ItemComparison, ItemPair
 from regard.studies.statistics.paired import MIN_SEEDS, SeedComparison, SeedPair
-from regard.tasks.task import Task
+from regard.tasks.metrics import Metric
 
 MAX_LISTED = 6
 MAX_DISAGREEMENTS = 12
@@ -26,7 +27,7 @@ RARELY_CORRECT = 0.1
 
 
 def headline(
-    over_seeds: SeedComparison, on_items: ItemComparison | None, *, metric: str, split: str
+    over_seeds: SeedComparison, on_items: ItemComparison | None, *, metric: Metric, split: str
 ) -> tuple[str, ...]:
     """The result in a few sentences: the methods over seeds, then these trained models on items."""
     excluded = [
@@ -38,14 +39,15 @@ def headline(
     sign = 1 if over_seeds.lower_is_better else -1
     ordered = sorted(over_seeds.variants, key=lambda variant: sign * variant.mean)
     best = ordered[0]
-    score = f"on {split}, {best.mean:.2f}, over {_counted(len(over_seeds.seeds), 'seed')}"
+    value = f"{metric.format(best.mean)} {metric.unit}".strip()
+    score = f"on {split}, {value}, over {_counted(len(over_seeds.seeds), 'seed')}"
     if len(ordered) == 1:
         return (
-            f"{best.variant} has a mean {metric} {score}; there is no other variant to compare with.",
+            f"{best.variant} has a mean {metric.name} {score}; there is no other variant to compare with.",
             *excluded,
         )
     order = "lowest" if sign == 1 else "highest"
-    sentences = [f"{best.variant} has the {order} mean {metric} {score}."]
+    sentences = [f"{best.variant} has the {order} mean {metric.name} {score}."]
     if len(over_seeds.seeds) < MIN_SEEDS:
         sentences.append(f"Too few seeds: a comparison of methods needs {MIN_SEEDS}.")
     else:
@@ -156,8 +158,7 @@ def reproducibility(
 def disagreements(
     predictions: Mapping[str, Predictions],
     *,
-    task: type[Task],
-    metric: str,
+    metric: Metric | None,
     count: int = MAX_DISAGREEMENTS,
     seed: int = 0,
 ) -> tuple[Disagreement, ...]:
@@ -165,8 +166,7 @@ def disagreements(
 
     Selected by a seed. If predictions are often correct, items that some variants get right and others
     wrong, balanced so that each variant is alone right on some and alone wrong on others. If they are
-    rarely correct, as in translation, the items with the largest spread of item scores; a metric without
-    item scores, such as the loss, is replaced by the task's first that has them.
+    rarely correct, as in translation, the items with the largest spread of the item-wise `metric`.
     """
     if len(predictions) < 2:
         return ()
@@ -175,16 +175,17 @@ def disagreements(
     correct = np.stack([_is_correct(of_variant) for of_variant in predictions.values()], axis=1)
     order = list(range(len(first)))
     random.Random(seed).shuffle(order)
-    if correct.size and correct.mean() < RARELY_CORRECT:
-        chosen = _largest_spread(predictions, task, metric, order, count)
+    if metric is not None and correct.size and correct.mean() < RARELY_CORRECT:
+        chosen = _largest_spread(predictions, metric, order, count)
     else:
         chosen = _balanced(correct, order, count)
     return tuple(
         Disagreement(
             input=first.inputs[item],
-            references=first.references[item],
+            references=tuple(map(_text, _choices(first.references[item]))),
             predictions={
-                variant: of_variant.predictions[item] for variant, of_variant in predictions.items()
+                variant: _text(of_variant.predictions[item])
+                for variant, of_variant in predictions.items()
             },
             correct=tuple(
                 variant
@@ -210,13 +211,24 @@ def _is_correct(predictions: Predictions) -> Bool[np.ndarray, " items"]:
     """Whether each prediction is one of its references, up to white space."""
     return np.array(
         [
-            prediction.split() in [reference.split() for reference in references]
-            for prediction, references in zip(
+            _text(prediction).split() in [_text(choice).split() for choice in _choices(reference)]
+            for prediction, reference in zip(
                 predictions.predictions, predictions.references, strict=True
             )
         ],
         dtype=bool,
     )
+
+
+def _choices(reference: Any) -> tuple[Any, ...]:
+    return reference if isinstance(reference, tuple) else (reference,)
+
+
+def _text(output: Any) -> str:
+    """A prediction or reference as text: numbers to four digits, tokens joined by spaces."""
+    if isinstance(output, float):
+        return f"{output:.4g}"
+    return " ".join(map(str, output)) if isinstance(output, list) else str(output)
 
 
 def _balanced(
@@ -247,17 +259,14 @@ def _interleave(groups: list[list[int]]) -> Iterator[int]:
 
 def _largest_spread(
     predictions: Mapping[str, Predictions],
-    task: type[Task],
-    metric: str,
+    metric: Metric,
     order: list[int],
     count: int,
 ) -> list[int]:
     """The items with the largest spread of scores; ties in the given order."""
-    named = metric if metric in task.corpus_metrics else next(iter(task.corpus_metrics))
-    score = task.corpus_metric(named).score
     scores: Float[np.ndarray, "items variants"] = np.stack(
         [
-            score(task.item_statistics(named, of_variant.predictions, of_variant.references))
+            metric.score(metric.table(of_variant.predictions, of_variant.references))
             for of_variant in predictions.values()
         ],
         axis=1,

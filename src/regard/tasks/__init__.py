@@ -5,31 +5,44 @@ The table holds strings, so listing the tasks does not import torch.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from regard.core.exports import lazy_exports
-from regard.core.registry import lookup
+from regard.core.registry import Registry
 
 if TYPE_CHECKING:
-    from regard.tasks.classification.corpus import ClassifyOptions as ClassifyOptions
+    from regard.tasks.audio_classification import AudioClassification as AudioClassification
     from regard.tasks.classification.deletion import (
         deletion_curve as deletion_curve,
         mean_deletion as mean_deletion,
     )
-    from regard.tasks.classification.labels import ClassBalance as ClassBalance
     from regard.tasks.classification.leave_one_out import leave_one_out as leave_one_out
-    from regard.tasks.classification.task import Classify as Classify
-    from regard.tasks.language_model.corpus import LMOptions as LMOptions
-    from regard.tasks.language_model.task import LanguageModelling as LanguageModelling
+    from regard.tasks.classification.task import (
+        Classification as Classification,
+        Classify as Classify,
+        ClassifyOptions as ClassifyOptions,
+        TextOptions as TextOptions,
+    )
+    from regard.tasks.closed_book_qa import ClosedBookQA as ClosedBookQA
+    from regard.tasks.language_model import (
+        LanguageModelling as LanguageModelling,
+        LMOptions as LMOptions,
+    )
     from regard.tasks.masked_lm import MaskedLM as MaskedLM, MaskedLMOptions as MaskedLMOptions
-    from regard.tasks.seq2seq.closed_book_qa import ClosedBookQA as ClosedBookQA
-    from regard.tasks.seq2seq.corpus import Seq2SeqOptions as Seq2SeqOptions
-    from regard.tasks.seq2seq.pronounce import Pronounce as Pronounce
-    from regard.tasks.seq2seq.task import Seq2SeqTask as Seq2SeqTask
-    from regard.tasks.seq2seq.translate import Translate as Translate
-    from regard.tasks.task import EvalResult as EvalResult, Task as Task
-    from regard.tasks.text_task import TextOptions as TextOptions, TextTask as TextTask
+    from regard.tasks.pronounce import Pronounce as Pronounce
+    from regard.tasks.regression import Regression as Regression
+    from regard.tasks.sequence import (
+        SequenceOptions as SequenceOptions,
+        SequenceTask as SequenceTask,
+        Tokenizer as Tokenizer,
+    )
+    from regard.tasks.task import (
+        EvalResult as EvalResult,
+        FileOptions as FileOptions,
+        Task as Task,
+        TaskOptions as TaskOptions,
+    )
+    from regard.tasks.translate import Translate as Translate
 
 
 class Entry(NamedTuple):
@@ -42,15 +55,15 @@ class Entry(NamedTuple):
 
 
 TASKS: dict[str, Entry] = {
-    "pronounce": Entry("seq2seq.pronounce", "Pronounce", "grapheme-to-phoneme conversion"),
-    "translate": Entry("seq2seq.translate", "Translate", "translation, from any file of pairs"),
+    "pronounce": Entry("pronounce", "Pronounce", "grapheme-to-phoneme conversion"),
+    "translate": Entry("translate", "Translate", "translation, from any file of pairs"),
     "lm": Entry(
-        "language_model.task",
+        "language_model",
         "LanguageModelling",
         "language modelling: next tokens, or corrupted spans",
     ),
     "closed_book_qa": Entry(
-        "seq2seq.closed_book_qa",
+        "closed_book_qa",
         "ClosedBookQA",
         "closed-book question answering, from memorised text",
     ),
@@ -58,6 +71,13 @@ TASKS: dict[str, Entry] = {
         "masked_lm", "MaskedLM", "masked language modelling and next-sentence prediction", "texts"
     ),
     "classify": Entry("classification.task", "Classify", "text classification", "texts"),
+    "audio_classification": Entry(
+        "audio_classification",
+        "AudioClassification",
+        "classification of sequences of frames",
+        "texts",
+    ),
+    "regression": Entry("regression", "Regression", "a number from a text", "texts"),
     # Synthetic tasks, which need no file.
     "copy": Entry("synthetic", "Copy", "synthetic: copy a string"),
     "reverse": Entry("synthetic", "Reverse", "synthetic: reverse a string"),
@@ -71,14 +91,26 @@ TASKS: dict[str, Entry] = {
 }
 
 
+# Names that a data option may have in place of a file.
+EMBEDDED_DATASETS = (
+    *("cmudict", "film-questions", "film-facts", "film-documents", "film-languages"),
+    *("movie-reviews", "movie-sentences", "word-syllables", "spoken-digits"),
+)
+
+
+def _is_task(kind: type) -> bool:
+    from regard.tasks.task import Task
+
+    return issubclass(kind, Task)
+
+
+REGISTRY: Registry[Task] = Registry("task", TASKS, __name__, _is_task)
+
+
 def task_class(name: str) -> type[Task]:
-    """The class of a task, imported on first use."""
-    entry = lookup("task", name, TASKS)
-    found: type[Task] = getattr(
-        importlib.import_module(f"regard.tasks.{entry.module}"), entry.class_name
-    )
-    return found
+    """The class of a built-in task or a plug-in, by name."""
+    return REGISTRY.load(name)
 
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__)
-__all__ += ["TASKS", "task_class"]
+__all__ += ["EMBEDDED_DATASETS", "REGISTRY", "TASKS", "task_class"]

@@ -3,104 +3,340 @@
     the cat [MASK] on the mat        →  sat
     first half | second half         →  is the second half the next sentence, or from another document?
 
-Tokens are masked by `data/noising.py`. The loss is the mean cross-entropy of masked tokens plus that of
-next-sentence labels. Accuracies are in percent; perplexity is that of the masked tokens. The embedded
-data are pages about films. Pairs and masks of evaluation splits are sampled with a fixed seed, the same for
-every model. The reference of a document is its masked tokens, separated by spaces.
+Documents are split into chunks of two halves:
+
+    document    It is a film. It is old. Bob made it.
+    IS_NEXT     It is a film.  |  It is old. Bob made it.
+    NOT_NEXT    It is a film.  |  They met in Rome.           from another document
+
+A chunk is split at the sentence end nearest to its middle. Half of the pairs, sampled anew for every epoch,
+are NOT_NEXT (section 3.1, where chunks are whole sentences; here, runs of tokens). Tokens are masked
+by `data/noising.py`. The loss is the mean cross-entropy of masked tokens plus that of next-sentence labels.
+Accuracies are in percent; perplexity is that of the masked tokens. The embedded data are pages about films.
+Pairs and masks of evaluation splits are sampled with a fixed seed, the same for every model. The reference
+of a document is the list of its masked tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Int64
+from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.core.batches import TextBatch
+from regard.core.batches import (
+    END,
+    IGNORE_INDEX,
+    START,
+    Batch,
+    ClassTarget,
+    PositionTarget,
+    TokenInput,
+)
 from regard.core.errors import RegardError
+from regard.core.options import PositiveFraction, PositiveInt
 from regard.core.protocols import Decode, Loss
+from regard.core.traits import TargetKind
+from regard.data.batching import Batches, evaluation_batches
+from regard.data.dataset import Dataset
 from regard.data.datasets.films import FilmDocuments
+from regard.data.examples import Examples, Ragged, flat_positions
 from regard.data.noising import mask_tokens
-from regard.data.readers.text_file import RowErrors
-from regard.data.splits import EvalSplit, Leakage, leakage_summary, split_facts
-from regard.data.text_dataset import ChunkDataset, Document, DocumentFile, TextDataset
+from regard.data.preprocessor import Encoded, Preprocessor, Rows, blocks, text_vocabulary
+from regard.data.readers.text_file import Row, RowErrors
+from regard.data.readers.text_reader import Target
+from regard.data.splits import EvalSplit
 from regard.data.tokenizers.subword import MASK_ID
-from regard.data.tokenizers.vocabulary import Vocabulary
-from regard.tasks.metrics.classification import perplexity, token_matches
-from regard.tasks.metrics.metric import CorpusMetric, percentage
-from regard.tasks.task import (
-    EvalResult,
-    eval_batches,
-    to_device_of,
-    validate_options,
-    validate_train_split,
+from regard.tasks.classification.task import validate_batch_tokens
+from regard.tasks.metrics import (
+    Loss as LossMetric,
+    MaskedAccuracy,
+    NextSentenceAccuracy,
+    Perplexity,
 )
-from regard.tasks.text_task import (
-    RowSource,
-    TextBatches,
-    TextOptions,
-    TextTask,
-    TextVocabularies,
-    collate_texts,
-    split_rows,
-)
+from regard.tasks.task import EvalResult, Task, TaskOptions, device_of
 
 TOKENIZER = "wordpiece"
-ENCODE_ROWS = 4096  # enough for the tokenizer to work in parallel
 EVAL_SEED = 2019
 SENTENCE_ENDS = ".!?"
+IS_NEXT, NOT_NEXT = 1, 0
+
+Halves = tuple[Sequence[int], Sequence[int]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class MaskedLMOptions(TextOptions):
-    """As `TextOptions`, with one document per line in `train_file`, and pages about films without it.
+class MaskedLMOptions(TaskOptions):
+    """As `TaskOptions`, with one document per line in `train_file`, and pages about films without it.
 
     Args:
+        vocabulary_size: Maximum size of the WordPiece vocabulary.
+        lowercase: Lower-case all texts.
+        max_length: Maximum sequence length, START and END included; longer documents are split.
         next_sentence: Also predict whether the second half of a row follows the first.
         mask_fraction: Fraction of tokens to predict.
     """
 
+    vocabulary_size: PositiveInt = 8000
+    lowercase: bool = True
+    max_length: Annotated[int, Field(ge=8)] = 128
+    batch_tokens: PositiveInt = 4096
     next_sentence: bool = True
-    mask_fraction: float = 0.15
+    mask_fraction: PositiveFraction = 0.15
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        rule = "above 0 and at most 1. Use for example 0.15"
-        validate_options(self, rule, lambda value: 0 < value <= 1, "mask_fraction")
-
-
-class HeadOutput(NamedTuple):
-    """Logits of one prediction head, and the targets."""
-
-    logits: Float[Tensor, "predictions classes"]
-    targets: Int[Tensor, " predictions"]
+    @model_validator(mode="after")
+    def _validate_batch(self) -> Self:
+        validate_batch_tokens(self)
+        return self
 
 
-def head_outputs(model: Any, batch: TextBatch) -> tuple[HeadOutput, HeadOutput]:
-    """Outputs for masked tokens and for next-sentence labels; other positions are not projected."""
-    hidden = model.hidden(batch.tokens, batch.lengths, batch.segments)
-    masked, labelled = batch.target_mask, batch.labelled
-    of_tokens = HeadOutput(model.token_logits(hidden[masked]), batch.token_targets[masked])
-    if not labelled.any():
-        # The unused head gets no gradient at all, so that weight decay does not change it either.
-        return of_tokens, HeadOutput(hidden.new_zeros(0, 2), batch.labels[:0])
-    pooled = model.pooled(hidden)[labelled]
-    return of_tokens, HeadOutput(model.pair_logits(pooled), batch.labels[labelled])
+@dataclass(frozen=True)
+class MaskedTarget:
+    """The masked tokens, and whether the second half follows the first; None if that is not predicted."""
+
+    tokens: PositionTarget
+    pairs: ClassTarget | None
+
+    @property
+    def num_predictions(self) -> int:
+        """The number of masked tokens and of labelled pairs."""
+        pairs = 0 if self.pairs is None else self.pairs.num_predictions
+        return self.tokens.num_predictions + pairs
+
+    @property
+    def num_positions(self) -> int:
+        """None beside the input's."""
+        return 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of masked tokens."""
+        return (self.tokens.num_predictions,)
+
+    def to(self, device: torch.device | str) -> Self:
+        """On another device."""
+        pairs = None if self.pairs is None else self.pairs.to(device)
+        return replace(self, tokens=self.tokens.to(device), pairs=pairs)
+
+    def select(self, rows: slice | Tensor) -> Self:
+        """Some rows; the caller removes padding."""
+        pairs = None if self.pairs is None else self.pairs.select(rows)
+        return replace(self, tokens=self.tokens.select(rows), pairs=pairs)
 
 
-def predicted_tokens(
-    logits: Float[Tensor, "predictions vocabulary"],
-) -> Int[Tensor, " predictions"]:
-    """The most probable ordinary token; MASK and the special tokens are excluded."""
-    first = MASK_ID + 1
-    return logits[..., first:].argmax(dim=-1) + first
+class MaskedPreprocessor(Preprocessor):
+    """Documents in WordPiece tokens; the examples are the two halves of each chunk."""
+
+    unit: ClassVar[str] = "documents"
+
+    def __init__(self, options: Any, *, input: Any, target: Any = None) -> None:
+        super().__init__(options, input=input, target=target)
+        if input.kind != TOKENIZER:
+            raise RegardError(f"A {input.kind} vocabulary has no [MASK] token. Use {TOKENIZER}.")
+
+    @classmethod
+    def fit(cls, options: Any, rows: Rows, *, path: Path, known: Self | None = None) -> Self:
+        """Build the vocabulary."""
+        del path
+        if known is not None:
+            return known
+        texts = (row.input for row in rows())
+        vocabulary = text_vocabulary(options, TOKENIZER, texts, lowercase=options.lowercase)
+        return cls(options, input=vocabulary)
+
+    def encode(self, rows: Iterable[Row], *, path: Path, errors: RowErrors) -> Iterator[Encoded]:
+        """Token ids of the documents."""
+        del path, errors
+        for block in blocks(rows):
+            texts = self.input.encode_all(row.input for row in block)
+            yield from (Encoded(row, ids, None) for row, ids in zip(block, texts, strict=True))
+
+    def examples(self, encoded: Iterable[Encoded]) -> Examples:
+        """The halves of each chunk as input and target; chunks leave room for START and two ENDs."""
+        ends = {number for mark in SENTENCE_ENDS for number in self.input.encode(mark)}
+        owners: list[int] = []
+        seconds: list[Sequence[int]] = []
+
+        def firsts() -> Iterator[Sequence[int]]:
+            for owner, each in enumerate(encoded):
+                for chunk in split_chunks(each.input, max_length=self.options.max_length - 3):
+                    first, second = split_halves(chunk, sentence_ends=ends)
+                    owners.append(owner)
+                    seconds.append(second)
+                    yield first
+
+        inputs = Ragged.of(firsts())
+        return Examples(
+            inputs=inputs, targets=Ragged.of(seconds), owners=np.array(owners, dtype=np.int64)
+        )
+
+    def encode_inputs(self, inputs: Sequence[str]) -> Examples:
+        """Whole texts; raises if one is longer than the model's maximum."""
+        encoded = self.input.encode_all(inputs)
+        longest = self.options.max_length - 2  # START and END
+        for text, ids in zip(inputs, encoded, strict=True):
+            if len(ids) > longest:
+                raise RegardError(
+                    f"The text '{text[:40]}…' has {len(ids)} tokens, but the model takes at most "
+                    f"{longest}. Split it."
+                )
+        return Examples(inputs=Ragged.of(encoded), start=True, end=True)
+
+    def encode_split(self, split: EvalSplit) -> tuple[MaskedRows, Int64[np.ndarray, " rows"]]:
+        """The rows to evaluate on, the same each time, and the document of each."""
+        rows = (Row(text, None, 0) for text in split.inputs)
+        chunks = self.examples(self.encode(rows, path=Path(), errors=RowErrors()))
+        assert chunks.owners is not None
+        pairs = self.options.next_sentence and len(np.unique(chunks.owners)) > 1
+        rng = np.random.default_rng(EVAL_SEED)
+        limit = self.options.max_length - 3
+        found = paired_rows(chunks, rng=rng, next_sentence=pairs, max_length=limit)
+        return found, chunks.owners
+
+    def split(self, rows: Iterable[Row], *, path: Path) -> EvalSplit:
+        """The documents, each with the list of its masked tokens as reference."""
+        split = EvalSplit.of(rows, path=path)
+        masked, owners = self.encode_split(split)
+        batches = masked_batches(masked, self)
+        found: dict[int, list[str]] = {}
+        for index in range(len(batches)):
+            classes = batches[index].target.tokens.classes
+            for row, of_row in zip(batches.indices(index), classes, strict=True):
+                found[int(row)] = self.input.tokens_of(of_row[of_row >= 0].tolist())
+        references = join_by_document(found, owners, documents=len(split))
+        return replace(split, references=tuple(references))
+
+
+class MaskedRows(NamedTuple):
+    """Rows before masking, and their next-sentence labels; None without pairs."""
+
+    examples: Examples
+    labels: Int64[np.ndarray, " rows"] | None
+
+
+def paired_rows(
+    chunks: Examples, *, rng: np.random.Generator, next_sentence: bool, max_length: int
+) -> MaskedRows:
+    """Pairs of halves labelled IS_NEXT or NOT_NEXT; without `next_sentence`, whole chunks."""
+    first, seconds = chunks.inputs, chunks.targets
+    assert isinstance(seconds, Ragged)
+    own = np.arange(len(chunks))
+    second = sample_second_halves(chunks, rng) if next_sentence else own
+    added = np.minimum(seconds.lengths[second], max_length - first.lengths)
+    # START, the first half, END if there are two texts, the second half, END
+    between = int(next_sentence) * (added > 0)
+    row, within, offsets = flat_positions(first.lengths + added + between + 2)
+    position = within - 1
+    in_first = (position >= 0) & (position < first.lengths[row])
+    in_second = position - first.lengths[row] - between[row]
+    is_second = (in_second >= 0) & (in_second < added[row])
+    tokens = np.full(len(row), END, dtype=np.int32)
+    tokens[within == 0] = START
+    tokens[in_first] = first.values[(first.offsets[row] + position)[in_first]]
+    tokens[is_second] = seconds.values[(seconds.offsets[second[row]] + in_second)[is_second]]
+    segments = ((in_second >= 0) & (between[row] > 0)).astype(np.int32)
+    examples = Examples(inputs=Ragged(tokens, offsets), segments=segments)
+    if not next_sentence:
+        return MaskedRows(examples, None)
+    is_next = np.where(second == own, IS_NEXT, NOT_NEXT)
+    return MaskedRows(examples, np.where(added > 0, is_next, IGNORE_INDEX))
+
+
+def sample_second_halves(
+    chunks: Examples, rng: np.random.Generator
+) -> Int64[np.ndarray, " chunks"]:
+    """The chunk that provides the second half for each first half: itself with probability 1/2."""
+    owners, seconds = chunks.owners, chunks.targets
+    assert owners is not None
+    assert isinstance(seconds, Ragged)
+    begin = np.searchsorted(owners, owners, side="left")
+    end = np.searchsorted(owners, owners, side="right")
+    others = len(chunks) - (end - begin)
+    if len(others) and not others.all():
+        raise RegardError(
+            "Next-sentence prediction needs at least two documents. Give more documents, one per "
+            "line, or set task.next_sentence=false."
+        )
+    drawn = np.floor(rng.random(len(chunks)) * others).astype(np.int64)
+    sampled = (end + drawn) % max(1, len(chunks))
+    lengths = seconds.lengths
+    # A chunk of one token has no second half.
+    swapped = (rng.random(len(chunks)) < 0.5) & (lengths > 0) & (lengths[sampled] > 0)
+    return np.where(swapped, sampled, np.arange(len(chunks)))
+
+
+def split_chunks(text: Sequence[int], *, max_length: int) -> list[Sequence[int]]:
+    """Split a text into the fewest chunks of at most `max_length` tokens, of nearly equal length.
+
+    >>> split_chunks([4, 5, 6, 7, 8], max_length=4)
+    [[4, 5, 6], [7, 8]]
+    """
+    count = -(-len(text) // max_length)
+    cuts = [-(-index * len(text) // count) for index in range(count + 1)] if count else []
+    return [text[begin:end] for begin, end in pairwise(cuts)]
+
+
+def split_halves(chunk: Sequence[int], *, sentence_ends: Collection[int]) -> Halves:
+    """Split a chunk at the sentence end nearest to its middle, or in the middle if there is none.
+
+    >>> split_halves([4, 9, 5, 6, 7], sentence_ends={9})
+    ([4, 9], [5, 6, 7])
+    """
+    middle = len(chunk) / 2
+    ends = [index for index in range(1, len(chunk)) if chunk[index - 1] in sentence_ends]
+    cut = min(ends, key=lambda index: abs(index - middle)) if ends else -(-len(chunk) // 2)
+    return chunk[:cut], chunk[cut:]
+
+
+def masked_batch(
+    rows: MaskedRows,
+    indices: Int64[np.ndarray, " rows"],
+    preprocessor: MaskedPreprocessor,
+    *,
+    seeds: tuple[int, ...],
+) -> Batch:
+    """The batch of these rows; the masks are a function of the seeds and of the first row index."""
+    inputs = rows.examples.collate_inputs(indices)
+    assert isinstance(inputs, TokenInput)
+    tokens, classes = mask_tokens(
+        inputs.tokens.numpy(),
+        rng=np.random.default_rng([*seeds, int(indices[0])]),
+        mask_id=MASK_ID,
+        vocab_size=preprocessor.input.size,
+        mask_fraction=preprocessor.options.mask_fraction,
+    )
+    pairs = None if rows.labels is None else ClassTarget(torch.from_numpy(rows.labels[indices]))
+    target = MaskedTarget(PositionTarget(torch.from_numpy(classes)), pairs)
+    return Batch(replace_tokens(inputs, torch.from_numpy(tokens)), target)
+
+
+def replace_tokens(inputs: TokenInput, tokens: Int[Tensor, "batch length"]) -> TokenInput:
+    """The input with other tokens of the same lengths."""
+    return TokenInput(tokens, inputs.lengths, inputs.segments, inputs.padded)
+
+
+def masked_batches(rows: MaskedRows, preprocessor: MaskedPreprocessor) -> Batches:
+    """Evaluation batches with fixed masks."""
+    return evaluation_batches(
+        rows.examples,
+        collate=lambda indices: masked_batch(rows, indices, preprocessor, seeds=(EVAL_SEED,)),
+    )
+
+
+def join_by_document(
+    tokens: Mapping[int, list[str]], owners: Int64[np.ndarray, " rows"], *, documents: int
+) -> list[list[str]]:
+    """The tokens of all rows of each document, in order."""
+    joined: list[list[str]] = [[] for _ in range(documents)]
+    for row, document in enumerate(owners.tolist()):
+        joined[document] += tokens[row]
+    return joined
 
 
 class RunningScore:
@@ -109,11 +345,17 @@ class RunningScore:
     def __init__(self) -> None:
         self.total, self.correct, self.count = 0.0, 0, 0
 
-    def add(self, output: HeadOutput, predictions: Int[Tensor, " predictions"]) -> None:
+    def add(
+        self,
+        logits: Float[Tensor, "predictions classes"],
+        labels: Int[Tensor, " predictions"],
+        predictions: Int[Tensor, " predictions"],
+    ) -> None:
         """Add the predictions of one batch."""
-        self.total += F.cross_entropy(output.logits, output.targets, reduction="sum").item()
-        self.correct += int((predictions == output.targets).sum())
-        self.count += len(output.targets)
+        loss = F.cross_entropy(logits, labels, ignore_index=IGNORE_INDEX, reduction="sum")
+        self.total += loss.item()
+        self.correct += int((predictions == labels).sum())
+        self.count += int((labels != IGNORE_INDEX).sum())
 
     @property
     def mean(self) -> float:
@@ -126,294 +368,115 @@ class RunningScore:
         return 100.0 * self.correct / self.count
 
 
-def eval_split(texts: Sequence[str], options: MaskedLMOptions, vocabulary: Vocabulary) -> EvalSplit:
-    """The documents, each with its masked tokens as reference."""
-    rows, chunks = eval_rows(texts, options, vocabulary)
-    references: dict[int, list[str]] = {}
-    batches = masked_batches(rows, options, vocabulary)
-    for index in range(len(batches)):
-        targets_of_rows = batches[index].token_targets
-        for row, targets in zip(batches.indices(index), targets_of_rows, strict=True):
-            references[int(row)] = vocabulary.tokens_of(targets[targets >= 0].tolist())
-    joined = join_by_document(references, chunks, documents=len(texts))
-    return EvalSplit(inputs=tuple(texts), references=tuple((reference,) for reference in joined))
+def predicted_tokens(
+    logits: Float[Tensor, "*predictions vocabulary"],
+) -> Int[Tensor, "*predictions"]:
+    """The most probable ordinary token; MASK and the special tokens are excluded."""
+    first = MASK_ID + 1
+    return logits[..., first:].argmax(dim=-1) + first
 
 
-def eval_rows(
-    texts: Sequence[str], options: MaskedLMOptions, vocabulary: Vocabulary
-) -> tuple[TextDataset, ChunkDataset]:
-    """The rows to evaluate on, the same each time, and the chunks that they consist of."""
-    chunks = chunk_documents(texts, options, vocabulary)
-    pairs = options.next_sentence and len(np.unique(chunks.documents)) > 1
-    return chunks.examples(rng=np.random.default_rng(EVAL_SEED), next_sentence=pairs), chunks
-
-
-def masked_batches(
-    rows: TextDataset, options: MaskedLMOptions, vocabulary: Vocabulary
-) -> TextBatches:
-    """Evaluation batches with fixed masks."""
-    return TextBatches(
-        index_batches=eval_batches(rows.store),
-        collate=lambda indices: masked_batch(
-            rows, indices, options, vocabulary=vocabulary.size, seeds=(EVAL_SEED,)
-        ),
-    )
-
-
-def masked_batch(
-    rows: TextDataset,
-    indices: Int64[np.ndarray, " rows"],
-    options: MaskedLMOptions,
-    *,
-    vocabulary: int,
-    seeds: tuple[int, ...],
-) -> TextBatch:
-    """The batch of these rows; the masks are a function of the seeds and of the first row index."""
-    batch = collate_texts(rows, indices)
-    masked = mask_tokens(
-        batch.tokens.numpy(),
-        rng=np.random.default_rng([*seeds, int(indices[0])]),
-        mask_id=MASK_ID,
-        vocab_size=vocabulary,
-        mask_fraction=options.mask_fraction,
-    )
-    tokens, targets = (torch.from_numpy(array) for array in masked)
-    return batch._replace(tokens=tokens, token_targets=targets)
-
-
-def join_by_document(
-    tokens: dict[int, list[str]], chunks: ChunkDataset, *, documents: int
-) -> list[str]:
-    """The tokens of all chunks of each document, in order, separated by spaces."""
-    joined: list[list[str]] = [[] for _ in range(documents)]
-    for row, document in enumerate(chunks.documents.tolist()):
-        joined[document] += tokens[row]
-    return [" ".join(of_document) for of_document in joined]
-
-
-def chunk_documents(
-    texts: Iterable[str], options: MaskedLMOptions, vocabulary: Vocabulary
-) -> ChunkDataset:
-    """Documents in chunks, which leave three positions for START and two ENDs."""
-    return ChunkDataset.build(
-        _encode(iter(texts), vocabulary),
-        max_length=options.max_length - 3,
-        sentence_ends={number for mark in SENTENCE_ENDS for number in vocabulary.encode(mark)},
-    )
-
-
-def _encode(texts: Iterator[str], vocabulary: Vocabulary) -> Iterator[list[int]]:
-    while block := list(islice(texts, ENCODE_ROWS)):
-        yield from vocabulary.encode_all(block)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MaskedLMCorpus:
-    """Data splits and vocabulary; the training data is read twice, for vocabulary and tokens."""
-
-    vocabularies: TextVocabularies
-    train: ChunkDataset
-    validation: EvalSplit
-    test: EvalSplit
-    # Documents of each evaluation split that also occur in training.
-    leakage: dict[str, int]
-    errors: RowErrors
-
-    @classmethod
-    def read(
-        cls,
-        options: MaskedLMOptions,
-        *,
-        texts: RowSource[Document],
-        vocabularies: TextVocabularies | None = None,
-    ) -> Self:
-        """Read the files; given `vocabularies` are reused, as when a run is resumed."""
-        errors = RowErrors(skip=options.skip_bad_rows)
-        train_errors = errors
-        if vocabularies is None:
-            rows = split_rows(texts, options, "train", errors)
-            vocabularies = TextVocabularies.build(
-                options, kind=TOKENIZER, texts=(row.text for row in rows)
-            )
-            train_errors = RowErrors(skip=True)  # reported by the first pass
-        if vocabularies.text.kind != TOKENIZER:
-            raise RegardError(
-                f"A {vocabularies.text.kind} vocabulary has no [MASK] token. Use {TOKENIZER}."
-            )
-        splits = {
-            split: eval_split(
-                [row.text for row in _eval_documents(texts, options, split, errors)],
-                options,
-                vocabularies.text,
-            )
-            for split in ("validation", "test")
-        }
-        leakage = Leakage[Any](splits, lowercase=options.lowercase, text_of=lambda row: row.text)
-        watched = leakage.watch(split_rows(texts, options, "train", train_errors))
-        train = chunk_documents((row.text for row in watched), options, vocabularies.text)
-        validate_train_split(train, options, units="documents")
-        return cls(
-            vocabularies=vocabularies,
-            train=train,
-            **splits,
-            leakage=leakage.counts(),
-            errors=errors,
-        )
-
-    def facts(self) -> dict[str, Any]:
-        """Sizes and fingerprints of the splits, for a run's record."""
-        return {
-            "train_documents": len(np.unique(self.train.documents)),
-            "train_chunks": len(self.train),
-            "train_fingerprint": self.train.fingerprint(),
-            **split_facts(self.validation, self.test),
-            "leakage": self.leakage,
-            "row_errors": self.errors.count,
-        }
-
-    def describe(self) -> str:
-        """Sizes and leakage in one line."""
-        facts = self.facts()
-        return (
-            f"{facts['train_documents']:,} training documents in {len(self.train):,} chunks, "
-            f"{len(self.validation):,} validation documents, {len(self.test):,} test documents; "
-            f"vocabulary size {self.vocabularies.text.size:,}"
-            + leakage_summary(self.leakage, "documents")
-        )
-
-
-def _eval_documents(
-    texts: RowSource[Document], options: MaskedLMOptions, split: str, errors: RowErrors
-) -> Iterator[Document]:
-    file: str | None = getattr(options, f"{split}_file")
-    if file:
-        return DocumentFile(path=Path(file)).rows(errors=errors)
-    return split_rows(texts, options, split, RowErrors(skip=True))
-
-
-class MaskedLM(TextTask):
+class MaskedLM(Task):
     """Masked language modelling; the default metric is the accuracy on masked tokens."""
 
     options_class = MaskedLMOptions
-    metrics: ClassVar[dict[str, bool]] = {
-        "masked_accuracy": False,
-        "next_sentence_accuracy": False,
-        "perplexity": True,
-        "loss": True,
-    }
-    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {
-        "masked_accuracy": CorpusMetric(token_matches, percentage)
-    }
+    preprocessor_class = MaskedPreprocessor
+    target_kind: ClassVar[TargetKind] = "positions"
+    metrics = (MaskedAccuracy(), NextSentenceAccuracy(), Perplexity(), LossMetric())
+    datasets: ClassVar[Mapping[str, Any]] = {"film-documents": lambda _: FilmDocuments()}
+    file_target: ClassVar[Target] = "none"
 
-    def __init__(self, *, corpus: Any, options: MaskedLMOptions, seed: int, decode: Decode) -> None:
-        super().__init__(corpus=corpus, options=options, seed=seed, decode=decode)
+    def __init__(self, *, dataset: Dataset, options: Any, seed: int, decode: Decode) -> None:
+        super().__init__(dataset=dataset, options=options, seed=seed, decode=decode)
         if self.metric == "next_sentence_accuracy" and not options.next_sentence:
             raise RegardError(
                 "task.metric='next_sentence_accuracy' needs task.next_sentence=true, but it is false. "
                 "Set it to true, or choose another metric, such as masked_accuracy."
             )
 
-    @classmethod
-    def read_corpus(
-        cls, options: MaskedLMOptions, vocabularies: TextVocabularies | None
-    ) -> MaskedLMCorpus:
-        """Read the data files that the options name."""
-        texts: RowSource[Document] = (
-            FilmDocuments()
-            if options.train_file is None
-            else DocumentFile(path=Path(options.train_file))
-        )
-        return MaskedLMCorpus.read(options, texts=texts, vocabularies=vocabularies)
-
-    @classmethod
-    def read_split(
-        cls, file: str, options: MaskedLMOptions, *, vocabularies: Any = None, errors: RowErrors
-    ) -> EvalSplit:
-        """Read a file of documents to evaluate on.
-
-        Without vocabularies the references are empty; `evaluate_on` computes its own.
-        """
-        texts = [row.text for row in DocumentFile(path=Path(file)).rows(errors=errors)]
-        if vocabularies is None:
-            return EvalSplit(inputs=tuple(texts), references=(("",),) * len(texts))
-        return eval_split(texts, options, vocabularies.text)
-
-    def epoch(self, number: int) -> TextBatches:
+    def epoch(self, number: int) -> Batches:
         """The batches of one epoch, by length; pairs and masks are sampled anew."""
-        rows = self.corpus.train.examples(
-            rng=np.random.default_rng([self.seed, number]), next_sentence=self.options.next_sentence
+        preprocessor, seeds = self.dataset.preprocessor, (self.seed, number)
+        rows = paired_rows(
+            self.dataset.train,
+            rng=np.random.default_rng(seeds),
+            next_sentence=self.options.next_sentence,
+            max_length=self.options.max_length - 3,
         )
-        vocabulary, seeds = self.corpus.vocabularies.text.size, (self.seed, number)
-        return TextBatches(
-            index_batches=self.batches(rows.store, epoch=number),
-            collate=lambda indices: masked_batch(
-                rows, indices, self.options, vocabulary=vocabulary, seeds=seeds
-            ),
+        return self.batches(
+            rows.examples,
+            epoch=number,
+            collate=lambda indices: masked_batch(rows, indices, preprocessor, seeds=seeds),
         )
 
-    def loss(self, model: Any, batch: TextBatch) -> Loss:
+    def eval_batches(self, split: EvalSplit) -> Batches:
+        """Batches with the masks that `evaluate_on` uses."""
+        preprocessor = self.dataset.preprocessor
+        return masked_batches(preprocessor.encode_split(split)[0], preprocessor)
+
+    def loss(self, model: Any, batch: Batch) -> Loss:
         """The sum of both mean losses, times the number of predictions that the loop divides by."""
-        # The mean over no rows is not a number; the sum over them is 0.
-        tokens, pairs = (
-            F.cross_entropy(output.logits, output.targets, reduction="sum")
-            / max(1, len(output.targets))
-            for output in head_outputs(model, batch)
-        )
-        return Loss((tokens + pairs) * batch.num_predictions, batch.num_predictions)
+        tokens, pairs = batch.target.tokens, batch.target.pairs
+        hidden = model.hidden(batch.input)
+        logits = model.token_logits(tokens.predicted(hidden))
+        total = F.cross_entropy(logits, tokens.labels, reduction="sum")
+        total = total / max(1, tokens.num_predictions)
+        if pairs is not None:
+            # Otherwise the unused head gets no gradient, so that weight decay does not change it either.
+            logits = model.pair_logits(model.pooled(hidden))
+            loss = F.cross_entropy(logits, pairs.labels, ignore_index=IGNORE_INDEX, reduction="sum")
+            total = total + loss / max(1, pairs.num_predictions)
+        return Loss(total * batch.num_predictions, batch.num_predictions)
 
     def evaluate_on(self, model: Any, split: EvalSplit) -> EvalResult:
         """Scores on a split, and the predicted tokens of each document."""
-        vocabulary = self.corpus.vocabularies.text
-        rows, chunks = eval_rows(split.inputs, self.options, vocabulary)
-        batches = masked_batches(rows, self.options, vocabulary)
-        tokens_of: dict[int, list[str]] = {}
+        preprocessor = self.dataset.preprocessor
+        rows, owners = preprocessor.encode_split(split)
+        batches = masked_batches(rows, preprocessor)
+        found: dict[int, list[str]] = {}
         tokens, pairs = RunningScore(), RunningScore()
         for index in range(len(batches)):
-            batch = to_device_of(model, batches[index])
-            of_tokens, of_pairs = head_outputs(model, batch)
-            predictions = predicted_tokens(of_tokens.logits)
-            tokens.add(of_tokens, predictions)
-            pairs.add(of_pairs, of_pairs.logits.argmax(dim=-1))
-            of_rows = predictions.split(batch.target_mask.sum(dim=1).tolist())
+            batch = batches[index].to(device_of(model))
+            target = batch.target
+            hidden = model.hidden(batch.input)
+            logits = model.token_logits(target.tokens.predicted(hidden))
+            predictions = predicted_tokens(logits)
+            tokens.add(logits, target.tokens.labels, predictions)
+            if target.pairs is not None:
+                logits = model.pair_logits(model.pooled(hidden))
+                pairs.add(logits, target.pairs.labels, logits.argmax(dim=-1))
+            counts = (target.tokens.classes != IGNORE_INDEX).sum(dim=1).tolist()
+            of_rows = predictions.split(counts)
             for row, ids in zip(batches.indices(index), of_rows, strict=True):
-                tokens_of[int(row)] = vocabulary.tokens_of(ids.tolist())
+                found[int(row)] = preprocessor.input.tokens_of(ids.tolist())
         if not tokens.count:
             raise RegardError(
                 "No token is masked: the texts have no known token. Give other texts."
             )
+        predicted = join_by_document(found, owners, documents=len(split))
         scores = {"masked_accuracy": tokens.accuracy}
-        loss = tokens.mean
         if pairs.count:
             scores["next_sentence_accuracy"] = pairs.accuracy
-            loss += pairs.mean
-        scores |= {"perplexity": perplexity(tokens.mean), "loss": loss}
-        return EvalResult(scores, join_by_document(tokens_of, chunks, documents=len(split.inputs)))
+        loss = tokens.mean + (pairs.mean if pairs.count else 0.0)
+        scores |= {"perplexity": Perplexity.of(tokens.mean), "loss": loss}
+        return EvalResult(scores, predicted)
 
     @classmethod
     def predict(
-        cls, model: Any, texts: Sequence[str], vocabularies: Any, decode: Decode, *, options: Any
+        cls, model: Any, inputs: Sequence[str], preprocessor: Any, decode: Decode
     ) -> list[str]:
         """Each text with every [MASK] replaced by the most probable token."""
         del decode
-        vocabulary = vocabularies.text
-        encoded = vocabulary.encode_all(texts)
-        longest = options.max_length - 2  # START and END
-        for text, ids in zip(texts, encoded, strict=True):
-            if len(ids) > longest:
-                raise RegardError(
-                    f"The text '{text[:40]}…' has {len(ids)} tokens, but the model takes at most "
-                    f"{longest}. Split it."
-                )
-        rows, outputs = TextDataset.of_texts(encoded), [""] * len(encoded)
-        index_batches = eval_batches(rows.store)
+        examples, outputs = preprocessor.encode_inputs(inputs), [""] * len(inputs)
+        batches = evaluation_batches(examples)
         with torch.inference_mode():
-            for index in range(len(index_batches)):
-                indices = index_batches.indices(index)
-                batch = to_device_of(model, collate_texts(rows, indices))
-                hidden = model.hidden(batch.tokens, batch.lengths, batch.segments)
-                masked = batch.tokens == MASK_ID
-                filled = batch.tokens.clone()
-                filled[masked] = predicted_tokens(model.token_logits(hidden[masked]))
-                for row, ids in zip(indices, filled.tolist(), strict=True):
-                    outputs[row] = vocabulary.decode(ids)
+            for index in range(len(batches)):
+                rows = batches.indices(index)
+                texts = examples.collate_inputs(rows).to(device_of(model))
+                logits = model.token_logits(model.hidden(texts))
+                filled = torch.where(
+                    texts.tokens == MASK_ID, predicted_tokens(logits), texts.tokens
+                )
+                for row, ids in zip(rows, filled.tolist(), strict=True):
+                    outputs[row] = preprocessor.input.decode(ids)
         return outputs

@@ -18,14 +18,17 @@ metric of copy and reverse is exact match, in percent.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, model_validator
 
 from regard.core.errors import RegardError
+from regard.core.options import Options, PositiveInt, Probability
 from regard.core.registry import known_options
-from regard.data.readers.text_file import RowErrors
-from regard.data.splits import EvalSplit
+from regard.data.item_preprocessor import NUM_BOUNDARY_TOKENS, ItemPreprocessor
+from regard.data.readers.text_file import Reader
+from regard.data.splits import Split
 from regard.data.synthetic import (
     AAStar,
     Associations,
@@ -35,26 +38,15 @@ from regard.data.synthetic import (
     ListOperations,
     Parity,
     SyntheticExamples,
-    SyntheticLabels,
-    SyntheticPairs,
     length_range,
 )
-from regard.tasks.classification.corpus import (
-    NUM_BOUNDARY_TOKENS,
-    ClassifyCorpus,
-    ClassifyOptions,
-    labelled_split,
-)
-from regard.tasks.classification.labels import validate_labels
-from regard.tasks.classification.task import Classify
-from regard.tasks.seq2seq.corpus import PairVocabularies, Seq2SeqCorpus, Seq2SeqOptions
-from regard.tasks.seq2seq.task import ExactMatchTask
-from regard.tasks.task import Task, validate_positive, validate_proper_fractions
-from regard.tasks.text_task import TextVocabularies, split_rows
+from regard.tasks.classification.task import Classification, ClassifyOptions
+from regard.tasks.metrics import ExactMatch, Loss
+from regard.tasks.sequence import SequenceOptions, SequenceTask, Tokenizer
+from regard.tasks.task import Task
 
 
-@dataclass(frozen=True, kw_only=True)
-class SyntheticOptions:
+class SyntheticOptions(Options):
     """Options of every synthetic task. The validation split is held out by hash, at training lengths.
 
     Args:
@@ -65,66 +57,55 @@ class SyntheticOptions:
         data_seed: Seed of the data; the seed of a run does not change it.
     """
 
-    num_examples: int = 4000
-    shortest: int = 1
+    num_examples: PositiveInt = 4000
+    shortest: PositiveInt = 1
     longest: int = 16
-    num_test_examples: int = 1000
-    test_shortest: int = 17
+    num_test_examples: PositiveInt = 1000
+    test_shortest: PositiveInt = 17
     test_longest: int = 64
     data_seed: int = 0
 
-    def validate(self) -> None:
-        """Raise on data files and impossible numbers."""
+    @model_validator(mode="after")
+    def _validate_lengths(self) -> Self:
         for name in ("train_file", "validation_file", "test_file"):
-            if getattr(self, name) is not None:
+            if getattr(self, name, None) is not None:
                 raise RegardError(
                     f"task.{name}={getattr(self, name)!r}: a synthetic task generates its data. Remove "
                     "it; to train on a file, use the task 'classify' or 'translate'."
                 )
-        validate_positive(self, "num_examples", "num_test_examples", "shortest", "test_shortest")
         for first, last in (("shortest", "longest"), ("test_shortest", "test_longest")):
             if getattr(self, first) > getattr(self, last):
                 raise RegardError(
                     f"task.{first}={getattr(self, first)} is more than "
                     f"task.{last}={getattr(self, last)}. Swap them."
                 )
+        return self
 
 
-@dataclass(frozen=True, kw_only=True)
 class SyntheticLabelOptions(SyntheticOptions, ClassifyOptions):
     """As `SyntheticOptions` and, except for files, as `ClassifyOptions`."""
 
-    tokens: str = "characters"
+    tokens: Tokenizer = "characters"
     lowercase: bool = False
-    test_fraction: float = 0.0
-    max_length: int = 512
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.validate()
+    test_fraction: Probability = 0.0
+    max_length: Annotated[int, Field(ge=8)] = 512
 
 
-@dataclass(frozen=True, kw_only=True)
-class SyntheticPairOptions(SyntheticOptions, Seq2SeqOptions):
-    """As `SyntheticOptions` and, except for files, as `Seq2SeqOptions`."""
+class SyntheticPairOptions(SyntheticOptions, SequenceOptions):
+    """As `SyntheticOptions` and, except for files, as `SequenceOptions`."""
 
-    source_tokens: str = "characters"
-    target_tokens: str = "characters"
+    source_tokens: Tokenizer = "characters"
+    target_tokens: Tokenizer = "characters"
     shared_vocabulary: bool = True
-    label_smoothing: float = 0.0
-    beam_size: int = 1
-    test_fraction: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.validate()
+    label_smoothing: Probability = 0.0
+    beam_size: PositiveInt = 1
+    test_fraction: Probability = 0.0
 
 
 class SyntheticTask(Task):
     """A task on generated strings; a subclass names the generator, whose options are the task's."""
 
     generator_class: ClassVar[Callable[..., ExampleGenerator]]
-    examples_class: ClassVar[type[SyntheticExamples]]
     num_boundary_tokens: ClassVar[int] = 0
 
     @classmethod
@@ -134,8 +115,8 @@ class SyntheticTask(Task):
         return cls.generator_class(**{name: getattr(options, name) for name in names})
 
     @classmethod
-    def train_source(cls, options: Any) -> Any:
-        """Training and validation examples; raises if strings would be truncated.
+    def readers(cls, options: Any) -> dict[Split, Reader]:
+        """Training and validation examples, and test examples; raises if strings would be truncated.
 
         The target may depend on the removed tokens.
         """
@@ -147,83 +128,55 @@ class SyntheticTask(Task):
                 f"A string of length {length} has {tokens} tokens, but task.max_length is "
                 f"{options.max_length}. Raise it, or lower task.longest and task.test_longest."
             )
-        return cls.examples_class(
+        train = SyntheticExamples(
             generator=generator,
             shortest=options.shortest,
             longest=options.longest,
             count=options.num_examples,
             seed=2 * options.data_seed,
         )
+        test = cls.test_examples(options, options.test_shortest, options.test_longest)
+        return {"train": train, "test": test}
 
     @classmethod
-    def test_split(cls, options: Any, shortest: int, longest: int) -> EvalSplit:
+    def test_examples(cls, options: Any, shortest: int, longest: int) -> SyntheticExamples:
         """Test examples of these lengths."""
-        examples = SyntheticExamples(
+        return SyntheticExamples(
             generator=cls.generator(options),
             shortest=shortest,
             longest=longest,
             count=options.num_test_examples,
             seed=2 * options.data_seed + 1,  # odd, so that no split repeats the training data
         )
-        return EvalSplit.of(examples.examples(), group=False)
 
     @classmethod
-    def read_split(
-        cls, file: str, options: Any, *, vocabularies: Any = None, errors: RowErrors
-    ) -> EvalSplit:
+    def reader(cls, options: Any, file: str | None) -> Reader:
         """Examples of a length or range of lengths, such as "80-100"; else a file."""
-        if lengths := length_range(file):
-            return cls.test_split(options, *lengths)
-        return super().read_split(file, options, vocabularies=vocabularies, errors=errors)
+        if lengths := length_range(file or ""):
+            return cls.test_examples(options, *lengths)
+        return super().reader(options, file)
 
 
-class SyntheticClassification(SyntheticTask, Classify):
+class SyntheticPreprocessor(ItemPreprocessor):
+    """Longer strings may have labels that occur in no training string; they count as errors."""
+
+    rejects_unseen_labels = False
+
+
+class SyntheticClassification(SyntheticTask, Classification):
     """Classification of generated strings."""
 
     options_class = SyntheticLabelOptions
-    examples_class = SyntheticLabels
+    preprocessor_class = SyntheticPreprocessor
     num_boundary_tokens = NUM_BOUNDARY_TOKENS
-
-    @classmethod
-    def read_corpus(
-        cls, options: ClassifyOptions, vocabularies: TextVocabularies | None
-    ) -> ClassifyCorpus:
-        """Generate the data."""
-        assert isinstance(options, SyntheticLabelOptions)
-        errors = RowErrors()
-        examples = cls.train_source(options)
-        rows = list(split_rows(examples, options, "train", errors))
-        if vocabularies is None:
-            vocabularies = TextVocabularies.build(
-                options, kind=options.tokens, texts=(row.text for row in rows)
-            )
-        if not vocabularies.labels:
-            labels = tuple(sorted({row.label for row in rows}))
-            vocabularies = replace(vocabularies, labels=labels)
-        validate_labels(vocabularies.labels, examples.path)
-        splits = {
-            "validation": labelled_split(split_rows(examples, options, "validation", errors)),
-            "test": cls.test_split(options, options.test_shortest, options.test_longest),
-        }
-        return ClassifyCorpus.encode(rows, splits, options, vocabularies, errors=errors)
+    file_target = "label"
 
 
-class SyntheticSeq2Seq(SyntheticTask, ExactMatchTask):
+class SyntheticSequence(SyntheticTask, SequenceTask):
     """A transformation of generated strings."""
 
-    options_class: ClassVar[type[SyntheticPairOptions]]
-    examples_class = SyntheticPairs
-    groups_references = False
-
-    @classmethod
-    def read_corpus(
-        cls, options: Seq2SeqOptions, vocabularies: PairVocabularies | None
-    ) -> Seq2SeqCorpus:
-        """Generate the data."""
-        assert isinstance(options, SyntheticPairOptions)
-        corpus = super().read_corpus(options, vocabularies)
-        test = cls.test_split(options, options.test_shortest, options.test_longest)
-        return replace(corpus, test=test)
+    options_class: ClassVar[type[Any]] = SyntheticPairOptions
+    metrics = (ExactMatch(), Loss())
 
 
 class ParityTask(SyntheticClassification):
@@ -232,19 +185,14 @@ class ParityTask(SyntheticClassification):
     generator_class = Parity
 
 
-@dataclass(frozen=True, kw_only=True)
 class AAStarOptions(SyntheticLabelOptions):
     """As `SyntheticLabelOptions`; lengths are in symbols. `b_fraction` of the strings contain b's."""
 
-    b_fraction: float = 0.2
+    b_fraction: Probability = 0.2
     longest: int = 40
-    test_shortest: int = 41
+    test_shortest: PositiveInt = 41
     test_longest: int = 160
-    validation_fraction: float = 0.2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        validate_proper_fractions(self, "b_fraction")
+    validation_fraction: Probability = 0.2
 
 
 class AAStarTask(SyntheticClassification):
@@ -254,7 +202,6 @@ class AAStarTask(SyntheticClassification):
     generator_class = AAStar
 
 
-@dataclass(frozen=True, kw_only=True)
 class CopyOptions(SyntheticPairOptions):
     """As `SyntheticPairOptions`; lengths are in letters, `symbols` is the alphabet size."""
 
@@ -262,28 +209,27 @@ class CopyOptions(SyntheticPairOptions):
     test_longest: int = 32
 
 
-class Copy(SyntheticSeq2Seq):
+class Copy(SyntheticSequence):
     """Copy the input."""
 
     options_class = CopyOptions
     generator_class = Copying
 
 
-class Reverse(SyntheticSeq2Seq):
+class Reverse(SyntheticSequence):
     """Reverse the input."""
 
     options_class = CopyOptions
     generator_class = partial(Copying, backwards=True)
 
 
-@dataclass(frozen=True, kw_only=True)
 class AssociativeRecallOptions(SyntheticLabelOptions):
     """As `SyntheticLabelOptions`; lengths are in key–value pairs, at most `keys`."""
 
     keys: int = 64
     values: int = 16
-    tokens: str = "words"
-    num_examples: int = 20000
+    tokens: Tokenizer = "words"
+    num_examples: PositiveInt = 20000
 
 
 class AssociativeRecallTask(SyntheticClassification):
@@ -293,7 +239,6 @@ class AssociativeRecallTask(SyntheticClassification):
     generator_class = Associations
 
 
-@dataclass(frozen=True, kw_only=True)
 class BracketsOptions(SyntheticLabelOptions):
     """As `SyntheticLabelOptions`; lengths are in brackets, and even.
 
@@ -302,9 +247,9 @@ class BracketsOptions(SyntheticLabelOptions):
 
     kinds: int = 2
     depth: int = 4
-    shortest: int = 2
+    shortest: PositiveInt = 2
     longest: int = 20
-    test_shortest: int = 22
+    test_shortest: PositiveInt = 22
     test_longest: int = 80
 
 
@@ -315,16 +260,15 @@ class BracketsTask(SyntheticClassification):
     generator_class = Brackets
 
 
-@dataclass(frozen=True, kw_only=True)
 class ListOpsOptions(SyntheticLabelOptions):
     """As `SyntheticLabelOptions`; lengths are in tokens, `depth` is the maximum nesting depth."""
 
     depth: int = 3
-    tokens: str = "words"
-    num_examples: int = 20000
-    shortest: int = 3
+    tokens: Tokenizer = "words"
+    num_examples: PositiveInt = 20000
+    shortest: PositiveInt = 3
     longest: int = 30
-    test_shortest: int = 31
+    test_shortest: PositiveInt = 31
     test_longest: int = 100
 
 

@@ -4,16 +4,21 @@ none          no averaging
 exponential   exponential moving average (EMA), updated after every step:
               average ← d · average + (1 − d) · parameters, d = min(decay, (1 + t) / (10 + t)) at step t
 last          the mean of the parameters at the last k evaluations (checkpoint averaging)
+
+`evaluate` scores a model with averaged parameters, without side effects on it or on the random state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from regard.core.errors import RegardError
+from regard.core.protocols import TrainingTask
 from regard.core.registry import lookup
 from regard.training.options import TrainingOptions
 
@@ -152,3 +157,50 @@ def build_averaging(model: nn.Module, options: TrainingOptions) -> Averaging:
 
 def _trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: value for name, value in model.named_parameters() if value.requires_grad}
+
+
+def evaluate(
+    model: nn.Module,
+    task: TrainingTask,
+    *,
+    averaged: Mapping[str, Tensor] | None,
+    guard: AbstractContextManager[None],
+) -> dict[str, float]:
+    """The task's validation scores of a model, with the `averaged` parameters if there are any.
+
+    Parameters, training mode and random state are restored afterwards, also if `guard`, a context around
+    `task.evaluate`, raises.
+    """
+    modes = {module: module.training for module in model.modules()}
+    generator = torch.get_rng_state()
+    try:
+        with swapped_parameters(model, averaged or {}), torch.inference_mode():
+            model.eval()
+            with guard:
+                scores = task.evaluate(model)
+    finally:
+        torch.set_rng_state(generator)
+        for module, mode in modes.items():
+            module.training = mode
+    scores = {name: float(value) for name, value in scores.items()}
+    if task.metric not in scores:
+        raise RegardError(
+            f"The task's metric '{task.metric}' is not among its scores: {', '.join(scores) or 'none'}. "
+            "Return it from `evaluate`, or choose another metric."
+        )
+    return scores
+
+
+@contextmanager
+def swapped_parameters(model: nn.Module, values: Mapping[str, Tensor]) -> Iterator[None]:
+    """Temporarily replace the parameters named in `values`."""
+    parameters = dict(model.named_parameters())
+    replaced = [parameters[name].detach() for name in values]
+    own = [tensor.clone() for tensor in replaced]
+    try:
+        if values:
+            torch._foreach_copy_(replaced, list(values.values()))
+        yield
+    finally:
+        if values:
+            torch._foreach_copy_(replaced, own)

@@ -152,7 +152,7 @@ FINISHED = {
 class ProgressDisplay:
     """A progress bar in a terminal; one line per evaluation elsewhere. Both on standard error.
 
-    ━━━━━━━━━━╸━━━━━━━  58%  step 5,800  10,240 tokens/s  loss 0.412  left 0:04:10  wer 0.251 (best 0.248)
+    ━━━━━━━━━━╸━━━━━━━  58%  step 5,800  10,240 tokens/s  loss 0.412  left 0:04:10  per 8.51 (best 8.48)
     """
 
     def __init__(self, console: Console | None = None) -> None:

@@ -276,11 +276,13 @@ def resume_state(
 ) -> tuple[TrainingState, dict[str, int]]:
     """The training state of a checkpoint, and the sizes of its JSONL files.
 
-    The options must be those of the run, except that budgets may be raised. A run that had exhausted a
-    budget which is now raised is no longer finished.
+    The options must be those of the run, except that budgets may be raised; one that the checkpoint lacks
+    has the default it was introduced with. A run that had exhausted a budget which is now raised is no
+    longer finished.
     """
     try:
-        before = {**metadata["options"], "seed": metadata["seed"]}
+        stored = TrainingOptions.from_record(metadata["options"])
+        before = {**stored.as_dict(), "seed": metadata["seed"]}
         state, log_sizes = TrainingState(**metadata["state"]), dict(metadata["log_sizes"])
     except (KeyError, TypeError) as error:
         raise RegardError(
@@ -289,10 +291,10 @@ def resume_state(
         ) from error
     now = {**options.as_dict(), "seed": seed}
     folder = path.parent
-    changed = [name for name in now if name not in BUDGETS and before.get(name) != now[name]]
+    changed = [name for name in now if name not in BUDGETS and before[name] != now[name]]
     if changed:
         differences = ", ".join(
-            f"{name} was {before.get(name)!r}, is {now[name]!r}" for name in changed
+            f"{name} was {before[name]!r}, is {now[name]!r}" for name in changed
         )
         raise RegardError(
             f"The run in '{folder}' has other options: {differences}. On resuming, only the budgets may "
@@ -300,7 +302,7 @@ def resume_state(
             "folder."
         )
     for name in BUDGETS:
-        old, new = before.get(name), now[name]
+        old, new = before[name], now[name]
         if old is not None and new is not None and new < old:
             raise RegardError(
                 f"The run in '{folder}' has the budget {name}={old}; {name}={new} is lower. On resuming, a "

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from regard.core.atomic_write import remove_temporary_files
 from regard.core.errors import RegardError
 from regard.core.protocols import TrainingTask
-from regard.training.averaging import build_averaging
+from regard.training.averaging import build_averaging, evaluate
 from regard.training.callbacks import (
     Callback,
     CallbackList,
@@ -46,7 +46,6 @@ from regard.training.checkpoint import (
     write_checkpoint,
     write_parameters,
 )
-from regard.training.evaluate import evaluate
 from regard.training.options import TrainingOptions
 from regard.training.process import EvaluationInterruptedError, Interruption, folder_lock
 from regard.training.schedule import SCHEDULES, ScheduleState

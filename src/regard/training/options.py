@@ -7,25 +7,25 @@ budget of seconds are not reproducible bit for bit, since the learning rate foll
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import ClassVar, Literal, Self
 
-from regard.core.errors import RegardError
-from regard.core.registry import unknown_name
-from regard.training.schedule import SCHEDULES, Budget
+from pydantic import model_validator
+
+from regard.core.options import (
+    Fraction,
+    NonNegativeFloat,
+    NonNegativeInt,
+    Options,
+    PositiveFloat,
+    PositiveInt,
+    Probability,
+)
+from regard.training.schedule import Budget
 
 BUDGETS = Budget._fields
-# The names of the tables in optimizers.py and averaging.py, which import torch; a test compares both.
-OPTIMIZER_NAMES = ("adamw", "muon")
-AVERAGING_NAMES = ("none", "exponential", "last")
-KEEP_NAMES = ("best", "last")
-DEVICE_NAMES = ("cpu", "cuda", "mps", "auto")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
+class TrainingOptions(Options):
     """Training options. At least one of the four budgets is required.
 
     `weight_decay` applies to the matrices of linear, convolutional and recurrent layers only.
@@ -36,115 +36,46 @@ class TrainingOptions:
     averaged parameters are evaluated and saved.
     """
 
-    steps: int | None = None
-    tokens: int | None = None
-    seconds: float | None = None
-    flops: float | None = None
-    optimizer: str = "adamw"
-    learning_rate: float = 1e-3
-    muon_learning_rate: float = 0.02
-    weight_decay: float = 0.01
-    beta1: float = 0.9
-    beta2: float = 0.98
-    epsilon: float = 1e-9
-    schedule: str = "linear"
-    warmup_steps: int = 400
-    final_fraction: float = 0.0
-    clip_norm: float | None = 1.0
-    accumulate: int = 1
-    averaging: str = "none"
-    average_decay: float = 0.999
-    average_last: int = 5
-    evaluate_every: int = 1000
-    checkpoint_seconds: float = 60.0
-    checkpoint_every: int | None = None
-    patience: int | None = None
-    keep: str = "best"
-    log_every: int = 50
-    device: str = "cpu"
+    SECTION: ClassVar[str] = "training"
 
-    def __post_init__(self) -> None:
-        """Validate the values."""
-        for name, (kind, condition, rule) in RULES.items():
-            _validate(name, getattr(self, name), kind, condition, rule)
-        for name, choices in CHOICES.items():
-            value = getattr(self, name)
-            if value not in choices:
-                raise unknown_name(name, str(value), choices)
-        if all(getattr(self, name) is None for name in BUDGETS):
-            raise RegardError(f"The run has no budget. Give at least one of: {', '.join(BUDGETS)}.")
+    steps: PositiveInt | None = None
+    tokens: PositiveInt | None = None
+    seconds: PositiveFloat | None = None
+    flops: PositiveFloat | None = None
+    # The names of the tables in optimizers.py, schedule.py and averaging.py; a test compares them.
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    learning_rate: PositiveFloat = 1e-3
+    muon_learning_rate: PositiveFloat = 0.02
+    weight_decay: NonNegativeFloat = 0.01
+    beta1: Probability = 0.9
+    beta2: Probability = 0.98
+    epsilon: PositiveFloat = 1e-9
+    schedule: Literal["constant", "linear", "cosine", "inverse_sqrt"] = "linear"
+    warmup_steps: NonNegativeInt = 400
+    final_fraction: Fraction = 0.0
+    clip_norm: PositiveFloat | None = 1.0
+    accumulate: PositiveInt = 1
+    averaging: Literal["none", "exponential", "last"] = "none"
+    average_decay: Probability = 0.999
+    average_last: PositiveInt = 5
+    evaluate_every: PositiveInt = 1000
+    checkpoint_seconds: NonNegativeFloat = 60.0
+    checkpoint_every: PositiveInt | None = None
+    patience: PositiveInt | None = None
+    keep: Literal["best", "last"] = "best"
+    log_every: PositiveInt = 50
+    device: Literal["cpu", "cuda", "mps", "auto"] = "cpu"
+
+    @model_validator(mode="after")
+    def _validate_budget(self) -> Self:
+        if all(limit is None for limit in self.budget):
+            raise ValueError(
+                f"The run has no budget. Give at least one of: {', '.join(BUDGETS)}, such as "
+                "training.steps=1000."
+            )
+        return self
 
     @property
     def budget(self) -> Budget:
         """The limits of the run."""
         return Budget(*(getattr(self, name) for name in BUDGETS))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Every option by name; JSON-compatible."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-
-def _validate(
-    name: str, value: Any, kind: type, condition: Callable[[Any], bool], rule: str
-) -> None:
-    optional = name in OPTIONAL
-    if value is None and optional:
-        return
-    is_number = isinstance(value, int | float if kind is float else int)
-    finite = is_number and not isinstance(value, bool) and math.isfinite(value)
-    if not (finite and condition(value)):
-        way_out = f" Omit {name} for no limit." if optional else ""
-        raise RegardError(f"{name} is {value!r}; it must be {rule}.{way_out}")
-
-
-def _positive(value: int | float) -> bool:
-    return value > 0
-
-
-def _not_negative(value: int | float) -> bool:
-    return value >= 0
-
-
-def _fraction(value: int | float) -> bool:
-    return 0 <= value < 1
-
-
-OPTIONAL = {*BUDGETS, "clip_norm", "checkpoint_every", "patience"}
-
-_WHOLE = (int, _positive, "a whole number of at least 1")
-_POSITIVE = (float, _positive, "a number above 0")
-_NOT_NEGATIVE = (float, _not_negative, "a number of at least 0")
-_FRACTION = (float, _fraction, "a number from 0 up to, but not including, 1")
-
-# option → type, condition, the condition as text
-RULES: dict[str, tuple[type, Callable[[Any], bool], str]] = {
-    "steps": _WHOLE,
-    "tokens": _WHOLE,
-    "seconds": _POSITIVE,
-    "flops": _POSITIVE,
-    "learning_rate": _POSITIVE,
-    "muon_learning_rate": _POSITIVE,
-    "weight_decay": _NOT_NEGATIVE,
-    "beta1": _FRACTION,
-    "beta2": _FRACTION,
-    "epsilon": _POSITIVE,
-    "warmup_steps": (int, _not_negative, "a whole number of at least 0"),
-    "final_fraction": (float, lambda value: 0 <= value <= 1, "a number from 0 to 1"),
-    "clip_norm": _POSITIVE,
-    "accumulate": _WHOLE,
-    "average_decay": _FRACTION,
-    "average_last": _WHOLE,
-    "evaluate_every": _WHOLE,
-    "checkpoint_seconds": _NOT_NEGATIVE,
-    "checkpoint_every": _WHOLE,
-    "patience": _WHOLE,
-    "log_every": _WHOLE,
-}
-
-CHOICES = {
-    "optimizer": OPTIMIZER_NAMES,
-    "schedule": tuple(SCHEDULES),
-    "averaging": AVERAGING_NAMES,
-    "keep": KEEP_NAMES,
-    "device": DEVICE_NAMES,
-}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         draw_singular_values as draw_singular_values,
         draw_tree as draw_tree,
     )
-    from regard.views.charts.claim_plot import draw_claim as draw_claim
+    from regard.views.charts.claim_curves import draw_claim as draw_claim
     from regard.views.charts.classification import (
         confusion_table as confusion_table,
         reliability_chart as reliability_chart,

@@ -148,9 +148,15 @@ class ForgetsTheBias(Plain):
     """`forward` ignores the bias."""
 
     def attend(
-        self, query: Tensor, cached_key: Tensor, value: Tensor, mask: Mask, bias: Any
+        self,
+        query: Tensor,
+        cached_key: Tensor,
+        value: Tensor,
+        mask: Mask,
+        bias: Any,
+        dropout: float,
     ) -> Tensor:
-        return super().attend(query, cached_key, value, mask, None)
+        return super().attend(query, cached_key, value, mask, None, dropout)
 
 
 class FormsDiffer(Plain):

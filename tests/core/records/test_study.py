@@ -9,7 +9,7 @@ import pytest
 from tests.factories.studies import dummy_study
 
 from regard.core.errors import RegardError
-from regard.core.records.study import StudyRecord
+from regard.core.records.study import ScoreRecord, StudyRecord
 
 RECORD = dummy_study(seeds=2, rates=(1e-3, 2e-3))
 
@@ -48,7 +48,8 @@ def test_other_text_is_refused(text: str) -> None:
 
 
 def test_nan_score_is_not_written() -> None:
-    variant = dataclasses.replace(RECORD.variants[0], mean=float("nan"))
+    score = ScoreRecord(mean=float("nan"))
+    variant = dataclasses.replace(RECORD.variants[0], scores={"PER": score})
     with pytest.raises(ValueError, match="not JSON compliant"):
         dataclasses.replace(RECORD, variants=(variant,)).as_json()
 

@@ -35,9 +35,9 @@ ALIGNMENTS = [
 def test_cmudict() -> None:
     rows = list(cmudict_pairs().rows(errors=RowErrors()))
     assert len(rows) == 134_860
-    assert len({row.source for row in rows}) == 126_052
+    assert len({row.input for row in rows}) == 126_052
     assert len({phone for row in rows for phone in row.target.split()}) == 39
-    pronunciations = [row.target for row in rows if row.source == "tomato"]
+    pronunciations = [row.target for row in rows if row.input == "tomato"]
     assert pronunciations == ["T AH M EY T OW", "T AH M AA T OW"]
 
 
@@ -124,7 +124,7 @@ def test_phones_are_those_of_cmudict() -> None:
 def test_agreement_of_gruut_and_cmudict() -> None:
     pronunciations: dict[str, set[tuple[str, ...]]] = {}
     for row in cmudict_pairs().rows(errors=RowErrors()):
-        pronunciations.setdefault(row.source, set()).add(tuple(row.target.split()))
+        pronunciations.setdefault(row.input, set()).add(tuple(row.target.split()))
     found = g2p_alignments(pronunciations)
     assert found["thoughtful"].letters == ((0, 1), (2, 3), (6,), (7,), (8,), (9,))
     agreeing = sum(alignment.phones in pronunciations[word] for word, alignment in found.items())

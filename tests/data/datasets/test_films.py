@@ -19,8 +19,8 @@ from regard.data.datasets.films import (
     Film,
     FilmLanguages,
     FilmPage,
-    fact_sentences,
     film_facts,
+    film_text,
     join_countries,
     page_text,
     questions,
@@ -117,7 +117,7 @@ def test_installed_films() -> None:
     assert samurai in found
     used = set()
     for film in found:
-        (text,) = fact_sentences(film)
+        text = film_text(film)
         assert all(str(fact) in text for fact in film[:3])
         assert all(country in text for country in film.country.split(", "))
         used.add(text.replace(film.title, "")[:5])
@@ -151,9 +151,9 @@ def test_film_languages(language_file: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "MIN_FILMS", 2)
     source = FilmLanguages(path=language_file)
     rows = list(source.rows(errors=RowErrors()))
-    assert [row.label for row in rows] == ["Japanese", "Japanese"]
-    assert rows[0].text == "Ikiru. Ikiru came out in 1952. Akira Kurosawa directed it."
-    assert rows[1].text.startswith("Ran. Ran came out in 1985. Its genre is War and Drama.")
+    assert [row.target for row in rows] == ["Japanese", "Japanese"]
+    assert rows[0].input == "Ikiru. Ikiru came out in 1952. Akira Kurosawa directed it."
+    assert rows[1].input.startswith("Ran. Ran came out in 1985. Its genre is War and Drama.")
     assert source.path == language_file
 
 
@@ -182,18 +182,18 @@ def test_film_languages_without_package(monkeypatch: pytest.MonkeyPatch) -> None
 def test_installed_film_languages() -> None:
     """A bag of words is far better than the majority baseline."""
     rows = list(FilmLanguages().rows(errors=RowErrors()))
-    counts = Counter(row.label for row in rows)
+    counts = Counter(row.target for row in rows)
     assert len(rows) > 2000
     assert len(counts) > 8
     assert min(counts.values()) >= module.MIN_FILMS
     assert module.EXCLUDED_LANGUAGE not in counts
-    assert len({row.text for row in rows}) == len(rows)
+    assert len({row.input for row in rows}) == len(rows)
     train, validation = rows[::2], rows[1::2]
     votes: dict[str, Counter[str]] = {}
     for row in train:
-        for word in set(re.findall(r"\w+", row.text)):
-            votes.setdefault(word, Counter())[row.label] += 1
-    majority = Counter(row.label for row in train).most_common(1)[0][0]
+        for word in set(re.findall(r"\w+", row.input)):
+            votes.setdefault(word, Counter())[row.target] += 1
+    majority = Counter(row.target for row in train).most_common(1)[0][0]
 
     def predict(text: str) -> str:
         scores: Counter[str] = Counter()
@@ -202,8 +202,8 @@ def test_installed_film_languages() -> None:
                 scores[label] += times / counts[label] / votes[word].total()  # type: ignore[assignment]
         return scores.most_common(1)[0][0]
 
-    accuracy = sum(predict(row.text) == row.label for row in validation) / len(validation)
-    majority_baseline = sum(row.label == majority for row in validation) / len(validation)
+    accuracy = sum(predict(row.input) == row.target for row in validation) / len(validation)
+    majority_baseline = sum(row.target == majority for row in validation) / len(validation)
     assert majority_baseline < 0.45
     assert accuracy > 0.75
 
@@ -211,7 +211,7 @@ def test_installed_film_languages() -> None:
 def test_package_is_not_imported() -> None:
     script = (
         "import sys\n"
-        "from regard.data.readers.text_file import RowErrors\n"
+        "from regard.data.readers.text_file import Row, RowErrors\n"
         "from regard.data.datasets.films import FilmLanguages, film_facts\n"
         "assert film_facts()\n"
         "next(FilmLanguages().rows(errors=RowErrors()))\n"

@@ -16,8 +16,8 @@ import pytest
 from regard.core.errors import RegardError
 from regard.data.datasets import movie_reviews as module
 from regard.data.datasets.movie_reviews import MovieReviews
-from regard.data.readers.labelled import repair_cp1252
 from regard.data.readers.text_file import RowErrors
+from regard.data.readers.text_reader import repair_cp1252
 
 ROOT = Path(__file__).parents[3]
 TEXT = (
@@ -91,15 +91,15 @@ def test_version_of_the_extra() -> None:
 def test_installed_reviews() -> None:
     for name, half in (("imdb", 12_500), ("rotten_tomatoes", 4_265)):
         rows = list(MovieReviews(name=name).rows(errors=RowErrors()))
-        assert Counter(row.label for row in rows) == {"positive": half, "negative": half}
-        assert all(row.text.strip() for row in rows)
+        assert Counter(row.target for row in rows) == {"positive": half, "negative": half}
+        assert all(row.input.strip() for row in rows)
 
 
 @needs_package
 def test_package_is_not_imported() -> None:
     script = (
         "import sys\n"
-        "from regard.data.readers.text_file import RowErrors\n"
+        "from regard.data.readers.text_file import Row, RowErrors\n"
         "from regard.data.datasets.movie_reviews import MovieReviews\n"
         "next(MovieReviews().rows(errors=RowErrors()))\n"
         "sys.exit('movie_reviews' in sys.modules or 'pandas' in sys.modules)\n"
@@ -117,7 +117,7 @@ def test_overlap_with_other_datasets(data_folder: Path) -> None:
         return "".join(filter(str.isalnum, letters.lower()))
 
     def keys(name: str) -> set[str]:
-        return {key(row.text) for row in MovieReviews(name=name).rows(errors=RowErrors())}
+        return {key(row.input) for row in MovieReviews(name=name).rows(errors=RowErrors())}
 
     def texts(name: str, *, mark: str, column: int) -> list[str]:
         with gzip.open(data_folder / name, "rt", encoding="utf-8") as file:

@@ -7,12 +7,19 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tests.factories.command_line import regard
 
-from regard.cli import data as data_verb
-from regard.core.errors import RegardError
-from regard.data.readers.describe import Bin, LengthSummary, describe_pairs, histogram, quantile
-from regard.data.readers.pairs import PairSource
+from regard.data.readers.describe import (
+    Bin,
+    LengthSummary,
+    describe,
+    describe_file,
+    histogram,
+    quantile,
+)
+from regard.data.readers.text_reader import TextReader
 
 CONTENT = "a rose\tune rose\na rose\tune rose\na rose\tla rose\nbroken\nox\tun bœuf\n\tx\n"
 
@@ -25,19 +32,20 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_statistics(path: Path) -> None:
-    found = describe_pairs(PairSource(path=path))
-    assert (found.rows, found.distinct_sources, found.duplicate_pairs) == (4, 2, 1)
-    assert found.source.words.maximum == 2
-    assert found.source.characters.mean == (3 * 6 + 2) / 4
-    assert found.source.distinct_words == 3
-    assert found.source.common_words == (("a", 3), ("rose", 3), ("ox", 1))
-    assert found.target.common_words[0] == ("rose", 3)
+    found = describe(TextReader(path=path))
+    assert (found.rows, found.distinct_inputs, found.duplicate_rows) == (4, 2, 1)
+    source, target = found.input.as_json(), found.target.as_json()
+    assert source["words"]["max"] == 2
+    assert source["characters"]["mean"] == (3 * 6 + 2) / 4
+    assert source["distinct_words"] == 3
+    assert source["common_words"] == [["a", 3], ["rose", 3], ["ox", 1]]
+    assert target["common_words"][0] == ["rose", 3]
     assert found.errors.count == 2
     assert [row.line for row in found.errors.rows] == [4, 6]
 
 
 def test_text(path: Path) -> None:
-    shown = describe_pairs(PairSource(path=path)).as_text()
+    shown = describe(TextReader(path=path)).as_text()
     assert "rows                       4" in shown
     assert "bad rows                   2" in shown
     assert "source: 3 distinct words: a 3, rose 3, ox 1" in shown
@@ -45,19 +53,20 @@ def test_text(path: Path) -> None:
     assert f"{path}:4: too few columns" in shown
 
 
-def test_data_describe_prints_text_or_json(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data_verb.run("describe", str(path))
-    assert capsys.readouterr().out == describe_pairs(PairSource(path=path)).as_text() + "\n"
-    data_verb.run("describe", str(path), source_column="1", target_column="0", as_json=True)
-    record = json.loads(capsys.readouterr().out)
+def test_data_describe_prints_text_or_json(path: Path) -> None:
+    shown = regard("data", "describe", path).stdout
+    assert shown == describe(TextReader(path=path)).as_text() + "\n"
+    columns = ("--source-column", 1, "--target-column", 0)
+    record = json.loads(regard("data", "describe", path, *columns, "--json").stdout)
     assert record["rows"] == 4
     assert record["target"]["common_words"][0] == ["a", 3]
     assert record["row_errors"]["by_reason"] == {"empty target": 1, "too few columns": 1}
 
 
 def test_unknown_action(path: Path) -> None:
-    with pytest.raises(RegardError, match=r"Unknown action 'describ'\. Did you mean 'describe'"):
-        data_verb.run("describ", str(path))
+    found = regard("data", "describ", path)
+    assert found.returncode == 2
+    assert "Unknown action 'describ'. Did you mean 'describe'" in found.stderr
 
 
 def test_length_summary() -> None:
@@ -91,3 +100,20 @@ def test_histogram_bins(lengths: list[int]) -> None:
 def test_histogram_with_an_outlier() -> None:
     bins = histogram(Counter([1, 2, 3, 4] * 100 + [5000]))
     assert bins == (Bin(1, 1, 100), Bin(2, 2, 100), Bin(3, 3, 100), Bin(4, 4, 100), Bin(5, 5000, 1))
+
+
+def test_labels_numbers_texts_and_arrays(tmp_path: Path) -> None:
+    path = tmp_path / "rows.tsv"
+    path.write_text("7\tgood film\n5\tbad\n7\tgood film\nx\tbad\n")
+    labels = describe_file(str(path), target="label")
+    assert labels.as_json()["label"]["common_labels"] == [["7", 2], ["5", 1], ["x", 1]]
+    assert labels.duplicate_rows == 1
+    numbers = describe_file(str(path), target="number")
+    assert numbers.as_json()["number"]["values"]["mean"] == pytest.approx(19 / 3)
+    assert numbers.errors.by_reason == {"not a number": 1}
+    assert describe_file(str(path), target="none").rows == 4
+    arrays = tmp_path / "frames.npz"
+    np.savez(arrays, x=np.zeros((5, 2)), lengths=np.array([2, 3]), y=np.array([0, 1]))
+    found = describe_file(str(arrays))
+    assert found.as_json()["input"]["frames"]["max"] == 3
+    assert "label: 2 distinct labels" in found.as_text()

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from regard.core.errors import RegardError
-from regard.data.readers.labelled import LabelledRow, LabelledSource, repair_cp1252
-from regard.data.readers.text_file import RowErrors
+from regard.data.readers.text_file import Row, RowErrors
+from regard.data.readers.text_reader import TextReader, repair_cp1252
 
 ROWS = [("What is an atom ?", "0"), ("Who was Galileo ?", "3")]
 
 
-def read(path: Path, errors: RowErrors | None = None, **options: Any) -> list[LabelledRow]:
-    return list(LabelledSource(path=path, **options).rows(errors=errors or RowErrors()))
+def read(path: Path, errors: RowErrors | None = None, **options: Any) -> list[Row]:
+    return list(TextReader(path=path, target="label", **options).rows(errors=errors or RowErrors()))
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def test_all_formats_yield_the_same_rows(tmp_path: Path, name: str, text: str) -
 def test_columns_by_index_and_by_name(tmp_path: Path) -> None:
     path = tmp_path / "reviews.tsv"
     path.write_text("pos\t17\t9\tA fine film.\n")
-    assert read(path, text_column=3) == [LabelledRow("A fine film.", "pos", 1)]
+    assert read(path, source_column=3) == [Row("A fine film.", "pos", 1)]
     path.write_text("id\ttext\tverdict\n1\tFine.\tpos\n")
-    assert read(path, text_column="text", label_column="verdict") == [("Fine.", "pos", 2)]
-    assert read(path, text_column=1, label_column=2, header=True) == [("Fine.", "pos", 2)]
+    assert read(path, source_column="text", target_column="verdict") == [("Fine.", "pos", 2)]
+    assert read(path, source_column=1, target_column=2, header=True) == [("Fine.", "pos", 2)]
     lists = tmp_path / "lists.jsonl"
     lists.write_text('["Fine.", "pos"]\n')
-    assert read(lists, text_column=0, label_column=1) == [("Fine.", "pos", 1)]
+    assert read(lists, source_column=0, target_column=1) == [("Fine.", "pos", 1)]
 
 
 def test_explicit_format(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_row_errors_are_counted_by_reason(tmp_path: Path) -> None:
     path = tmp_path / "questions"
     path.write_text("0 fine\n1\n text\n2 a\x00b\n4 \n3 also fine\n")
     errors = RowErrors(skip=True)
-    assert [row.text for row in read(path, errors)] == ["fine", "also fine"]
+    assert [row.input for row in read(path, errors)] == ["fine", "also fine"]
     assert errors.by_reason == {"empty text": 2, "empty label": 1, "NUL character": 1}
     with pytest.raises(RegardError, match="questions:2: empty text"):
         read(path)
@@ -91,14 +91,14 @@ def test_file_without_a_valid_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"text_column": -1}, "Column -1"),
-        ({"text_column": 1}, "format 'labelled' has no columns"),
+        ({"source_column": -1}, "Column -1"),
+        ({"source_column": 1}, "format 'labelled' has no columns"),
         ({"header": True}, "Format 'labelled' has no header"),
     ],
 )
 def test_invalid_options(options: dict, message: str) -> None:
     with pytest.raises(RegardError, match=message):
-        LabelledSource(path=Path("questions.all.gz"), **options)
+        TextReader(target="label", path=Path("questions.all.gz"), **options)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_invalid_options(options: dict, message: str) -> None:
 def test_blank_lines_are_skipped(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name
     path.write_text(text)
-    columns: dict[str, Any] = {"text_column": 1, "label_column": 0} if name == "a.jsonl" else {}
+    columns: dict[str, Any] = {"source_column": 1, "target_column": 0} if name == "a.jsonl" else {}
     assert read(path, **columns) == [("Fine.", "good", 1), ("Poor.", "bad", 3)]
 
 
@@ -122,9 +122,9 @@ def test_json_labels_may_be_integers_and_booleans(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"label": 1, "text": "a"}\n{"label": true, "text": "b"}\n["c", -7]\n')
     errors = RowErrors(skip=True)
-    assert [row.label for row in read(path, errors)] == ["1", "true"]
+    assert [row.target for row in read(path, errors)] == ["1", "true"]
     assert errors.count == 1
-    assert read(path, errors, text_column=0, label_column=1)[0].label == "-7"
+    assert read(path, errors, source_column=0, target_column=1)[0].target == "-7"
     path.write_text('{"label": 1.5, "text": "a"}\n')
     with pytest.raises(RegardError, match="'label' is float"):
         read(path)
@@ -155,7 +155,7 @@ def test_long_line_error_names_the_option(tmp_path: Path, name: str) -> None:
     )
     with pytest.raises(RegardError, match=r"line too long.* task\.max_line_bytes"):
         read(path, max_line_bytes=50)
-    assert len(read(path, max_line_bytes=200)[0].text) == 99
+    assert len(read(path, max_line_bytes=200)[0].input) == 99
 
 
 def test_long_quoted_field(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_long_quoted_field(tmp_path: Path) -> None:
     path.write_text(f'good,"{lines}"\n')
     with pytest.raises(RegardError, match=r"field limit.* task\.max_line_bytes"):
         read(path)
-    assert len(read(path, max_line_bytes=2_000_000)[0].text) == len(lines)
+    assert len(read(path, max_line_bytes=2_000_000)[0].input) == len(lines)
     with pytest.raises(RegardError, match="field limit"):  # the limit is per file
         read(path)
 
@@ -173,8 +173,8 @@ REVIEWS = "review,sentiment\nA fine film.,good\nA poor film.,bad\n"
 
 
 def first(path: Path, **options: Any) -> tuple[str, str]:
-    row = next(LabelledSource(path=path, **options).rows(errors=RowErrors()))
-    return row.text, row.label
+    row = next(TextReader(path=path, target="label", **options).rows(errors=RowErrors()))
+    return row.input, row.target
 
 
 def written(folder: Path, name: str, text: str) -> Path:
@@ -187,12 +187,12 @@ def written(folder: Path, name: str, text: str) -> Path:
 @pytest.mark.parametrize(
     "options",
     [
-        {"text_column": "review"},
-        {"label_column": "sentiment"},
-        {"text_column": "review", "label_column": "sentiment"},
-        {"text_column": "review", "label_column": 1},
-        {"text_column": 0, "header": True},
-        {"label_column": 1, "header": True},
+        {"source_column": "review"},
+        {"target_column": "sentiment"},
+        {"source_column": "review", "target_column": "sentiment"},
+        {"source_column": "review", "target_column": 1},
+        {"source_column": 0, "header": True},
+        {"target_column": 1, "header": True},
     ],
 )
 def test_with_two_columns_the_other_one_is_inferred(
@@ -204,21 +204,21 @@ def test_with_two_columns_the_other_one_is_inferred(
 
 def test_default_column_beside_an_index(tmp_path: Path) -> None:
     path = written(tmp_path, "a.csv", "good,7,A fine film.\n")
-    assert first(path, text_column=2) == ("A fine film.", "good")
+    assert first(path, source_column=2) == ("A fine film.", "good")
     path = written(tmp_path, "b.csv", "id,review,sentiment\n1,A fine film.,good\n")
     with pytest.raises(RegardError, match=r"3 columns: .*--target-column: id, sentiment"):
-        first(path, text_column="review")
+        first(path, source_column="review")
     with pytest.raises(RegardError, match=r"3 columns: .*--source-column: id, review"):
-        first(path, label_column="sentiment")
+        first(path, target_column="sentiment")
 
 
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("a.csv", {"text_column": 1, "label_column": 1}),
-        ("a.csv", {"text_column": "review", "label_column": "review"}),
-        ("a.csv", {"text_column": "review", "label_column": 0}),
-        ("a.jsonl", {"text_column": "label"}),
+        ("a.csv", {"source_column": 1, "target_column": 1}),
+        ("a.csv", {"source_column": "review", "target_column": "review"}),
+        ("a.csv", {"source_column": "review", "target_column": 0}),
+        ("a.jsonl", {"source_column": "label"}),
     ],
 )
 def test_text_and_label_in_one_column(tmp_path: Path, name: str, options: dict[str, Any]) -> None:
@@ -231,7 +231,7 @@ def test_invalid_header_row(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"review,\xff\nA fine film.,good\n")
     with pytest.raises(RegardError, match=r"a\.csv:1: not UTF-8"):
-        first(path, text_column="review")
+        first(path, source_column="review")
 
 
 COMMON = [("good", "A fine film."), ("bad", "A poor film.")] * 5
@@ -239,10 +239,10 @@ COMMON = [("good", "A fine film."), ("bad", "A poor film.")] * 5
 
 def rows_of(
     folder: Path, *first: tuple[str, str], others: list[tuple[str, str]], **options: Any
-) -> list[LabelledRow]:
+) -> list[Row]:
     path = folder / "reviews.tsv"
     path.write_text("".join(f"{label}\t{text}\n" for label, text in [*first, *others]))
-    return list(LabelledSource(path=path, **options).rows(errors=RowErrors(skip=True)))
+    return list(TextReader(path=path, target="label", **options).rows(errors=RowErrors(skip=True)))
 
 
 @pytest.mark.parametrize("names", [("label", "text"), ("Class", "Sentence"), ("y", "review_text")])
@@ -252,7 +252,9 @@ def test_common_column_names_are_a_header(tmp_path: Path, names: tuple[str, str]
         rows_of(tmp_path, names, others=COMMON[:1])
     assert f"--source-column {text} --target-column {label}" in str(raised.value)
     assert len(rows_of(tmp_path, names, others=COMMON, header=True)) == 10
-    assert len(rows_of(tmp_path, names, others=COMMON, text_column=text, label_column=label)) == 10
+    assert (
+        len(rows_of(tmp_path, names, others=COMMON, source_column=text, target_column=label)) == 10
+    )
 
 
 def test_swapped_header(tmp_path: Path) -> None:
@@ -299,13 +301,15 @@ def test_only_the_first_row_can_be_a_header(tmp_path: Path) -> None:
 def test_no_header_detection_for_formats_without_header(tmp_path: Path) -> None:
     path = tmp_path / "reviews.all"
     path.write_text("label text\ngood Fine.\n")
-    assert len(list(LabelledSource(path=path).rows(errors=RowErrors()))) == 2
+    assert len(list(TextReader(target="label", path=path).rows(errors=RowErrors()))) == 2
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["train.tsv.gz", "test.tsv.gz"])
 def test_imdb_files_have_no_header(data_folder: Path, name: str) -> None:
-    source = LabelledSource(path=data_folder / "imdb" / name, text_column=3, label_column=0)
+    source = TextReader(
+        target="label", path=data_folder / "imdb" / name, source_column=3, target_column=0
+    )
     assert sum(1 for _ in source.rows(errors=RowErrors(skip=True))) > 10_000
 
 
@@ -335,4 +339,4 @@ def test_trec_questions(data_folder: Path) -> None:
     rows = read(data_folder / "sentences" / "TREC.train.all.gz", errors)
     assert len(rows) == 5451
     assert errors.by_reason == {"not UTF-8": 1}
-    assert {row.label for row in rows} == set("012345")
+    assert {row.target for row in rows} == set("012345")

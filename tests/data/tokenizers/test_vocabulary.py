@@ -15,8 +15,8 @@ import pytest
 
 from regard.core.batches import END, PAD, START, UNKNOWN
 from regard.core.errors import RegardError
-from regard.data.readers.pairs import PairSource
 from regard.data.readers.text_file import RowErrors
+from regard.data.readers.text_reader import TextReader
 from regard.data.tokenizers.vocabulary import (
     FIRST_TOKEN,
     VOCABULARIES,
@@ -270,7 +270,7 @@ def test_training_is_deterministic_across_processes() -> None:
 @pytest.mark.data
 def test_multi30k_round_trip(data_folder: Path) -> None:
     folder = data_folder / "multi30k"
-    source = PairSource.from_text(f"{folder}/val.de.gz,{folder}/val.en.gz")
+    source = TextReader.from_text(f"{folder}/val.de.gz,{folder}/val.en.gz")
     texts = [text for row in source.rows(errors=RowErrors()) for text in row[:2]]
     vocabulary = build_vocabulary("subwords", texts, size=2000)
     assert vocabulary.size == 2000

@@ -13,6 +13,7 @@ from tests.models.autoencoders.test_recursive_records import (
     spans,
 )
 
+from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
 from regard.models.autoencoders.recursive import Phrases, collect_phrases, tree_records
 
@@ -33,8 +34,8 @@ def test_nearest() -> None:
 
 def test_phrases_are_tree_nodes() -> None:
     net = model()
-    phrases = collect_phrases(net, TOKENS, LENGTHS, words=WORDS)
-    records = tree_records(net, TOKENS, LENGTHS, words=WORDS, classes=CLASSES)
+    phrases = collect_phrases(net, TokenInput(TOKENS, LENGTHS), words=WORDS)
+    records = tree_records(net, TokenInput(TOKENS, LENGTHS), words=WORDS, classes=CLASSES)
     expected = {
         " ".join(record.leaves[start:stop]) for record in records for start, stop in spans(record)
     }
@@ -48,7 +49,7 @@ def test_phrases_are_tree_nodes() -> None:
 
 
 def test_nearest_has_the_largest_cosine() -> None:
-    phrases = collect_phrases(model(), TOKENS, LENGTHS, words=WORDS)
+    phrases = collect_phrases(model(), TokenInput(TOKENS, LENGTHS), words=WORDS)
     cosines = torch.nn.functional.cosine_similarity(
         phrases.vectors[:, None], phrases.vectors[None], dim=2
     ).fill_diagonal_(-2)
@@ -65,4 +66,4 @@ def test_invalid_queries() -> None:
     with pytest.raises(RegardError, match="count=0"):
         COMPASS.nearest("north", count=0)
     with pytest.raises(RegardError, match="no texts"):
-        collect_phrases(model(), TOKENS[:0], LENGTHS[:0], words=[])
+        collect_phrases(model(), TokenInput(TOKENS[:0], LENGTHS[:0]), words=[])

@@ -6,6 +6,7 @@ import pytest
 import torch
 from benchmarks.recursive_reference import Node, tree
 
+from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
 from regard.core.records.attention import TreeRecord
 from regard.models.autoencoders.recursive import RecursiveAutoencoder, tree_records
@@ -27,7 +28,7 @@ CLASSES = ("bad", "good", "neither")
 
 def model() -> RecursiveAutoencoder:
     torch.manual_seed(0)
-    net = RecursiveAutoencoder(vocabulary=20, classes=3, model_dim=8).double()
+    net = RecursiveAutoencoder(source=20, outputs=3, model_dim=8).double()
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.mul_(2.0)
@@ -43,14 +44,14 @@ def nested(record: TreeRecord) -> str:
 
 def test_records_equal_the_reference() -> None:
     net = model()
-    records = tree_records(net, TOKENS, LENGTHS, words=WORDS, classes=CLASSES)
+    records = tree_records(net, TokenInput(TOKENS, LENGTHS), words=WORDS, classes=CLASSES)
     for row, record in enumerate(records):
         assert list(record.leaves) == WORDS[row]
         with torch.no_grad():
-            root = tree(net, net.embedding(TOKENS)[row, : LENGTHS[row]])
+            root = tree(net, net.embedding.embed(TOKENS)[row, : LENGTHS[row]])
             assert nested(record) == root.brackets()
             for index, node in enumerate(in_order(root, record)):
-                probabilities = net.class_head(node.vector).softmax(dim=0)
+                probabilities = net.head(node.vector).softmax(dim=0)
                 assert record.predictions[index] == CLASSES[int(probabilities.argmax())]
                 assert record.confidences[index] == pytest.approx(float(probabilities.max()))
                 if node.error is not None:
@@ -83,6 +84,6 @@ def in_order(root: Node, record: TreeRecord) -> list[Node]:
 
 def test_wrong_number_of_names() -> None:
     with pytest.raises(RegardError, match=r"2 class names for the 3 classes"):
-        tree_records(model(), TOKENS, LENGTHS, words=WORDS, classes=CLASSES[:2])
+        tree_records(model(), TokenInput(TOKENS, LENGTHS), words=WORDS, classes=CLASSES[:2])
     with pytest.raises(RegardError, match=r"\[5, 1\] words for \[5, 1, 7\] tokens"):
-        tree_records(model(), TOKENS, LENGTHS, words=WORDS[:2], classes=CLASSES)
+        tree_records(model(), TokenInput(TOKENS, LENGTHS), words=WORDS[:2], classes=CLASSES)

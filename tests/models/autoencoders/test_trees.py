@@ -25,7 +25,7 @@ def brackets(trees: Any, lengths: Tensor) -> list[str]:
 
 def model_of(**options: Any) -> RecursiveAutoencoder:
     torch.manual_seed(0)
-    sizes: dict[str, Any] = {"vocabulary": 23, "classes": 3, "model_dim": 6}
+    sizes: dict[str, Any] = {"source": 23, "outputs": 3, "model_dim": 6}
     model = RecursiveAutoencoder(**(sizes | options)).double()
     with torch.no_grad():
         # Larger parameters spread the errors, so that trees branch.
@@ -39,7 +39,7 @@ def difference_model() -> RecursiveAutoencoder:
 
     The error is then ½(x₁² + x₂²): the two smallest neighbours are merged first.
     """
-    model = RecursiveAutoencoder(vocabulary=5, classes=2, model_dim=1, normalise=False).double()
+    model = RecursiveAutoencoder(source=5, outputs=2, model_dim=1, normalise=False).double()
     with torch.no_grad():
         model.pair.encoder.weight.copy_(torch.tensor([[1.0, -1.0]]))
         for parameter in (model.pair.encoder.bias, *model.pair.decoder.parameters()):
@@ -81,7 +81,7 @@ def test_first_of_repeated_pairs_is_merged() -> None:
     torch.manual_seed(1)
     words = torch.randint(4, 23, (40, 4)).repeat(1, 4)
     lengths = torch.full((40,), 16)
-    leaves = model.embedding(words).flatten(0, 1)
+    leaves = model.embedding.embed(words).flatten(0, 1)
     trees = greedy_trees(leaves, lengths, model.pair).trees
     together = brackets(trees, lengths)
     alone = [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from regard.core.batches import TokenInput
 from regard.models.classifiers.hierarchical import HierarchicalClassifier
 
 # A document of three sentences, and one of two with an empty one between them.
@@ -17,19 +19,19 @@ DOCUMENTS = [[[5, 6, 7], [8], [9, 10, 5, 6]], [[7, 7], [], [11, 6, 9]]]
 def built(**options: Any) -> HierarchicalClassifier:
     torch.manual_seed(0)
     model = HierarchicalClassifier(
-        vocabulary=13, classes=2, model_dim=6, hidden_dim=4, attention_dim=5, **options
+        source=13, outputs=2, model_dim=6, hidden_dim=4, attention_dim=5, **options
     )
     return model.double().eval()
 
 
-def batch(documents: list[list[list[int]]] = DOCUMENTS) -> tuple[Tensor, Tensor, Tensor]:
+def batch(documents: list[list[list[int]]] = DOCUMENTS) -> TokenInput:
     rows = [[word for sentence in document for word in sentence] for document in documents]
     numbers = [
         [number for number, sentence in enumerate(document) for _ in sentence]
         for document in documents
     ]
     longest = max(map(len, rows))
-    return (
+    return TokenInput(
         torch.tensor([row + [0] * (longest - len(row)) for row in rows]),
         torch.tensor([len(row) for row in rows]),
         torch.tensor([number + [0] * (longest - len(number)) for number in numbers]),
@@ -37,19 +39,19 @@ def batch(documents: list[list[list[int]]] = DOCUMENTS) -> tuple[Tensor, Tensor,
 
 
 def vectors_of(model: HierarchicalClassifier, document: list[list[int]]) -> Tensor:
-    return model.sentence_vectors(*batch([document]))
+    return model.sentence_vectors(batch([document]))
 
 
 @pytest.mark.parametrize("bigram_buckets", [0, 40])
 def test_attention_equals_that_of_single_sentences_and_documents(bigram_buckets: int) -> None:
     model = built(bigram_buckets=bigram_buckets)
-    attention = model.text_attention(*batch())
+    attention = model.text_attention(batch())
     assert attention.sentences is not None
     for row, document in enumerate(DOCUMENTS):
         sentences, first = [], 0
         for sentence in filter(None, document):
             tokens, length = torch.tensor([sentence]), torch.tensor([len(sentence)])
-            hidden = model.word_reader(model.words(tokens, length), length)[0]
+            hidden = model.word_reader(model.words(TokenInput(tokens, length)).frames, length)[0]
             pooled = model.word_pooling[0](
                 hidden, torch.zeros(len(hidden), dtype=torch.long), count=1
             )
@@ -82,7 +84,7 @@ def test_bigrams_within_a_sentence() -> None:
     """Sentence vectors with and without bigrams differ."""
     model = built(bigram_buckets=40)
     with_bigrams = vectors_of(model, [[5, 6, 7], [8]])
-    model.words.pairs = None
+    model.words.pairs = None  # type: ignore[assignment]
     difference = (vectors_of(model, [[5, 6, 7], [8]]) - with_bigrams).abs().amax(dim=1)
     assert difference[0] > 1e-6
     assert difference[1] < 1e-12  # a single word has no bigram
@@ -90,7 +92,7 @@ def test_bigrams_within_a_sentence() -> None:
 
 def test_segments_default_to_one_sentence() -> None:
     model = built(bigram_buckets=40, context="both")
-    tokens, lengths, _ = batch()
-    plain = model.classify(tokens, lengths)
-    one = model.classify(tokens, lengths, torch.zeros_like(tokens))
+    texts = batch()
+    plain = model.classify(TokenInput(texts.tokens, texts.lengths))
+    one = model.classify(replace(texts, segments=torch.zeros_like(texts.tokens)))
     assert torch.equal(plain.logits, one.logits)

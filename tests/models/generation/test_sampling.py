@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 import torch
 
-from regard.core.batches import END, START
+from regard.core.batches import END, START, TokenInput
 from regard.core.errors import RegardError
 from regard.models.decoder_only import DecoderOnly
 from regard.models.generation.sampling import FORBIDDEN_TOKENS, next_token_probabilities, sample
 
+NO_SOURCE = TokenInput(torch.tensor([[END]]), torch.tensor([1]))
 LOGITS = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
 
 
 def model(**options: Any) -> DecoderOnly:
     torch.manual_seed(0)
     return DecoderOnly(
-        source_vocabulary=12,
+        source=12,
         target_vocabulary=12,
         model_dim=16,
         num_heads=2,
@@ -53,7 +54,7 @@ def test_frequencies_follow_the_model() -> None:
     prompt = [5, 7, 6]
     decoder_input = torch.tensor([[START, *prompt]])
     with torch.no_grad():
-        logits = net(torch.tensor([[END]]), torch.tensor([1]), decoder_input)[0, -1]
+        logits = net(NO_SOURCE, decoder_input)[0, -1]
     logits[list(FORBIDDEN_TOKENS)] = -torch.inf
     expected = logits.softmax(0)
     generator = torch.Generator().manual_seed(1)
@@ -71,7 +72,7 @@ def test_temperature_zero_is_greedy() -> None:
     tokens = [START, 5]
     for token in generated:
         with torch.no_grad():
-            logits = net(torch.tensor([[END]]), torch.tensor([1]), torch.tensor([tokens]))
+            logits = net(NO_SOURCE, torch.tensor([tokens]))
         logits[:, :, list(FORBIDDEN_TOKENS)] = -torch.inf
         assert int(logits[0, -1].argmax()) == token
         tokens.append(token)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.core.batches import END, PAD, START
+from regard.core.batches import END, PAD, START, TokenInput
 from regard.core.errors import RegardError
 from regard.core.mechanism import Step
 from regard.core.protocols import Hypothesis
@@ -44,30 +44,25 @@ class Chain:
         self.table = table
         self.rows_stepped = 0
 
-    def target_limits(self, source_lengths: Tensor) -> None:
+    def target_limits(self, source: TokenInput) -> None:
         return None
 
-    def hidden(self, source: Tensor, source_lengths: Tensor, decoder_input: Tensor) -> Tensor:
-        return self.table[source[:, :1], decoder_input]
+    def hidden(self, source: TokenInput, decoder_input: Tensor) -> Tensor:
+        return self.table[source.tokens[:, :1], decoder_input]
 
     def logits(self, hidden: Tensor) -> Tensor:
         return hidden
 
-    def start(self, source: Tensor, source_lengths: Tensor) -> ChainState:
-        return ChainState(torch.zeros_like(source_lengths), self.table[source[:, 0]])
+    def start(self, source: TokenInput) -> ChainState:
+        return ChainState(torch.zeros_like(source.lengths), self.table[source.tokens[:, 0]])
 
     def step(self, state: ChainState, token: Tensor) -> Step:
         self.rows_stepped += len(token)
         logits = state.table[torch.arange(len(token)), token]
         return Step(logits, state._replace(position=state.position + 1))
 
-    def weights(
-        self, source: Tensor, source_lengths: Tensor, decoder_input: Tensor
-    ) -> dict[str, Tensor]:
+    def weights(self, source: TokenInput, decoder_input: Tensor) -> dict[str, Tensor]:
         return {}
-
-    def cost(self, **_: int) -> Any:
-        raise NotImplementedError
 
     def parameters(self) -> list[Tensor]:
         return []
@@ -80,9 +75,9 @@ def random_chain(seed: int) -> Chain:
     return Chain(table)
 
 
-def sources(count: int) -> tuple[Tensor, Tensor]:
+def sources(count: int) -> TokenInput:
     source = torch.arange(count)[:, None] % VOCABULARY
-    return source, torch.ones(count, dtype=torch.long)
+    return TokenInput(source, torch.ones(count, dtype=torch.long))
 
 
 def log_probability(chain: Chain, first: int, generated: tuple[int, ...]) -> float:
@@ -127,7 +122,7 @@ def greedy_reference(chain: Chain, first: int, *, max_length: int) -> tuple[int,
 def test_wide_beam_equals_exhaustive_search(seed: int, length_penalty: float) -> None:
     chain = random_chain(seed)
     found = decode(
-        chain, *sources(VOCABULARY), beam_size=400, length_penalty=length_penalty, max_length=5
+        chain, sources(VOCABULARY), beam_size=400, length_penalty=length_penalty, max_length=5
     )
     for first, hypothesis in enumerate(found):
         best = exhaustive_search(chain, first, length_penalty=length_penalty, max_length=5)
@@ -138,7 +133,7 @@ def test_wide_beam_equals_exhaustive_search(seed: int, length_penalty: float) ->
 @pytest.mark.parametrize("seed", range(5))
 def test_greedy_search(seed: int) -> None:
     chain = random_chain(seed)
-    found = decode(chain, *sources(VOCABULARY), max_length=9)
+    found = decode(chain, sources(VOCABULARY), max_length=9)
     lengths = set()
     for first, hypothesis in enumerate(found):
         assert hypothesis.tokens == greedy_reference(chain, first, max_length=9)
@@ -188,7 +183,7 @@ def test_early_stopping_does_not_change_the_result(
         chain = random_chain(seed)
         found = decode(
             chain,
-            *sources(VOCABULARY),
+            sources(VOCABULARY),
             beam_size=beam_size,
             length_penalty=length_penalty,
             max_length=max_length,
@@ -212,39 +207,39 @@ def test_finished_rows_leave_the_batch(beam_size: int) -> None:
     table[0, :, END] = 100.0
     table[1, :, END] = -100.0
     chain = Chain(table)
-    found = decode(chain, *sources(2), beam_size=beam_size, max_length=8)
+    found = decode(chain, sources(2), beam_size=beam_size, max_length=8)
     assert [len(hypothesis.tokens) for hypothesis in found] == [0, 8]
     assert chain.rows_stepped == 2 + 7 * beam_size
 
 
 def test_rows_are_independent_and_in_order() -> None:
     chain = random_chain(3)
-    source, lengths = sources(VOCABULARY)
+    source = sources(VOCABULARY)
     for beam_size in (1, 4):
-        together = decode(chain, source, lengths, beam_size=beam_size)
+        together = decode(chain, source, beam_size=beam_size)
         alone = [
-            decode(chain, source[row : row + 1], lengths[row : row + 1], beam_size=beam_size)[0]
+            decode(chain, source.select(slice(row, row + 1)), beam_size=beam_size)[0]
             for row in range(VOCABULARY)
         ]
         assert together == alone
         order = torch.tensor([4, 1, 6, 0, 0])
-        shuffled = decode(chain, source[order], lengths[order], beam_size=beam_size)
+        shuffled = decode(chain, source.select(order), beam_size=beam_size)
         assert shuffled == [together[row] for row in order.tolist()]
 
 
 def test_ties_are_deterministic() -> None:
     chain = Chain(torch.zeros(VOCABULARY, VOCABULARY, VOCABULARY).double())
-    first = decode(chain, *sources(3), beam_size=3, max_length=4)
-    assert first == decode(chain, *sources(3), beam_size=3, max_length=4)
+    first = decode(chain, sources(3), beam_size=3, max_length=4)
+    assert first == decode(chain, sources(3), beam_size=3, max_length=4)
     assert len({hypothesis.tokens for hypothesis in first}) == 1
-    assert decode(chain, *sources(1), max_length=4)[0].tokens == ()
+    assert decode(chain, sources(1), max_length=4)[0].tokens == ()
 
 
 def random_transformer(**options: Any) -> Transformer:
     """A random model with long, varied outputs."""
     torch.manual_seed(0)
     model = Transformer(
-        source_vocabulary=23,
+        source=23,
         target_vocabulary=23,
         model_dim=24,
         num_heads=3,
@@ -271,13 +266,10 @@ def test_with_and_without_cache(mechanism: str) -> None:
     model = random_transformer(
         decoder_mechanism=mechanism, encoder_mechanism="scaled_dot", cross_mechanism=cross
     ).double()
-    source = torch.randint(3, 23, (6, 7))
-    lengths = torch.tensor([7, 1, 4, 2, 7, 5])
+    source = TokenInput(torch.randint(3, 23, (6, 7)), torch.tensor([7, 1, 4, 2, 7, 5]))
     for beam_size in (1, 3):
-        cached = decode(model, source, lengths, beam_size=beam_size, max_length=12)
-        uncached = decode(
-            model, source, lengths, beam_size=beam_size, max_length=12, use_cache=False
-        )
+        cached = decode(model, source, beam_size=beam_size, max_length=12)
+        uncached = decode(model, source, beam_size=beam_size, max_length=12, use_cache=False)
         assert [h.tokens for h in cached] == [h.tokens for h in uncached]
         for ours, theirs in zip(cached, uncached, strict=True):
             assert ours.score == pytest.approx(theirs.score, abs=1e-9)
@@ -293,13 +285,13 @@ def test_default_max_length_depends_on_the_source() -> None:
     table = torch.zeros(VOCABULARY, VOCABULARY, VOCABULARY).double()
     table[..., END] = -100.0
     source = torch.full((2, 3), 4)
-    found = decode(Chain(table), source, torch.tensor([3, 1]))
+    found = decode(Chain(table), TokenInput(source, torch.tensor([3, 1])))
     assert [len(hypothesis.tokens) for hypothesis in found] == [16, 12]
 
 
 def test_empty_batch() -> None:
-    empty = torch.zeros((0, 4), dtype=torch.long)
-    assert decode(random_chain(0), empty, torch.zeros(0, dtype=torch.long), beam_size=2) == []
+    empty = TokenInput(torch.zeros((0, 4), dtype=torch.long), torch.zeros(0, dtype=torch.long))
+    assert decode(random_chain(0), empty, beam_size=2) == []
 
 
 @pytest.mark.parametrize(
@@ -314,31 +306,30 @@ def test_empty_batch() -> None:
 )
 def test_invalid_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(RegardError, match=message):
-        decode(random_chain(0), *sources(2), **options)
+        decode(random_chain(0), sources(2), **options)
 
 
 def test_model_in_training_mode() -> None:
     model = random_transformer().train()
     with pytest.raises(RegardError, match=r"Call model\.eval"):
-        decode(model, *sources(2))
+        decode(model, sources(2))
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_threads_do_not_change_the_result(beam_size: int) -> None:
     torch.manual_seed(5)
-    model = Transformer(
-        source_vocabulary=11, target_vocabulary=13, model_dim=8, num_heads=2, tie="target"
-    )
+    model = Transformer(source=11, target_vocabulary=13, model_dim=8, num_heads=2, tie="target")
     model = model.double().eval()
     lengths = torch.randint(1, 9, (67,))
-    source = torch.randint(3, 11, (67, 8)).masked_fill(torch.arange(8) >= lengths[:, None], PAD)
+    tokens = torch.randint(3, 11, (67, 8)).masked_fill(torch.arange(8) >= lengths[:, None], PAD)
+    source = TokenInput(tokens, lengths)
     before = torch.get_num_threads()
     generated = {}
     try:
         for threads in (1, 3):
             torch.set_num_threads(threads)
             assert len(split_rows(lengths)) == threads
-            generated[threads] = decode(model, source, lengths, beam_size=beam_size)
+            generated[threads] = decode(model, source, beam_size=beam_size)
             assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
@@ -376,7 +367,7 @@ def test_errors_in_a_thread_are_raised() -> None:
 def test_max_length_of_the_model(bounded: dict[str, Any]) -> None:
     torch.manual_seed(0)
     model = Transformer(
-        source_vocabulary=9,
+        source=9,
         target_vocabulary=9,
         model_dim=8,
         num_heads=2,
@@ -387,12 +378,12 @@ def test_max_length_of_the_model(bounded: dict[str, Any]) -> None:
     with torch.no_grad():
         model.output.table.weight[END] = 0.0
         model.output.table.weight[END, 0] = -100.0  # END is rarely the best
-    source, lengths = torch.randint(4, 9, (3, 5)), torch.full((3,), 5)
-    limits = model.target_limits(lengths)
+    source = TokenInput(torch.randint(4, 9, (3, 5)), torch.full((3,), 5))
+    limits = model.target_limits(source)
     assert limits is not None
     assert limits.tolist() == [6, 6, 6]
     for beam_size in (1, 2):
-        generated = decode(model, source, lengths, beam_size=beam_size)
+        generated = decode(model, source, beam_size=beam_size)
         assert max(len(one.tokens) for one in generated) <= 6
 
 

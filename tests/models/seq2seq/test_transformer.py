@@ -1,4 +1,4 @@
-"""Transformer: published sizes, every mechanism in every slot, decoding, weights, cost, invalid options."""
+"""Transformer: published sizes, every mechanism in every slot, decoding, weights, invalid options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import regard.models.seq2seq.transformer
-from regard.core.counter import Counter
+from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
 from regard.core.mechanism import State
 from regard.core.protocols import SequenceModel
@@ -26,7 +26,7 @@ TARGET_LENGTH = 6
 def transformer(**options: Any) -> Transformer:
     torch.manual_seed(0)
     sizes: dict[str, Any] = {
-        "source_vocabulary": SOURCE_VOCABULARY,
+        "source": SOURCE_VOCABULARY,
         "target_vocabulary": TARGET_VOCABULARY,
         "tie": "target",
         "model_dim": MODEL_DIM,
@@ -42,11 +42,13 @@ def transformer(**options: Any) -> Transformer:
     return model
 
 
-def batch() -> tuple[Tensor, Tensor, Tensor]:
+def batch() -> tuple[TokenInput, Tensor]:
     torch.manual_seed(1)
     source = torch.randint(3, SOURCE_VOCABULARY, (3, 7))
     source = source.masked_fill(torch.arange(7) >= SOURCE_LENGTHS[:, None], 0)
-    return source, SOURCE_LENGTHS, torch.randint(1, TARGET_VOCABULARY, (3, TARGET_LENGTH))
+    return TokenInput(source, SOURCE_LENGTHS), torch.randint(
+        1, TARGET_VOCABULARY, (3, TARGET_LENGTH)
+    )
 
 
 def num_parameters(module: torch.nn.Module) -> int:
@@ -54,10 +56,10 @@ def num_parameters(module: torch.nn.Module) -> int:
 
 
 def assert_steps_equal_forward(model: Transformer) -> None:
-    source, lengths, decoder_input = batch()
+    source, decoder_input = batch()
     with torch.no_grad():
-        expected = model(source, lengths, decoder_input)
-        state = model.start(source, lengths)
+        expected = model(source, decoder_input)
+        state = model.start(source)
         assert isinstance(state, State)
         for position, token in enumerate(decoder_input.unbind(1)):
             assert state.position.tolist() == [position] * 3
@@ -68,7 +70,7 @@ def assert_steps_equal_forward(model: Transformer) -> None:
 def test_published_base_size() -> None:
     with torch.device("meta"):
         model = Transformer(
-            source_vocabulary=37_000,
+            source=37_000,
             target_vocabulary=37_000,
             model_dim=512,
             num_heads=8,
@@ -111,16 +113,16 @@ def test_source_encoded_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_states_branch_and_merge() -> None:
     model = transformer()
-    source, lengths, decoder_input = batch()
+    source, decoder_input = batch()
     indices = [torch.tensor(rows) for rows in ([2, 2, 0, 0, 0], [4, 0, 1, 3], [0, 2], [1])]
     with torch.no_grad():
-        state = model.start(source, lengths)
+        state = model.start(source)
         rows, prefix = torch.arange(3), decoder_input[:, :0]
         for number, index in enumerate(indices):
             token = torch.arange(len(rows)) + 3 + number
             logits, state = model.step(state, token)
             prefix = torch.cat([prefix, token[:, None]], dim=1)
-            expected = model(source[rows], lengths[rows], prefix)[:, -1]
+            expected = model(source.select(rows), prefix)[:, -1]
             torch.testing.assert_close(logits, expected)
             earlier = state
             state = state.select(index)
@@ -129,7 +131,7 @@ def test_states_branch_and_merge() -> None:
             model.step(earlier, token)
         logits, _ = model.step(state, torch.tensor([5]))
         prefix = torch.cat([prefix, torch.tensor([[5]])], dim=1)
-        torch.testing.assert_close(logits, model(source[rows], lengths[rows], prefix)[:, -1])
+        torch.testing.assert_close(logits, model(source.select(rows), prefix)[:, -1])
 
 
 @pytest.mark.parametrize(
@@ -141,12 +143,12 @@ def test_padding_does_not_change_a_row(mechanism: str) -> None:
             transformer(encoder_mechanism=mechanism)
         return
     model = transformer(encoder_mechanism=mechanism)
-    source, lengths, decoder_input = batch()
+    source, decoder_input = batch()
     with torch.no_grad():
-        together = model(source, lengths, decoder_input)
-        for row, length in enumerate(lengths.tolist()):
+        together = model(source, decoder_input)
+        for row in range(3):
             now = slice(row, row + 1)
-            alone = model(source[now, :length], lengths[now], decoder_input[now])
+            alone = model(source.select(now), decoder_input[now])
             torch.testing.assert_close(together[now], alone, rtol=1e-7, atol=1e-9)
 
 
@@ -156,9 +158,9 @@ def build_requires_causal(mechanism: str) -> bool:
 
 def test_weights_of_every_block() -> None:
     model = transformer(norm_first=False)
-    source, lengths, decoder_input = batch()
+    source, decoder_input = batch()
     with torch.no_grad():
-        weights = model.weights(source, lengths, decoder_input)
+        weights = model.weights(source, decoder_input)
     assert list(weights) == [
         "encoder/0",
         "encoder/1",
@@ -176,37 +178,14 @@ def test_weights_of_every_block() -> None:
     assert (weights["decoder/1"].triu(1) == 0).all()
     # The weights of the second block depend on the parameters of the first.
     with torch.no_grad():
-        model.decoder[0].feed_forward.narrow.weight.mul_(3.0)  # type: ignore[union-attr, operator]
-        changed = model.weights(source, lengths, decoder_input)
+        model.decoder[0].feed_forward.narrow.weight.mul_(3.0)
+        changed = model.weights(source, decoder_input)
     torch.testing.assert_close(changed["cross/0"], weights["cross/0"])
     assert (changed["cross/1"] - weights["cross/1"]).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"norm_first": False, "tie": "none", "position": "learned"},
-        {"tie": "all", "source_vocabulary": TARGET_VOCABULARY, "activation": "gelu"},
-        {"decoder_mechanism": "elu", "cross_mechanism": "additive", "position": "rotary"},
-    ],
-    ids=str,
-)
-def test_cost_equals_count(options: dict[str, Any]) -> None:
-    model = transformer(**options)
-    cost = model.cost(batch_size=2, source_length=7, target_length=5)
-    source = torch.full((2, 7), 3)
-    with Counter() as counter, torch.no_grad():
-        model(source, torch.tensor([7, 7]), torch.full((2, 5), 3))
-    assert (cost.matmul_flops, cost.transcendental_ops) == (
-        counter.matmul_flops,
-        counter.transcendental_ops,
-    )
-    assert cost.parameters == num_parameters(model)
-
-
 def test_tied_embeddings() -> None:
-    same = {"source_vocabulary": TARGET_VOCABULARY}
+    same = {"source": TARGET_VOCABULARY}
     tables = [num_parameters(transformer(tie=tie, **same)) for tie in ("all", "target", "none")]
     one_table = TARGET_VOCABULARY * MODEL_DIM
     assert (tables[1] - tables[0], tables[2] - tables[1]) == (one_table, one_table)
@@ -217,14 +196,14 @@ def test_mechanism_options_of_one_slot() -> None:
         mechanism="window", mechanism_options={"radius": 2}, decoder_options={"radius": 4},
         cross_mechanism="scaled_dot",
     )  # fmt: skip
-    assert model.encoder[0].attention.mechanism.window.radius == 2  # type: ignore[union-attr]
-    assert model.decoder[1].self_attention.mechanism.window.radius == 4  # type: ignore[union-attr]
+    assert model.encoder[0].attention.mechanism.window.radius == 2
+    assert model.decoder[1].self_attention.mechanism.window.radius == 4
 
 
 def test_every_parameter_has_a_gradient() -> None:
     model = transformer(tie="none")
-    source, lengths, decoder_input = batch()
-    model(source, lengths, decoder_input).square().sum().backward()
+    source, decoder_input = batch()
+    model(source, decoder_input).square().sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
@@ -233,8 +212,8 @@ def test_every_parameter_has_a_gradient() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tie": "all"}, "tie='all', source_vocabulary=13 and target_vocabulary=17"),
-        ({"tie": "both"}, "Unknown tie 'both'.*all, none, target"),
+        ({"tie": "all"}, "tie='all', a source vocabulary of 13 and target_vocabulary=17"),
+        ({"tie": "both"}, "tie=both.*all.*none"),
         ({"num_layers": 0}, "num_layers=0"),
         ({"num_decoder_layers": 0}, "num_decoder_layers=0"),
         ({"dropout": 1.0}, "dropout=1.0"),
@@ -255,13 +234,10 @@ def test_invalid_options(options: dict[str, Any], message: str) -> None:
 
 def test_invalid_inputs() -> None:
     model = transformer()
-    source, lengths, decoder_input = batch()
+    source, decoder_input = batch()
+    tokens = source.tokens.clamp(1).index_fill(1, torch.tensor([0]), 13)
     with pytest.raises(RegardError, match=r"from 1 to 13.*has 13 rows"):
-        model(source.clamp(1).index_fill(1, torch.tensor([0]), 13), lengths, decoder_input)
-    with pytest.raises(RegardError, match="source_lengths range from 0 to 7"):
-        model(source, torch.tensor([7, 0, 2]), decoder_input)
-    with pytest.raises(RegardError, match="source_lengths range from 2 to 8"):
-        model.start(source, torch.tensor([8, 2, 2]))
+        model(TokenInput(tokens, source.lengths), decoder_input)
 
 
 def test_every_mechanism_is_tested_in_some_slot() -> None:

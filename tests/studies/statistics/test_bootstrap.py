@@ -16,7 +16,9 @@ from regard.studies.statistics.bootstrap import (
     resampled_sums,
     unique_items,
 )
-from regard.tasks.metrics.metric import bleu_from_sums as bleu, percentage
+from regard.tasks import metrics
+
+PERCENTAGE = metrics.ExactMatchError().score
 
 
 def edits(*, items: int, seed: int, better: float = 0.0) -> dict[str, np.ndarray]:
@@ -31,7 +33,7 @@ def edits(*, items: int, seed: int, better: float = 0.0) -> dict[str, np.ndarray
 
 
 def compared(variants: dict[str, np.ndarray], *, lower_is_better: bool = True) -> ItemPair:
-    result = compare_on_items(variants, score=percentage, lower_is_better=lower_is_better)
+    result = compare_on_items(variants, score=PERCENTAGE, lower_is_better=lower_is_better)
     (pair,) = result.pairs
     return pair
 
@@ -120,7 +122,7 @@ def test_same_seed_same_result() -> None:
 def test_pairs_are_corrected_together() -> None:
     variants = edits(items=400, seed=5, better=0.1)
     variants["third"] = variants["dot"][::-1].copy()
-    result = compare_on_items(variants, score=percentage, lower_is_better=True)
+    result = compare_on_items(variants, score=PERCENTAGE, lower_is_better=True)
     smallest = min(result.pairs, key=lambda pair: pair.p)
     assert smallest.holm_p == pytest.approx(min(1.0, 3 * smallest.p))
 
@@ -131,7 +133,7 @@ def test_coverage_in_a_simulation() -> None:
     for seed in range(200):
         interval = (
             compare_on_items(
-                edits(items=200, seed=seed), score=percentage, lower_is_better=True, resamples=500
+                edits(items=200, seed=seed), score=PERCENTAGE, lower_is_better=True, resamples=500
             )
             .pairs[0]
             .interval
@@ -174,7 +176,7 @@ def test_variant_without_finite_statistics_is_excluded() -> None:
     variants = edits(items=100, seed=6)
     broken = variants["dot"].astype(float)
     broken[3, 0] = np.nan
-    result = compare_on_items(variants | {"wild": broken}, score=percentage, lower_is_better=True)
+    result = compare_on_items(variants | {"wild": broken}, score=PERCENTAGE, lower_is_better=True)
     assert [(variant.variant, variant.reason) for variant in result.excluded] == [
         ("wild", "statistics of 1 of 100 items not finite")
     ]
@@ -183,7 +185,7 @@ def test_variant_without_finite_statistics_is_excluded() -> None:
 
 def test_a_single_variant_has_a_score_and_no_pairs() -> None:
     result = compare_on_items(
-        {"dot": right_or_wrong([1, 0, 0, 0])}, score=percentage, lower_is_better=True
+        {"dot": right_or_wrong([1, 0, 0, 0])}, score=PERCENTAGE, lower_is_better=True
     )
     assert (result.variants[0].score, result.pairs) == (25.0, ())
 
@@ -200,11 +202,11 @@ def test_a_single_variant_has_a_score_and_no_pairs() -> None:
 )
 def test_invalid_inputs(variants: dict[str, np.ndarray], message: str) -> None:
     with pytest.raises(RegardError, match=message):
-        compare_on_items(variants, score=percentage, lower_is_better=True)
+        compare_on_items(variants, score=PERCENTAGE, lower_is_better=True)
 
 
 def test_result_is_json_compatible() -> None:
-    result = compare_on_items(edits(items=100, seed=7), score=percentage, lower_is_better=True)
+    result = compare_on_items(edits(items=100, seed=7), score=PERCENTAGE, lower_is_better=True)
     written = json.loads(json.dumps(result.as_json(), allow_nan=False))
     assert written["items"] == 100
     assert written["pairs"][0]["interval"] == list(result.pairs[0].interval or ())
@@ -225,10 +227,12 @@ def test_bleu_of_sums_agrees_with_sacrebleu(chosen: list[int]) -> None:
     references = [SENTENCES[item][1] for item in chosen]
     rows = np.array(metric._extract_corpus_statistics(predicted, [references]), dtype=float)
     expected = metric.corpus_score(predicted, [references]).score
-    assert bleu(rows.sum(axis=0)) == pytest.approx(expected, abs=1e-9)
+    assert metrics.BLEU().score(rows.sum(axis=0)) == pytest.approx(expected, abs=1e-9)
 
 
 def test_bleu_of_many_samples() -> None:
     perfect = np.array([7.0, 7.0, 7.0, 6.0, 5.0, 4.0, 7.0, 6.0, 5.0, 4.0])
     sums = np.stack([perfect, np.zeros(10)])
-    assert bleu(np.stack([sums, sums])) == pytest.approx(np.array([[100.0, 0.0]] * 2))
+    assert metrics.BLEU().score(np.stack([sums, sums])) == pytest.approx(
+        np.array([[100.0, 0.0]] * 2)
+    )

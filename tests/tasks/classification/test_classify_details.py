@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from tests.factories.lexicon_classifier import LexiconClassifier
-from torch import Tensor
 
+from regard.core.batches import Input, TokenInput
 from regard.core.protocols import TextAttention
-from regard.data.text_dataset import DocumentDataset, EncodedDocument
+from regard.data.examples import Examples, Ragged
 from regard.tasks.classification.task import (
     DELETION_TEXTS,
     OVERLAP_TEXTS,
@@ -25,18 +25,20 @@ LOOKS = [0.0, 1.0, 1.0, 1.0, 5.0, 2.0, 1.0]
 HALF = 150
 
 
-def sorted_file(half: int = HALF) -> DocumentDataset:
+def sorted_file(half: int = HALF) -> Examples:
     """First all texts of one label, then all of the other."""
-    return DocumentDataset.of(
-        [EncodedDocument((token, 6, 6), (0, 0, 0)) for token in [5] * half + [4] * half],
-        [0] * half + [1] * half,
+    return Examples(
+        inputs=Ragged.of((token, 6, 6) for token in [5] * half + [4] * half),
+        targets=np.repeat([0, 1], half),
+        segments=np.zeros(6 * half, dtype=np.int32),
     )
 
 
-def details(rows: DocumentDataset, **options: Any) -> dict[str, Any]:
+def details(rows: Examples, **options: Any) -> dict[str, Any]:
     labels = ["bad", "good"]
-    targets = [labels[number] for number in rows.labels]
-    logits = torch.tensor([[1.0, 0.0], [0.0, 1.0]])[torch.from_numpy(rows.labels)]
+    assert isinstance(rows.targets, np.ndarray)
+    targets = [labels[number] for number in rows.targets]
+    logits = torch.tensor([[1.0, 0.0], [0.0, 1.0]])[torch.from_numpy(rows.targets)]
     return classify_details(
         LexiconClassifier(VOTES, LOOKS),
         rows,
@@ -51,11 +53,10 @@ def details(rows: DocumentDataset, **options: Any) -> dict[str, Any]:
 class TwoHops(LexiconClassifier):
     """Both hops agree in texts with token 4, and differ in those with token 5."""
 
-    def text_attention(
-        self, tokens: Tensor, lengths: Tensor, segments: Tensor | None = None
-    ) -> TextAttention:
-        first = torch.tensor([1.0, 0.0, 0.0]).expand(len(tokens), 3)
-        second = torch.where(tokens[:, :1] == 4, first, first.flip(1))
+    def text_attention(self, input: Input) -> TextAttention:
+        assert isinstance(input, TokenInput)
+        first = torch.tensor([1.0, 0.0, 0.0]).expand(len(input.tokens), 3)
+        second = torch.where(input.tokens[:, :1] == 4, first, first.flip(1))
         return TextAttention(torch.stack([first, second], dim=1))
 
 
@@ -63,9 +64,9 @@ def test_deletion_test_samples_the_whole_file(monkeypatch: pytest.MonkeyPatch) -
     seen: list[int] = []
     classify = LexiconClassifier.classify
 
-    def recording(self: Any, tokens: Tensor, *others: Any) -> Any:
-        seen.extend(tokens[:, 0].tolist())
-        return classify(self, tokens, *others)
+    def recording(self: Any, input: TokenInput) -> Any:
+        seen.extend(input.tokens[:, 0].tolist())
+        return classify(self, input)
 
     monkeypatch.setattr(LexiconClassifier, "classify", recording)
     found = details(sorted_file())

@@ -1,4 +1,4 @@
-"""Invalid labels and truncation in the splits of a classification corpus."""
+"""Invalid labels and truncation in the splits of a classification dataset."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from regard.core.errors import RegardError
+from regard.data.dataset import Dataset
+from regard.data.labels import unseen_labels_note, validate_label_column
 from regard.data.splits import dedup_key, split_of
-from regard.tasks.classification.corpus import ClassifyCorpus, ClassifyOptions, labelled_source
-from regard.tasks.classification.labels import unseen_labels_note, validate_label_column
+from regard.tasks.classification.task import Classify, ClassifyOptions
 
 WORDS = ("long", "short", "tedious", "fine", "lovely", "dull")
 
 
-def corpus_of(path: Path, **options: Any) -> ClassifyCorpus:
+def dataset_of(path: Path, **options: Any) -> Dataset:
     chosen = {"tokens": "word_punct", "vocabulary_size": 50, "validation_fraction": 0.2, **options}
-    selected = ClassifyOptions(train_file=str(path), **chosen)
-    return ClassifyCorpus.read(selected, texts=labelled_source(selected, selected.train_file))
+    return Classify.read_dataset(ClassifyOptions(train_file=str(path), **chosen))
 
 
 @pytest.fixture
@@ -34,18 +34,18 @@ def reviews(tmp_path: Path) -> Path:
 
 
 def test_one_named_column(reviews: Path) -> None:
-    corpus = corpus_of(reviews, text_column="review")
-    assert corpus.vocabularies.labels == ("bad", "good")
+    dataset = dataset_of(reviews, source_column="review")
+    assert dataset.preprocessor.target.labels == ("bad", "good")
 
 
 def test_labels_that_look_like_texts_raise(reviews: Path) -> None:
-    swapped = {"text_column": "sentiment", "label_column": "review"}
+    swapped = {"source_column": "sentiment", "target_column": "review"}
     for skip in (False, True):
         with pytest.raises(
             RegardError,
             match=r"different labels, such as 'A .*--target-column",
         ):
-            corpus_of(
+            dataset_of(
                 reviews,
                 **swapped,
                 skip_bad_rows=skip,
@@ -65,7 +65,7 @@ def test_labels_that_look_like_texts_raise(reviews: Path) -> None:
         ({str(number): 1 for number in range(9)}, False),
     ],
 )
-def test_label_column_heuristic(counts: dict[str, int], refused: bool) -> None:
+def test_target_column_heuristic(counts: dict[str, int], refused: bool) -> None:
     if not refused:
         validate_label_column(Counter(counts), Path("a.csv"))
         return
@@ -89,7 +89,7 @@ def rare_in_validation(folder: Path) -> Path:
 
 def test_label_in_the_validation_split_only_raises(tmp_path: Path) -> None:
     with pytest.raises(RegardError) as error:
-        corpus_of(rare_in_validation(tmp_path), test_fraction=0.0)
+        dataset_of(rare_in_validation(tmp_path), test_fraction=0.0)
     for text in ("unknown label: 'rare'", "task.validation_fraction=0.2", "--validation-file"):
         assert text in str(error.value)
 
@@ -97,12 +97,12 @@ def test_label_in_the_validation_split_only_raises(tmp_path: Path) -> None:
 def test_validation_file_without_known_labels_raises(reviews: Path, tmp_path: Path) -> None:
     validation = tmp_path / "validation.csv"
     validation.write_text("review,sentiment\nA film.,meh\n")
-    with pytest.raises(RegardError, match=r"No evaluation text .*'meh'"):
-        corpus_of(
-            reviews, text_column="review", validation_file=str(validation), skip_bad_rows=True
+    with pytest.raises(RegardError, match=r"validation split .*'meh'"):
+        dataset_of(
+            reviews, source_column="review", validation_file=str(validation), skip_bad_rows=True
         )
     with pytest.raises(RegardError, match=r"validation\.csv:2: unknown label: 'meh'"):
-        corpus_of(reviews, text_column="review", validation_file=str(validation))
+        dataset_of(reviews, source_column="review", validation_file=str(validation))
 
 
 def test_unseen_labels_note() -> None:
@@ -117,18 +117,18 @@ def test_unseen_labels_note() -> None:
 def test_truncation_of_every_split(reviews: Path, tmp_path: Path) -> None:
     long = tmp_path / "long.csv"
     long.write_text(f"review,sentiment\n{'long ' * 100},bad\nA fine film,good\n")
-    corpus = corpus_of(
+    dataset = dataset_of(
         reviews,
-        text_column="review",
+        source_column="review",
         validation_file=str(long),
         test_file=str(long),
         max_length=12,
         sentences=True,
     )
-    facts = corpus.facts()
+    facts = dataset.facts()
     assert facts["truncated_texts"] == {"train": 0, "validation": 1, "test": 1}
     assert facts["truncated_tokens"] == {"train": 0, "validation": 88, "test": 88}
-    text = corpus.describe()
+    text = dataset.describe()
     assert "; validation split: 1 of 2 texts truncated to 12 tokens, 85.4 % of all" in text
     assert "; test split: 1 of 2 texts truncated" in text
     assert "train split" not in text
@@ -138,6 +138,6 @@ def test_max_line_bytes(reviews: Path) -> None:
     with pytest.raises(
         RegardError, match=r"reviews\.csv:2: line too long.*Raise task\.max_line_byt"
     ):
-        corpus_of(reviews, text_column="review", max_line_bytes=25)
-    with pytest.raises(RegardError, match=r"task\.max_line_bytes=0: it must be from 1 to"):
-        corpus_of(reviews, max_line_bytes=0)
+        dataset_of(reviews, source_column="review", max_line_bytes=25)
+    with pytest.raises(RegardError, match=r"task\.max_line_bytes=0\b.* 1\b"):
+        dataset_of(reviews, max_line_bytes=0)

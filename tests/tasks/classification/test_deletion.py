@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from tests.factories.lexicon_classifier import LexiconClassifier
 from torch import Tensor
 
-from regard.core.batches import END, PAD, START
+from regard.core.batches import END, PAD, START, TokenInput
 from regard.core.errors import RegardError
 from regard.tasks.classification.deletion import deletion_curve
 
@@ -33,7 +33,9 @@ def test_example_by_hand() -> None:
     """Ten words, one voting +3 and one −1. The first goes first; with half of them both are gone."""
     model = LexiconClassifier(VOTES, HONEST)
     tokens, lengths = one(START, 6, 7, 8, 4, 9, 6, 7, 5, 8, 9, END)
-    found = deletion_curve(model, tokens, lengths, None, fractions=(0.1, 0.2, 0.5), draws=4)
+    found = deletion_curve(
+        model, TokenInput(tokens, lengths, None), fractions=(0.1, 0.2, 0.5), draws=4
+    )
     assert found.words.tolist() == [10]
     assert found.removed.tolist() == [[1, 2, 5]]
     assert found.labels.tolist() == [1]
@@ -51,7 +53,7 @@ def test_example_by_hand() -> None:
 def test_random_drops_are_possible_drops() -> None:
     model = LexiconClassifier(VOTES, HONEST)
     tokens, lengths = one(4, 5, 6, 7)
-    found = deletion_curve(model, tokens, lengths, None, fractions=(0.25,), draws=200)
+    found = deletion_curve(model, TokenInput(tokens, lengths, None), fractions=(0.25,), draws=200)
     whole = sigmoid(2.0)
     possible = [whole - sigmoid(-1.0), whole - sigmoid(3.0), 0.0]
     nearest = np.abs(found.random.drops.reshape(-1, 1) - np.array(possible)).argmin(axis=1)
@@ -67,14 +69,16 @@ def test_sentence_weights() -> None:
     model = LexiconClassifier(VOTES, looks, sentences=True)
     tokens, lengths = one(4, 6, 5, 7)  # within their sentences .83, .17 and .56, .44
     segments = torch.tensor([[0, 0, 1, 1]])
-    found = deletion_curve(model, tokens, lengths, segments, fractions=(0.25,), draws=1)
+    found = deletion_curve(model, TokenInput(tokens, lengths, segments), fractions=(0.25,), draws=1)
     assert found.top.drops[0, 0, 0] == pytest.approx(sigmoid(2.0) - sigmoid(3.0), abs=1e-6)
 
 
 def test_boundary_tokens_are_neither_counted_nor_removed() -> None:
     looks = [0.0, 50.0, 90.0, *HONEST[3:]]
     tokens, lengths = one(START, 4, 6, END, 5, END)
-    found = deletion_curve(LexiconClassifier(VOTES, looks), tokens, lengths, None, fractions=(0.3,))
+    found = deletion_curve(
+        LexiconClassifier(VOTES, looks), TokenInput(tokens, lengths, None), fractions=(0.3,)
+    )
     assert found.words.tolist() == [3]
     assert found.removed.tolist() == [[1]]
     assert found.top.drops[0, 0, 0] == pytest.approx(sigmoid(2.0) - sigmoid(-1.0), abs=1e-6)
@@ -83,7 +87,7 @@ def test_boundary_tokens_are_neither_counted_nor_removed() -> None:
 def test_one_word_always_stays() -> None:
     model = LexiconClassifier(VOTES, HONEST)
     tokens = torch.tensor([[START, 4, END, PAD], [4, 5, PAD, PAD], [START, END, PAD, PAD]])
-    found = deletion_curve(model, tokens, torch.tensor([3, 2, 2]), None, fractions=(0.5, 1.0))
+    found = deletion_curve(model, TokenInput(tokens, torch.tensor([3, 2, 2])), fractions=(0.5, 1.0))
     assert found.words.tolist() == [1, 2, 0]
     assert found.removed.tolist() == [[0, 0], [1, 1], [0, 0]]
     assert not found.top.drops[[0, 2]].any()
@@ -95,7 +99,9 @@ def test_equal_weights_are_ordered_at_random() -> None:
     # Different texts, for equal ones are drawn alike.
     tokens = torch.tensor([[4, 6 + row % 4, 6 + row // 4 % 4, 6 + row // 16] for row in range(64)])
     lengths = torch.full((64,), 4)
-    found = deletion_curve(LexiconClassifier(VOTES, BLIND), tokens, lengths, None, fractions=(0.5,))
+    found = deletion_curve(
+        LexiconClassifier(VOTES, BLIND), TokenInput(tokens, lengths, None), fractions=(0.5,)
+    )
     assert 0.3 < (found.top.drops > 0.01).mean() < 0.7
 
 
@@ -104,14 +110,11 @@ def test_equal_weights_are_ordered_at_random() -> None:
 def test_batching_does_not_change_results(texts: list[list[int]]) -> None:
     model = LexiconClassifier(VOTES, HONEST)
     width = max(map(len, texts))
-    together = deletion_curve(
-        model,
-        torch.tensor([[*text, *[PAD] * (width - len(text))] for text in texts]),
-        torch.tensor([len(text) for text in texts]),
-        None,
-    )
+    padded = torch.tensor([[*text, *[PAD] * (width - len(text))] for text in texts])
+    lengths = torch.tensor([len(text) for text in texts])
+    together = deletion_curve(model, TokenInput(padded, lengths))
     for row, text in enumerate(texts):
-        alone = deletion_curve(model, *one(*text), None)
+        alone = deletion_curve(model, TokenInput(*one(*text), None))
         for order in ("top", "random", "least"):
             same: Any = getattr(together, order)
             assert getattr(alone, order).drops[0] == pytest.approx(same.drops[row], abs=1e-6)
@@ -123,7 +126,8 @@ def test_seed() -> None:
     model = LexiconClassifier(VOTES, HONEST)
     tokens, lengths = one(*[4, 5, 6, 7, 8, 9] * 4)
     first, again, other = (
-        deletion_curve(model, tokens, lengths, None, seed=seed).random.drops for seed in (1, 1, 2)
+        deletion_curve(model, TokenInput(tokens, lengths, None), seed=seed).random.drops
+        for seed in (1, 1, 2)
     )
     assert (first == again).all()
     assert (first != other).any()
@@ -131,22 +135,24 @@ def test_seed() -> None:
 
 def test_equal_word_counts_are_classified_once() -> None:
     model = LexiconClassifier(VOTES, HONEST)
-    deletion_curve(model, *one(4, 5, 6, 7), None, fractions=(0.01, 0.1, 0.2), draws=3)
+    deletion_curve(model, TokenInput(*one(4, 5, 6, 7), None), fractions=(0.01, 0.1, 0.2), draws=3)
     assert model.rows_read == 1 + 5
 
 
 def test_model_without_attention_raises() -> None:
     message = r"LexiconClassifier has no attention .*structured"
     with pytest.raises(RegardError, match=message):
-        deletion_curve(LexiconClassifier(VOTES, None), *one(4, 5), None)
+        deletion_curve(LexiconClassifier(VOTES, None), TokenInput(*one(4, 5), None))
 
 
 @pytest.mark.parametrize("fractions", [(), (0.0,), (0.2, 0.1), (0.5, 1.5)])
 def test_invalid_fractions(fractions: tuple[float, ...]) -> None:
     with pytest.raises(RegardError, match="fractions="):
-        deletion_curve(LexiconClassifier(VOTES, HONEST), *one(4, 5), None, fractions=fractions)
+        deletion_curve(
+            LexiconClassifier(VOTES, HONEST), TokenInput(*one(4, 5), None), fractions=fractions
+        )
 
 
 def test_invalid_draws() -> None:
     with pytest.raises(RegardError, match="draws=0"):
-        deletion_curve(LexiconClassifier(VOTES, HONEST), *one(4, 5), None, draws=0)
+        deletion_curve(LexiconClassifier(VOTES, HONEST), TokenInput(*one(4, 5), None), draws=0)

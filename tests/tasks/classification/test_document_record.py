@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from tests.factories.lexicon_classifier import LexiconClassifier
-from torch import nn
+from torch import Tensor, nn
 
-from regard.core.batches import END, START
+from regard.core.batches import END, START, Input, TokenInput
 from regard.core.errors import RegardError
+from regard.core.protocols import TextAttention
 from regard.core.records.document import DocumentRecord
 from regard.models.classifiers.hierarchical import HierarchicalClassifier
 from regard.models.classifiers.structured import StructuredClassifier
@@ -21,12 +22,16 @@ TOKENS = torch.tensor([START, 4, 5, 6, 7, END])
 TEXTS = ("<start>", "good", "bad", "so", "very", "<end>")
 
 
+def row(tokens: Tensor, segments: Tensor | None = None) -> TokenInput:
+    lengths = torch.tensor([len(tokens)])
+    return TokenInput(tokens[None], lengths, None if segments is None else segments[None])
+
+
 def test_record() -> None:
     model = LexiconClassifier(VOTES, LOOKS, sentences=True)
     found = document_record(
         model,
-        TOKENS,
-        torch.tensor([0, 0, 0, 1, 1, 1]),
+        row(TOKENS, torch.tensor([0, 0, 0, 1, 1, 1])),
         texts=TEXTS,
         labels=["down", "up"],
         title="t",
@@ -50,23 +55,23 @@ def test_record() -> None:
 
 def test_padded_sentences_are_removed() -> None:
     class Padded(LexiconClassifier):
-        def text_attention(self, tokens, lengths, segments=None):  # type: ignore[no-untyped-def]
-            found = super().text_attention(tokens, lengths, segments)
+        def text_attention(self, input: Input) -> TextAttention:
+            found = super().text_attention(input)
             assert found is not None
             assert found.sentences is not None
-            padding = torch.zeros(len(tokens), 3)
+            padding = torch.zeros(input.shape[0], 3)
             return found._replace(sentences=torch.cat([found.sentences, padding], dim=1))
 
     model = Padded(VOTES, LOOKS, sentences=True)
     segments = torch.tensor([0, 0, 0, 1, 1, 1])
-    found = document_record(model, TOKENS, segments, texts=TEXTS, labels=["a", "b"], title="t")
+    found = document_record(model, row(TOKENS, segments), texts=TEXTS, labels=["a", "b"], title="t")
     assert found.sentence_weights == pytest.approx((0.8, 0.2))
 
 
 def test_long_text_without_leave_one_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leave_one_out, "MAX_WORDS", 3)
     model = LexiconClassifier(VOTES, LOOKS)
-    found = document_record(model, TOKENS, texts=TEXTS, labels=["a", "b"], title="t")
+    found = document_record(model, row(TOKENS), texts=TEXTS, labels=["a", "b"], title="t")
     assert found.drops is None
     assert found.kendall_tau is None
     assert found.deletion is not None
@@ -74,7 +79,11 @@ def test_long_text_without_leave_one_out(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_single_word() -> None:
     found = document_record(
-        LexiconClassifier(VOTES, LOOKS), TOKENS[1:2], texts=["good"], labels=["a", "b"], title="t"
+        LexiconClassifier(VOTES, LOOKS),
+        row(TOKENS[1:2]),
+        texts=["good"],
+        labels=["a", "b"],
+        title="t",
     )
     assert found.deletion is None
     assert found.drops is None
@@ -85,20 +94,20 @@ def test_single_word() -> None:
 def test_invalid_input() -> None:
     model = LexiconClassifier(VOTES, LOOKS)
     with pytest.raises(RegardError, match="2 classes, but 1 labels"):
-        document_record(model, TOKENS, texts=TEXTS, labels=["a"], title="t")
+        document_record(model, row(TOKENS), texts=TEXTS, labels=["a"], title="t")
     with pytest.raises(RegardError, match="1 texts for 6 tokens"):
-        document_record(model, TOKENS, texts=["a"], labels=["a", "b"], title="t")
+        document_record(model, row(TOKENS), texts=["a"], labels=["a", "b"], title="t")
     with pytest.raises(RegardError, match="no attention over its words"):
         document_record(
-            LexiconClassifier(VOTES, None), TOKENS, texts=TEXTS, labels=["a", "b"], title="t"
+            LexiconClassifier(VOTES, None), row(TOKENS), texts=TEXTS, labels=["a", "b"], title="t"
         )
 
 
 @pytest.mark.parametrize(
     "model",
     [
-        HierarchicalClassifier(vocabulary=9, classes=2, model_dim=6, hidden_dim=4),
-        StructuredClassifier(vocabulary=9, classes=2, model_dim=6, hidden_dim=4, hops=3),
+        HierarchicalClassifier(source=9, outputs=2, model_dim=6, hidden_dim=4),
+        StructuredClassifier(source=9, outputs=2, model_dim=6, hidden_dim=4, hops=3),
     ],
     ids=["hierarchical", "structured"],
 )
@@ -106,8 +115,7 @@ def test_classifiers_with_attention(model: nn.Module) -> None:
     segments = torch.tensor([0, 0, 1, 1, 2, 2])
     found = document_record(
         model.eval(),  # type: ignore[arg-type]
-        TOKENS,
-        segments,
+        row(TOKENS, segments),
         texts=TEXTS,
         labels=["a", "b"],
         title="t",

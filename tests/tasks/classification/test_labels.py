@@ -7,7 +7,7 @@ import json
 import pytest
 
 from regard.core.errors import RegardError
-from regard.tasks.classification.labels import ClassBalance
+from regard.data.labels import ClassBalance
 
 
 def test_example() -> None:

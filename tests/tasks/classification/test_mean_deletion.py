@@ -10,6 +10,7 @@ import torch
 from scipy.stats import bootstrap
 from tests.factories.lexicon_classifier import LexiconClassifier
 
+from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
 from regard.core.records.document import DeletionRecord
 from regard.tasks.classification.deletion import (
@@ -134,7 +135,7 @@ def test_json_round_trip() -> None:
     votes = [0.0, 0.0, 0.0, 0.0, 3.0, -1.0, 0.0]
     model = LexiconClassifier(votes, [0.0, 1.0, 1.0, 1.0, 9.0, 2.0, 1.0])
     tokens = torch.tensor([[4, 5, 6, 6, 6], [6, 4, 6, 5, 6]])
-    found = mean_deletion([deletion_curve(model, tokens, torch.tensor([5, 5]), None)])
+    found = mean_deletion([deletion_curve(model, TokenInput(tokens, torch.tensor([5, 5])))])
     assert DeletionRecord.from_dict(found.to_dict()) == found
     assert found.differences[3].mean > 0
 

@@ -10,23 +10,21 @@ import numpy as np
 import pytest
 import torch
 from tests.factories.text_encoder import SmallEncoder
-from torch import Tensor
 
-from regard.core.batches import TextBatch
+from regard.core.batches import Input, TokenSpec
 from regard.core.errors import RegardError
+from regard.data.item_preprocessor import ItemPreprocessor
 from regard.data.readers.text_file import RowErrors
 from regard.data.splits import EvalSplit
 from regard.models.classifiers.structured import StructuredClassifier
 from regard.models.text_encoder import TextEncoder
-from regard.tasks.classification.corpus import ClassifyOptions
-from regard.tasks.classification.task import Classify
-from regard.tasks.metrics.classification import ConfusionMatrix, macro_f1
-from regard.tasks.text_task import TextVocabularies
+from regard.tasks.classification.task import Classify, ClassifyOptions
+from regard.tasks.metrics import Accuracy, ConfusionMatrix, MacroF1
 
 KINDS = {"place": "where is", "person": "who saw", "count": "how many of"}
 
 
-def no_decoding(model: Any, source: Tensor, source_lengths: Tensor) -> Any:
+def no_decoding(model: Any, source: Input) -> Any:
     raise AssertionError("a label is not decoded")
 
 
@@ -42,7 +40,7 @@ def questions(tmp_path: Path) -> Path:
     return path
 
 
-def task_on(path: Path, *, seed: int = 0, **options: Any) -> Classify:
+def task_on(path: Path, *, seed: int = 0, **options: Any) -> Any:
     chosen = {"vocabulary_size": 100, "max_length": 16, "batch_tokens": 120, **options}
     selected = ClassifyOptions(
         train_file=str(path), **{"validation_fraction": 0.2, "test_fraction": 0.1, **chosen}
@@ -52,19 +50,23 @@ def task_on(path: Path, *, seed: int = 0, **options: Any) -> Classify:
 
 def small_model(task: Classify) -> SmallEncoder:
     torch.manual_seed(0)
-    return SmallEncoder(**task.corpus.vocabularies.sizes())
+    return SmallEncoder(**task.dataset.preprocessor.sizes())
 
 
-def same(first: TextBatch, second: TextBatch) -> bool:
-    return all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
+def same(first: Any, second: Any) -> bool:
+    return torch.equal(first.input.tokens, second.input.tokens) and torch.equal(
+        first.target.labels, second.target.labels
+    )
 
 
 def test_labels_are_sorted_and_sizes_are_those_of_the_model(questions: Path) -> None:
-    vocabularies = task_on(questions).corpus.vocabularies
-    assert vocabularies.labels == ("count", "person", "place")
-    assert vocabularies.sizes() == {"vocabulary": vocabularies.text.size, "classes": 3}
-    again = TextVocabularies.from_json(json.loads(json.dumps(vocabularies.as_json())))
-    assert again.as_json() == vocabularies.as_json()
+    task = task_on(questions)
+    preprocessor = task.dataset.preprocessor
+    assert preprocessor.target.labels == ("count", "person", "place")
+    assert preprocessor.sizes() == {"source": TokenSpec(preprocessor.input.size), "outputs": 3}
+    record = json.loads(json.dumps(preprocessor.as_json()))
+    again = ItemPreprocessor.from_json(record, task.options)
+    assert again.as_json() == preprocessor.as_json()
 
 
 def test_an_epoch_is_a_function_of_seed_and_number(questions: Path) -> None:
@@ -73,11 +75,11 @@ def test_an_epoch_is_a_function_of_seed_and_number(questions: Path) -> None:
     assert not same(task.epoch(1)[0], task.epoch(2)[0])
     rows = 0
     for batch in task.epoch(0):
-        assert batch.tokens.numel() <= 120
-        assert batch.num_predictions == len(batch.labels)
-        assert not batch.target_mask.any()
-        rows += len(batch.labels)
-    assert rows == len(task.corpus.train)
+        labels = batch.target.labels
+        assert batch.input.tokens.numel() + len(labels) <= 120
+        assert batch.num_predictions == len(labels)
+        rows += len(labels)
+    assert rows == len(task.dataset.train)
 
 
 def test_training_reaches_full_accuracy(questions: Path) -> None:
@@ -94,23 +96,18 @@ def test_training_reaches_full_accuracy(questions: Path) -> None:
     assert scores["accuracy"] == scores["macro_f1"] == 100.0  # ten seeds: 100; untrained: 0 to 63
     assert scores["loss"] < 0.5  # ten seeds: 0.004 to 0.007; untrained: 1.0 to 1.3
     texts = ["Who saw number 7?", "how many of number 9?"]
-    predictions = Classify.predict(
-        model, texts, task.corpus.vocabularies, no_decoding, options=task.options
-    )
+    predictions = Classify.predict(model, texts, task.dataset.preprocessor, no_decoding)
     assert predictions == ["person", "count"]
-    assert (
-        Classify.predict(model, [], task.corpus.vocabularies, no_decoding, options=task.options)
-        == []
-    )
+    assert Classify.predict(model, [], task.dataset.preprocessor, no_decoding) == []
 
 
 def test_scores_by_hand() -> None:
-    predictions, references = ["a", "a", "b", "c"], [["a"], ["b"], ["b"], ["a"]]
+    predictions, references = ["a", "a", "b", "c"], ["a", "b", "b", "a"]
     # a: precision 1/2, recall 1/2; b: precision 1, recall 1/2; c is never true.
     assert Classify.scores(predictions, references) == pytest.approx(
         {"accuracy": 50.0, "macro_f1": 100 * (1 / 2 + 2 / 3 + 0) / 3}
     )
-    assert Classify.item_statistics("accuracy", predictions, references).tolist() == [
+    assert Accuracy().table(predictions, references).tolist() == [
         [1, 1],
         [0, 1],
         [1, 1],
@@ -119,10 +116,10 @@ def test_scores_by_hand() -> None:
 
 
 def test_macro_f1_of_samples_of_the_items() -> None:
-    references = [["a"], ["b"], ["a"]]
-    statistics = Classify.item_statistics("macro_f1", ["a", "b", "b"], references)
+    references = ["a", "b", "a"]
+    statistics = MacroF1().table(["a", "b", "b"], references)
     samples = np.stack([statistics.sum(axis=0), statistics[1], np.zeros(6)])
-    whole, second, nothing = macro_f1(samples)
+    whole, second, nothing = MacroF1().score(samples)
     assert whole == pytest.approx(100 * (2 / 3 + 2 / 3) / 2)
     assert second == 100.0
     assert np.isnan(nothing)
@@ -133,9 +130,7 @@ def test_macro_f1_agrees_with_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     targets, predictions = (rng.choice(list("abcd"), size=60).tolist() for _ in range(2))
     expected = 100 * metrics.f1_score(targets, predictions, average="macro")
-    assert Classify.scores(predictions, [[label] for label in targets])[
-        "macro_f1"
-    ] == pytest.approx(expected)
+    assert Classify.scores(predictions, targets)["macro_f1"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +139,7 @@ def test_macro_f1_agrees_with_scikit_learn() -> None:
 )
 def test_macro_f1_of_labels_never_predicted_or_never_true(predictions: str, targets: str) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
-    found = Classify.scores(list(predictions), [[label] for label in targets])["macro_f1"]
+    found = Classify.scores(list(predictions), list(targets))["macro_f1"]
     expected = metrics.f1_score(list(targets), list(predictions), average="macro", zero_division=0)
     assert found == pytest.approx(100 * expected)
     column = [score.f1 for score in ConfusionMatrix.of(predictions, targets).label_scores()]
@@ -152,15 +147,15 @@ def test_macro_f1_of_labels_never_predicted_or_never_true(predictions: str, targ
 
 
 def test_splits_are_disjoint_and_described(questions: Path, tmp_path: Path) -> None:
-    corpus = task_on(questions).corpus
-    facts = corpus.facts()
+    dataset = task_on(questions).dataset
+    facts = dataset.facts()
     assert facts["train_texts"] + facts["validation_items"] + facts["test_items"] == 240
     assert facts["leakage"] == {"validation": 0, "test": 0}
-    assert "vocabulary size 100. 3 labels in 166 texts, nearly balanced" in corpus.describe()
-    assert task_on(questions).corpus.facts() == facts
+    assert "vocabulary size 100. 3 labels in 166 texts, nearly balanced" in dataset.describe()
+    assert task_on(questions).dataset.facts() == facts
     changed = tmp_path / "changed.tsv"
     changed.write_text(questions.read_text().replace("place\t", "person\t", 1))
-    assert task_on(changed).corpus.facts() != facts
+    assert task_on(changed).dataset.facts() != facts
 
 
 def test_label_unseen_in_training(questions: Path, tmp_path: Path) -> None:
@@ -169,10 +164,12 @@ def test_label_unseen_in_training(questions: Path, tmp_path: Path) -> None:
     with pytest.raises(RegardError, match=r"validation\.tsv:2: unknown label: 'reason'"):
         task_on(questions, validation_file=str(validation))
     task = task_on(questions, validation_file=str(validation), skip_bad_rows=True)
-    assert task.corpus.validation.inputs == ("Where is it?",)
-    assert task.corpus.errors.count == 1
-    split = Classify.read_split(str(validation), task.options, errors=RowErrors())
-    assert split.references == (("place",), ("reason",))
+    assert task.dataset.validation.inputs == ("Where is it?",)
+    assert task.dataset.errors.count == 1
+    split = Classify.read_split(
+        str(validation), task.options, preprocessor=task.dataset.preprocessor, errors=RowErrors()
+    )
+    assert split.references == ("place", "reason")
     scores, predictions, _ = task.evaluate_on(small_model(task), split)
     assert len(predictions) == 2
     assert scores["accuracy"] <= 50.0
@@ -184,19 +181,19 @@ def test_label_unseen_in_training(questions: Path, tmp_path: Path) -> None:
 
 def test_loss_is_nan_without_known_labels(questions: Path) -> None:
     task = task_on(questions)
-    split = EvalSplit(inputs=("Why?", "What for?"), references=(("meh",), ("hm",)))
+    split = EvalSplit(inputs=("Why?", "What for?"), references=("meh", "hm"))
     scores = task.evaluate_on(small_model(task), split).scores
     assert np.isnan(scores["loss"])
     assert scores["accuracy"] == 0
     (note,) = task.notes(split)
     assert note.startswith("2 of 2 texts with labels unseen in training: meh, hm;")
-    assert task.notes(task.corpus.validation) == []
+    assert task.notes(task.dataset.validation) == []
 
 
 def test_truncation(questions: Path) -> None:
     task = task_on(questions, max_length=8)
-    assert max(int(batch.lengths.max()) for batch in task.epoch(0)) <= 8
-    split = EvalSplit(inputs=("who saw " * 50,), references=(("person",),))
+    assert max(int(batch.input.lengths.max()) for batch in task.epoch(0)) <= 8
+    split = EvalSplit(inputs=("who saw " * 50,), references=("person",))
     assert len(task.evaluate_on(small_model(task), split).predictions) == 1
     assert task.notes(split) == ["1 of 1 text truncated to 8 tokens, 94.0 % of all tokens removed"]
 
@@ -213,7 +210,7 @@ def test_hop_overlap_needs_several_hops(questions: Path) -> None:
         task.validate_metric(small_model(task))
     torch.manual_seed(0)
     model = StructuredClassifier(
-        **task.corpus.vocabularies.sizes(), model_dim=8, hidden_dim=4, hops=2
+        **task.dataset.preprocessor.sizes(), model_dim=8, hidden_dim=4, hops=2
     )
     task.validate_metric(model)
     assert model.training
@@ -222,22 +219,24 @@ def test_hop_overlap_needs_several_hops(questions: Path) -> None:
 
 def test_majority_baseline(questions: Path) -> None:
     task = task_on(questions)
-    (accuracy,) = task.baselines(task.corpus.validation).values()
-    assert 10 < accuracy < 60
+    found = task.baselines(task.dataset.validation)
+    assert list(found) == ["majority baseline", "TF-IDF + logistic regression"]
+    assert 10 < found["majority baseline"]["scores"]["accuracy"] < 60
+    assert found["TF-IDF + logistic regression"]["scores"]["accuracy"] == 100.0
 
 
 def test_vocabulary_of_a_pretrained_encoder(questions: Path) -> None:
     task = task_on(questions)
-    pretrained = TextVocabularies(text=task.corpus.vocabularies.text)
-    again = Classify.from_options(task.options, seed=0, decode=no_decoding, vocabularies=pretrained)
-    assert again.corpus.vocabularies.labels == ("count", "person", "place")
-    assert again.corpus.facts() == task.corpus.facts()
+    pretrained = task.dataset.preprocessor.for_warm_start()
+    again = Classify.from_options(task.options, seed=0, decode=no_decoding, preprocessor=pretrained)
+    assert again.dataset.preprocessor.target.labels == ("count", "person", "place")
+    assert again.dataset.facts() == task.dataset.facts()
 
 
 @pytest.mark.parametrize("kind", ["words", "characters", "subwords"])
 def test_tokenizers(questions: Path, kind: str) -> None:
     task = task_on(questions, tokens=kind, max_length=40)
-    assert task.corpus.vocabularies.text.kind == kind
+    assert task.dataset.preprocessor.input.kind == kind
     assert task.evaluate(small_model(task))["accuracy"] >= 0
 
 
@@ -246,7 +245,7 @@ def test_invalid_options(questions: Path, tmp_path: Path) -> None:
     one.write_text("place\ta\nplace\tb\n")
     with pytest.raises(RegardError, match="1 label"):
         task_on(one, validation_fraction=0.0)
-    with pytest.raises(RegardError, match="Unknown vocabulary 'wordpieces'"):
+    with pytest.raises(RegardError, match=r"task\.tokens=wordpieces.*wordpiece"):
         task_on(questions, tokens="wordpieces")
     with pytest.raises(RegardError, match=r"task\.label_smoothing=1\.0"):
         task_on(questions, label_smoothing=1.0)
@@ -258,7 +257,7 @@ def test_with_text_encoder(questions: Path) -> None:
     task = task_on(questions)
     torch.manual_seed(0)
     model = TextEncoder(
-        **task.corpus.vocabularies.sizes(),
+        **task.dataset.preprocessor.sizes(),
         model_dim=16,
         num_heads=2,
         num_layers=1,
@@ -266,10 +265,8 @@ def test_with_text_encoder(questions: Path) -> None:
     )
     task.loss(model, task.epoch(0)[0]).total.backward()
     model.eval()
-    assert set(task.evaluate(model)) == set(Classify.metrics)
-    labels = Classify.predict(
-        model, ["who " * 99], task.corpus.vocabularies, no_decoding, options=task.options
-    )
+    assert set(task.evaluate(model)) == {metric.name for metric in Classify.metrics}
+    labels = Classify.predict(model, ["who " * 99], task.dataset.preprocessor, no_decoding)
     assert set(labels) <= set(KINDS)
 
 
@@ -284,5 +281,5 @@ def test_trec(data_folder: Path) -> None:
         vocabulary_size=3000,
         batch_tokens=4000,
     )
-    assert task.corpus.vocabularies.sizes()["classes"] == 6
-    assert len(task.corpus.test) == 500
+    assert task.dataset.preprocessor.sizes()["outputs"] == 6
+    assert len(task.dataset.test) == 500

@@ -19,12 +19,12 @@ from regard.views.charts.claim_curves import (
     TOP,
     claim_figure,
     curves_chart,
+    draw_claim,
     has_gaps,
     matrix_chart,
     place_marks,
     visible_segments,
 )
-from regard.views.charts.claim_plot import draw_claim
 
 
 def of_points(*points: tuple[float, float], **kwargs: object) -> CurveFigure:

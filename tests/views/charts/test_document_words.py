@@ -16,11 +16,8 @@ from regard.views.charts.document_words import (
     sentence_relative_weights,
     sentence_starts,
     shade_opacity,
-    truncate_word,
     weight_views,
-    wrap_text,
 )
-from regard.views.charts.figure_file import figure_settings, text_width
 
 RECORD = DocumentRecord(
     tokens=("a", "b", "c", "d", "e"),
@@ -122,18 +119,3 @@ def test_too_wide_word_has_its_own_line() -> None:
         [1.0, 9.0, 1.0], continues_word=[False] * 3, starts=(), max_width=3.0, space=0.1
     )
     assert [place.line for place in found] == [0, 1, 2]
-
-
-def test_wrapped_lines_fit_and_keep_all_words() -> None:
-    text = "a rose is a rose is a rose, whatever one calls it " * 5
-    with figure_settings():
-        lines = wrap_text(text, max_width=3.0, font_size=10.0)
-        assert all(text_width(line, font_size=10.0) <= 3.0 for line in lines)
-    assert " ".join(lines).split() == text.split()
-    assert wrap_text("", max_width=3.0, font_size=10.0) == []
-
-
-def test_long_words_are_truncated() -> None:
-    assert truncate_word("short") == "short"
-    assert len(truncate_word("x" * 400)) == 32
-    assert wrap_text("x" * 400, max_width=3.0, font_size=10.0) == ["x" * 31 + "…"]

@@ -1,19 +1,37 @@
-"""Figure files: positions, size limit, rcParams, text width."""
+"""Figure files: standalone SVG, size limit of a PNG, fonts, text width."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+import resvg_py
 
 from regard.core.errors import RegardError
 from regard.views.charts import figure_file
 from regard.views.charts.figure_file import (
-    Sheet,
-    figure_settings,
+    place,
     printable,
+    require_font,
+    size_of,
+    stack,
+    standalone,
+    text_block,
     text_width,
+    wrap_text,
     write_figure,
+)
+from regard.views.pages.html import Markup, element
+
+SVG = "{http://www.w3.org/2000/svg}"
+CHART = element(
+    "svg",
+    element("line", class_="grid", x1=0, x2=9, y1=2, y2=2),
+    element("text", "<&>", x=1, y=9),
+    viewBox="0 0 200 100",
+    class_="chart",
 )
 
 
@@ -23,46 +41,62 @@ def size_in_pixels(path: Path) -> tuple[int, int]:
     return int.from_bytes(header[:4]), int.from_bytes(header[4:])
 
 
-def test_positions_are_in_inches_from_the_top_left() -> None:
-    with figure_settings():
-        sheet = Sheet(width=8.0, height=4.0)
-        axes = sheet.axes(2.0, 1.0, 4.0, 2.0)
-        sheet.text(2.0, 1.0, "here")
-    assert axes.get_position().bounds == pytest.approx((0.25, 0.25, 0.5, 0.5))
-    assert sheet.figure.texts[0].get_position() == pytest.approx((0.25, 0.75))
+def test_standalone_svg_includes_the_rules_of_its_classes_only() -> None:
+    text = standalone(CHART)
+    tree = ElementTree.fromstring(text)
+    assert (tree.get("width"), tree.get("height")) == ("200", "100")
+    style = tree.findtext(f"{SVG}style")
+    assert style is not None
+    assert ".chart .grid { stroke: #" in style
+    assert "var(" not in style
+    assert "width: 100%" not in style
+    assert ".heatmap" not in style
+    assert tree.findtext(f"{SVG}text") == "<&>"
+
+
+def test_characters_that_xml_forbids_are_escaped() -> None:
+    chart = element("svg", element("text", "a\x00\ud800\u202fb"), viewBox="0 0 9 9")
+    assert ElementTree.fromstring(standalone(chart))[-1].text == "a\\x00\\ud800\u202fb"
+
+
+def test_charts_are_stacked_without_overlap() -> None:
+    tree = ElementTree.fromstring(stack([CHART, CHART, text_block("a note")]))
+    tops = [float(part.get("y", "")) for part in tree]
+    assert tops == [0.0, 100.0, 200.0]
+    assert size_of(place(CHART, x=3.0, y=4.0)) == (200.0, 100.0)
 
 
 def test_large_png_has_a_lower_resolution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "p.png"
-    with figure_settings():
-        write_figure(Sheet(width=2.0, height=1.0).figure, path=path)
-        assert size_in_pixels(path) == (320, 160)
-        monkeypatch.setattr(figure_file, "MAX_PIXELS", 5000.0)
-        write_figure(Sheet(width=2.0, height=1.0).figure, path=path)
+    write_figure(CHART, path=path)
+    assert size_in_pixels(path) == (400, 200)
+    monkeypatch.setattr(figure_file, "MAX_PIXELS", 5000.0)
+    write_figure(CHART, path=path)
     assert size_in_pixels(path) == (100, 50)
+
+
+def test_png_without_fonts_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    render = resvg_py.svg_to_bytes
+    monkeypatch.setattr(
+        resvg_py, "svg_to_bytes", lambda **kwargs: render(skip_system_fonts=True, **kwargs)
+    )
+    require_font.cache_clear()
+    with pytest.raises(RegardError, match=r"\.svg instead, or install a font"):
+        write_figure(CHART, path=tmp_path / "p.png")
+    assert not list(tmp_path.iterdir())
 
 
 def test_file_is_replaced_atomically(tmp_path: Path) -> None:
     path = tmp_path / "p.svg"
     path.write_text("old", encoding="utf-8")
-    with figure_settings():
-        write_figure(Sheet(width=1.0, height=1.0).figure, path=path)
-    assert path.read_bytes().startswith(b"<?xml")
+    write_figure(CHART, Markup(""), path=path)
+    assert path.read_bytes().startswith(b"<svg")
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_other_file_formats_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(RegardError, match=r"p\.jpg' .*\.svg or \.png"):
-        write_figure(Sheet(width=1.0, height=1.0).figure, path=tmp_path / "p.jpg")
-
-
-def test_rcparams_are_restored_after_an_error() -> None:
-    import matplotlib as mpl
-
-    before = dict(mpl.rcParams)
-    with pytest.raises(KeyError), figure_settings():
-        raise KeyError
-    assert dict(mpl.rcParams) == before
+        write_figure(CHART, path=tmp_path / "p.jpg")
 
 
 @pytest.mark.parametrize(
@@ -74,10 +108,19 @@ def test_unprintable_characters_are_escaped(text: str, expected: str) -> None:
 
 
 def test_text_width_grows_with_length_and_font_size() -> None:
-    with figure_settings():
-        assert text_width("", font_size=10.0) == 0.0
-        assert text_width("mm", font_size=10.0) == pytest.approx(
-            2 * text_width("m", font_size=10.0)
-        )
-        assert text_width("m", font_size=20.0) > 1.8 * text_width("m", font_size=10.0)
-        assert text_width("狗狗", font_size=36.0) >= 1.0
+    widths = [text_width(text, font_size=10.0) for text in ("", "i", "a", "A", "m", "mm")]
+    assert all(one < other for one, other in pairwise(widths))
+    assert text_width("m", font_size=20.0) == 2 * text_width("m", font_size=10.0)
+    assert text_width("狗狗", font_size=36.0) >= 72.0
+
+
+def test_wrapped_lines_fit_and_keep_all_words() -> None:
+    text = "a rose is a rose is a rose, whatever one calls it " * 5
+    lines = wrap_text(text, max_width=300.0, font_size=10.0)
+    assert all(text_width(line, font_size=10.0) <= 300.0 for line in lines)
+    assert " ".join(lines).split() == text.split()
+    assert wrap_text("", max_width=300.0, font_size=10.0) == []
+    assert wrap_text("x" * 400, max_width=300.0, font_size=10.0) == ["x" * 31 + "…"]
+    short = wrap_text(text, max_width=300.0, font_size=10.0, max_lines=2)
+    assert len(short) == 2
+    assert short[-1].endswith(" …")

@@ -7,7 +7,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from regard.core.records.attention import AlignmentRecord
 from regard.core.records.overview import MechanismRecord
 from regard.views.charts.axes import truncate
 from regard.views.charts.heatmap import (
@@ -89,10 +88,5 @@ def test_long_tokens_are_truncated_on_axes_only() -> None:
 
 
 def test_mean_over_maps_and_heads() -> None:
-    record = AlignmentRecord(
-        source_tokens=("a", "b"),
-        output_tokens=("c",),
-        maps={"one": (((1.0, 0.0),), ((0.5, 0.5),)), "two": (((0.0, 1.0),),)},
-        title="",
-    )
-    assert mean_weights(record) == [[0.5, 0.5]]
+    heads = (((1.0, 0.0),), ((0.5, 0.5),), ((0.0, 1.0),))
+    assert mean_weights(heads) == [[0.5, 0.5]]

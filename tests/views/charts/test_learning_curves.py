@@ -32,20 +32,22 @@ def texts(path: Path) -> list[str]:
 
 
 def curves(path: Path) -> list[list[tuple[float, float]]]:
-    """The points of the drawn curves, which are the thickest lines."""
-    tree = ElementTree.fromstring(path.read_bytes())
+    """The points of the lines of each chart."""
     found = []
-    for node in tree.iter(f"{SVG}path"):
-        if "stroke-width: 1.6" in node.get("style", ""):
-            numbers = [float(word) for word in node.get("d", "").split() if word not in "ML"]
-            found.append(list(zip(numbers[::2], numbers[1::2], strict=True)))
+    for chart in ElementTree.fromstring(path.read_bytes()).iter(f"{SVG}svg"):
+        if chart.get("class") == "claim-chart":
+            words = [line.get("points", "") for line in chart.iter(f"{SVG}polyline")]
+            pairs = [pair.split(",") for pair in " ".join(words).split()]
+            found.append([(float(x), float(y)) for x, y in pairs])
     return found
 
 
 def test_loss_and_metric_are_drawn_against_steps(tmp_path: Path) -> None:
     path = tmp_path / "curve.svg"
     draw_learning_curve(ROWS, metric="wer", path=path)
-    assert {"training loss", "validation wer", "step", "30.12", "0.5"} <= set(texts(path))
+    assert {"training loss", "validation wer", "step", "last: 30.12", "last: 0.5"} <= set(
+        texts(path)
+    )
     loss, validation = curves(path)
     assert [len(loss), len(validation)] == [8, 2]
     # Steps share one scale, in an SVG y grows downwards, and both curves fall.
@@ -58,7 +60,7 @@ def test_loss_and_metric_are_drawn_against_steps(tmp_path: Path) -> None:
 def test_selected_metric_is_drawn(tmp_path: Path) -> None:
     draw_learning_curve(ROWS, metric="per", path=tmp_path / "curve.svg")
     found = texts(tmp_path / "curve.svg")
-    assert {"validation per", "8.25"} <= set(found)
+    assert {"validation per", "last: 8.25"} <= set(found)
     assert "validation wer" not in found
 
 

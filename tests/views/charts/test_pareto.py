@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from tests.factories.studies import dummy_study
 
-from regard.core.records.study import StudyRecord
+from regard.core.records.study import ScoreRecord, StudyRecord
 from regard.views.charts.pareto import MEASURES, pareto_chart, pareto_front, unit_for
 
 FLOPS = MEASURES[0]
@@ -19,9 +19,9 @@ def study_of(*variants: tuple[str, float, float], lower_is_better: bool = True) 
     record = dummy_study(names=[name for name, _, _ in variants])
     return dataclasses.replace(
         record,
-        lower_is_better=lower_is_better,
+        metrics=(dataclasses.replace(record.primary, lower_is_better=lower_is_better),),
         variants=tuple(
-            dataclasses.replace(variant, flops=flops, mean=mean, low=None, high=None)
+            dataclasses.replace(variant, flops=flops, scores={"PER": ScoreRecord(mean=mean)})
             for variant, (_, flops, mean) in zip(record.variants, variants, strict=True)
         ),
     )
@@ -29,8 +29,8 @@ def study_of(*variants: tuple[str, float, float], lower_is_better: bool = True) 
 
 @pytest.mark.parametrize(("lower", "expected"), [(True, ["a", "c"]), (False, ["a", "b", "d"])])
 def test_front_contains_variants_that_are_not_dominated(lower: bool, expected: list[str]) -> None:
-    record = study_of(("a", 1e9, 5.0), ("b", 2e9, 6.0), ("c", 3e9, 4.0), ("d", 4e9, 7.0))
-    record = dataclasses.replace(record, lower_is_better=lower)
+    variants = (("a", 1e9, 5.0), ("b", 2e9, 6.0), ("c", 3e9, 4.0), ("d", 4e9, 7.0))
+    record = study_of(*variants, lower_is_better=lower)
     assert [variant.name for variant in pareto_front(record, FLOPS)] == expected
 
 

@@ -141,7 +141,7 @@ def test_figure_labels_lines_and_crossovers(tmp_path: Path) -> None:
     draw_cost_curves(REPORT, path=tmp_path / "time.svg")
     tree = ElementTree.fromstring((tmp_path / "time.svg").read_bytes())
     texts = {"".join(node.itertext()).strip() for node in tree.iter() if node.tag.endswith("text")}
-    assert {"elu", "scaled_dot", "lstm", "n = 400", "tokens", "1 ms", "2048"} <= texts
+    assert {"elu", "scaled_dot", "lstm", "n = 400", "tokens", "1 ms", "2\u202f048"} <= texts
 
 
 def test_report_without_curves_is_rejected(tmp_path: Path) -> None:

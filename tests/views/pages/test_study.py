@@ -12,9 +12,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from tests.factories.studies import dummy_study
+from tests.factories.studies import dummy_study, without_scores
 
 from regard.core.records.study import StudyRecord
+from regard.views.pages.pairwise_table import Question
 from regard.views.pages.study import SECTIONS, study_page, write_figures
 
 RECORD = dummy_study()
@@ -115,18 +116,39 @@ def test_variant_table_has_the_best_variant_first() -> None:
 
 def test_method_and_model_comparisons_are_separate() -> None:
     html = drawn()
-    for question, anchor, after in (("method", "method", "models"), ("models", "models", "pareto")):
-        part = html[html.index(f'<section id="{anchor}"') : html.index(f'<section id="{after}"')]
-        pairs = [pair for pair in RECORD.verdicts if pair.holds_for == question]
+    questions: list[tuple[Question, str]] = [("method", "models"), ("models", "metrics")]
+    for question, after in questions:
+        part = html[html.index(f'<section id="{question}"') : html.index(f'<section id="{after}"')]
+        pairs = RECORD.verdicts_of(question)
         assert len(pairs) == 28
         for pair in pairs:
             assert f"<span>{pair.sentence}</span>" in part
-        others = [pair for pair in RECORD.verdicts if pair.holds_for != question]
+        others = RECORD.verdicts_of("models" if question == "method" else "method")
         assert not any(f"<span>{pair.sentence}</span>" in part for pair in others)
         assert "The other 21 pairs" in part
         assert part.count('class="diagonal"') == 8
         detectable = 'data-label="detectable"'
         assert (detectable in part) == (question == "method")
+
+
+def test_every_metric_has_intervals_and_verdicts() -> None:
+    html = drawn()
+    part = html[html.index('<section id="metrics"') : html.index('<section id="pareto"')]
+    for metric in RECORD.metrics:
+        assert part.count(f'title="{metric.note}">{metric.heading}</th>') >= 1
+    for variant in RECORD.variants:
+        for metric in RECORD.metrics:
+            score = variant.scores[metric.name]
+            assert f"<b>{score.mean:.{metric.digits}f}</b>" in part
+            assert f"{score.low:.{metric.digits}f} to {score.high:.{metric.digits}f}" in part
+    score = RECORD.variants[0].scores["exact_match"]
+    assert f"items {score.item_low:.2f} to {score.item_high:.2f}" in part
+    # One item interval per variant and item-wise metric; pairs with the baseline, by two metrics.
+    assert part.count(">items ") >= 8 * 2
+    assert part.count(" against ") == 7
+    assert part.count("<small class=") == 7 * (2 + 1)
+    assert "PER was chosen beforehand and decides" in part
+    assert "exact_match: 100 minus what G2P papers call WER." in part
 
 
 def test_verdict_matrix_has_both_directions() -> None:
@@ -171,7 +193,7 @@ def test_reproducibility_and_runs_are_at_the_end(reader: Reader) -> None:
 def test_user_text_is_escaped() -> None:
     record = dummy_study(names=[NASTY, "b"])
     record = dataclasses.replace(
-        record, question=NASTY, headline=(NASTY,), metric="PER", reproducibility={NASTY: NASTY}
+        record, question=NASTY, headline=(NASTY,), reproducibility={NASTY: NASTY}
     )
     reader = whole(record)
     assert reader.tags.count("script") == 1
@@ -196,9 +218,7 @@ def test_page_of_twenty_variants_with_long_names() -> None:
 
 
 def test_failed_variants_and_runs_are_listed() -> None:
-    variant = dataclasses.replace(
-        RECORD.variants[1], mean=None, low=None, high=None, scores={}, problems="the loss was <nan>"
-    )
+    variant = dataclasses.replace(without_scores(RECORD.variants[1]), problems="the loss was <nan>")
     runs = tuple(
         dataclasses.replace(run, state="failed", reason="out of memory", scores={}, curve=())
         if run.variant == variant.name
@@ -222,9 +242,7 @@ def test_failed_variants_and_runs_are_listed() -> None:
 
 def test_page_of_a_study_without_finished_runs() -> None:
     variants = tuple(
-        dataclasses.replace(
-            variant, mean=None, low=None, high=None, agreement=None, problems="gone"
-        )
+        dataclasses.replace(without_scores(variant), agreement=None, problems="gone")
         for variant in RECORD.variants
     )
     runs = tuple(
@@ -259,7 +277,7 @@ def test_empty_sections_are_omitted() -> None:
         runs=tuple(dataclasses.replace(run, curve=()) for run in RECORD.runs),
     )
     whole(bare)
-    assert sections(study_page(bare)) == ["variants", "pareto", "repeat"]
+    assert sections(study_page(bare)) == ["variants", "metrics", "pareto", "repeat"]
 
 
 def test_equal_costs_are_listed_instead_of_charted() -> None:

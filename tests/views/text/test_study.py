@@ -7,7 +7,7 @@ import dataclasses
 import io
 
 import pytest
-from tests.factories.studies import dummy_study
+from tests.factories.studies import dummy_study, without_scores
 
 from regard.core.records.study import StudyRecord
 from regard.views.text.study import study_csv, study_table
@@ -24,7 +24,7 @@ def test_table_is_aligned_and_ends_with_the_headline() -> None:
     start = next(number for number, line in enumerate(lines) if line.startswith("variant "))
     heading, rows = lines[start], lines[start + 1 : start + 9]
     assert rows[0].startswith("additive · luong ")
-    end = heading.index("PER") + 3
+    end = heading.index("PER, % ↓") + 8
     best = RECORD.variant("additive · luong")
     assert best.mean is not None
     assert best.low is not None
@@ -54,16 +54,29 @@ def test_table_fits_the_terminal(width: int) -> None:
 
 
 def test_no_interval_with_one_seed() -> None:
-    text = study_table(dummy_study(names=["only"], seeds=1), 80)
+    record = dummy_study(names=["only"], seeds=1)
+    text = study_table(record, 80)
     assert "±" not in text
+    mean = record.variants[0].mean or 0.0
+    assert f"{mean:.2f} [{mean - 0.6:.2f}, {mean + 0.7:.2f}]" in text
+    assert "In brackets: 95 % interval" in text
     assert "verdict" not in text
     assert "1 seed" in text
 
 
+def test_other_metrics_have_unit_direction_and_interval() -> None:
+    text = study_table(RECORD, 110)
+    heading = next(line for line in text.splitlines() if "exact_match" in line)
+    assert heading.split() == ["variant", "exact_match,", "%", "↑", "loss,", "nats", "↓"]
+    score = RECORD.variants[0].scores["exact_match"]
+    assert score.low is not None
+    assert score.high is not None
+    assert f"{score.mean:.2f} ± {(score.high - score.low) / 2:.2f}" in text
+    assert "100 minus what G2P papers call WER" in text
+
+
 def test_failed_variants_are_in_the_table() -> None:
-    failed = dataclasses.replace(
-        RECORD.variants[1], mean=None, low=None, high=None, problems="out of memory"
-    )
+    failed = dataclasses.replace(without_scores(RECORD.variants[1]), problems="out of memory")
     record = dataclasses.replace(
         RECORD, variants=(RECORD.variants[0], failed, *RECORD.variants[2:])
     )
@@ -86,7 +99,12 @@ def test_csv_has_one_row_per_run_in_full_precision() -> None:
         assert row["variant"] == run.variant
         assert int(row["seed"]) == run.seed
         assert float(row["test PER"]) == run.scores["PER"]
-        assert float(row["test WER"]) == run.scores["WER"]
+        assert float(row["test exact_match"]) == run.scores["exact_match"]
+        score = RECORD.variant(run.variant).scores["exact_match"]
+        assert float(row["variant exact_match"]) == score.mean
+        assert float(row["variant exact_match low"]) == score.low
+        assert float(row["variant exact_match items high"]) == score.item_high
+        assert row["variant loss items low"] == ""
         assert float(row["validation PER"]) == run.validation_scores["PER"]
         assert float(row["seconds"]) == run.seconds
         assert float(row["flops"]) == run.curve[-1].flops

@@ -18,14 +18,14 @@ import numpy as np
 import torch
 from rapidfuzz.distance import DamerauLevenshtein
 
-from regard.claims.engine import line, single_thread
+from regard.claims.engine import curve_figure, lines, single_thread
+from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
 from regard.core.records.claim import CurveFigure
 from regard.models.seq2seq.recurrent import RecurrentEncoderDecoder
 from regard.runs.folder import RunFolder, read_predictions
 from regard.runs.spec import RunSpec, Sections
 from regard.studies.execution.jobs import run_job
-from regard.studies.statistics.paired import SeedComparison
 
 WITHOUT = "none"
 SCORES = ("dot", "general", "additive", "location")
@@ -171,14 +171,14 @@ TOKENS = 12
 def changed_weights(attention_style: str, *, steps: int) -> np.ndarray:
     """Row t: largest change of the weights of every step when decoder input t changes."""
     model = _untrained_decoder(attention_style)
-    source, lengths, decoder_input = _tokens(steps)
+    source, decoder_input = _tokens(steps)
     with torch.inference_mode():
-        weights = model.weights(source, lengths, decoder_input)["cross/0"][0, 0]
+        weights = model.weights(source, decoder_input)["cross/0"][0, 0]
         rows = []
         for step in range(steps):
             other = decoder_input.clone()
             other[0, step] = 4 + (int(decoder_input[0, step]) - 4 + 1) % (TOKENS - 4)
-            changed = model.weights(source, lengths, other)["cross/0"][0, 0]
+            changed = model.weights(source, other)["cross/0"][0, 0]
             rows.append((changed - weights).abs().amax(dim=1).numpy())
     return np.stack(rows)
 
@@ -191,8 +191,9 @@ def changed_state(attention_style: str, *, steps: int) -> float:
     states = []
     with torch.no_grad():
         for _ in range(2):
-            state = model.start(*_tokens(steps)[:2])
-            for token in _tokens(steps)[2].unbind(1):
+            source, decoder_input = _tokens(steps)
+            state = model.start(source)
+            for token in decoder_input.unbind(1):
                 state = model.step(state, token).state
             states.append(state.hidden)
             for parameter in mechanism.parameters():
@@ -204,82 +205,32 @@ def _untrained_decoder(attention_style: str) -> RecurrentEncoderDecoder:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = RecurrentEncoderDecoder(
-            source_vocabulary=TOKENS,
+            source=TOKENS,
             target_vocabulary=TOKENS,
             embedding_dim=8,
             hidden_dim=8,
-            attention_style=attention_style,
+            attention_style=attention_style,  # type: ignore[arg-type]  # checked by the constructor
             mechanism="general",
         )
         # Initial embeddings are small; larger ones make changes easy to detect.
-        for table in (model.source_embedding, model.target_embedding):
-            torch.nn.init.normal_(table.weight)
+        for parameter in (*model.stem.parameters(), *model.target_embedding.parameters()):
+            torch.nn.init.normal_(parameter)
     return model.double().eval()
 
 
-def _tokens(steps: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """A source of six tokens, its length, and the decoder input."""
+def _tokens(steps: int) -> tuple[TokenInput, torch.Tensor]:
+    """A source of six tokens, and the decoder input."""
     generator = torch.Generator().manual_seed(1)
     source = torch.randint(4, TOKENS, (1, 6), generator=generator)
-    return source, torch.tensor([6]), torch.randint(4, TOKENS, (1, steps), generator=generator)
-
-
-def rates_figure(comparison: SeedComparison, decoders: Sequence[TrainedDecoder]) -> CurveFigure:
-    """Error rate of every run by seed."""
-    rates = error_rates(decoders)
-    return CurveFigure(
-        title="Phone error rate of every run (%)",
-        x_label="seed",
-        y_label="phone error rate",
-        curves=tuple(
-            line(
-                label=f"{variant.variant} (mean {variant.mean:.1f})",
-                x=tuple(rates[variant.variant]),
-                y=tuple(rates[variant.variant].values()),
-                points_only=True,
-            )
-            for variant in comparison.variants
-        ),
-    )
-
-
-def similarity_figure(decoders: Sequence[TrainedDecoder]) -> CurveFigure:
-    """Similarities of every decoder."""
-    ordered = sorted(decoders, key=lambda each: each.similarities["jaccard"])
-    return CurveFigure(
-        title="Similarities of decoders, sorted by Jaccard similarity",
-        x_label="decoder",
-        y_label="similarity",
-        curves=tuple(
-            line(
-                label=name,
-                x=tuple(range(len(ordered))),
-                y=tuple(each.similarities[name] for each in ordered),
-            )
-            for name in SIMILARITIES
-        ),
-    )
+    decoder_input = torch.randint(4, TOKENS, (1, steps), generator=generator)
+    return TokenInput(source, torch.tensor([6])), decoder_input
 
 
 def cost_figure(lengths: Sequence[int], counted: dict[str, list[int]]) -> CurveFigure:
     """FLOPs by length, one line per score function."""
-    return CurveFigure(
-        title="FLOPs of attention by score function",
-        x_label="length n",
-        y_label="flops",
-        x_scale="log",
-        y_scale="log",
-        curves=tuple(line(label=score, x=lengths, y=counts) for score, counts in counted.items()),
-    )
-
-
-def tanh_figure() -> CurveFigure:
-    """tanh and the logistic function on [-4, 4]."""
-    x = torch.linspace(-4, 4, 81, dtype=torch.float64)
-    curves = {"tanh": torch.tanh(x), "logistic": torch.sigmoid(x)}
-    return CurveFigure(
-        title="tanh and the logistic function",
-        x_label="x",
-        y_label="value",
-        curves=tuple(line(label=name, x=x.tolist(), y=y.tolist()) for name, y in curves.items()),
+    return curve_figure(
+        "FLOPs of attention by score function",
+        ("length n", "flops"),
+        *lines(lengths, counted),
+        log="xy",
     )

@@ -1,4 +1,4 @@
-"""Experiments with kernel attention: symbolic feature maps, approximation error, FLOPs, time and memory.
+"""Experiments with kernel attention: symbolic feature maps, approximation error, costs, figures.
 
 Symbolic feature maps are those of `regard.mechanisms.kernels.power_series` without rounding: an identity
 is a difference that expands to zero.
@@ -7,7 +7,8 @@ is a difference that expands to zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, combinations_with_replacement
 from typing import NamedTuple
 
@@ -17,12 +18,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.claims.engine import bisect_last_true, interleaved_seconds
+from regard.claims.engine import (
+    bisect_last_true,
+    curve_figure,
+    interleaved_seconds,
+    line,
+    lines,
+    matrix_figure,
+)
 from regard.core.cost import AttentionShape
 from regard.core.counter import Counter
+from regard.core.counting import random_inputs
 from regard.core.mechanism import Mechanism
+from regard.core.records.claim import CurveFigure, MatrixFigure
 from regard.costs.predict import crossover
-from regard.costs.workloads import attention_workload, random_inputs
+from regard.costs.workloads import attention_workload
 from regard.mechanisms.kernels.linear_attention import KernelMechanism
 from regard.mechanisms.kernels.power_series import PolynomialAttention, TaylorAttention
 from regard.mechanisms.scores.dot_product import DotAttention
@@ -55,11 +65,6 @@ def taylor_features(x: Symbols, *, terms: int) -> list[sympy.Expr]:
         for degree in range(terms)
         for chosen in combinations_with_replacement(x, degree)
     ]
-
-
-def exponential_series(score: sympy.Expr, *, terms: int) -> sympy.Expr:
-    """The first terms of exp(score)."""
-    return sympy.Add(*(score**m / sympy.factorial(m) for m in range(terms)))
 
 
 def outer_features(x: Symbols, *, divisor: int) -> list[sympy.Expr]:
@@ -203,13 +208,6 @@ def first_negative_score(terms: int) -> float | None:
     return None if depth is None else -depth
 
 
-class Counts(NamedTuple):
-    """Operations of one call without gradients."""
-
-    flops: int
-    matmul_flops: int
-
-
 class MemoryShape(NamedTuple):
     """Length N, key dimension D, value dimension M."""
 
@@ -225,7 +223,7 @@ class MemoryShape(NamedTuple):
 
 def count_attention_ops(
     mechanism: Mechanism, *, length: int, key_dim: int, value_dim: int = 0
-) -> Counts:
+) -> Counter:
     """Operations of one call; value_dim defaults to key_dim."""
     shape = AttentionShape(
         query_length=length, key_length=length, key_dim=key_dim, value_dim=value_dim or key_dim
@@ -233,7 +231,7 @@ def count_attention_ops(
     tensors = random_inputs(mechanism, shape, queries=length, keys=length)
     with torch.no_grad(), Counter() as counter:
         mechanism(**tensors)
-    return Counts(counter.flops, counter.matmul_flops)
+    return counter
 
 
 def peak_numbers(shape: MemoryShape) -> int:
@@ -342,3 +340,88 @@ def memory_ratios(
         return n * n * m + n * d if with_values else n * n + n * (d + m)
 
     return {shape: peak_numbers(shape) / order(shape) for shape in shapes}
+
+
+def weights_figure(terms: int) -> MatrixFigure:
+    """Weight of each monomial of two coordinates."""
+    degrees = range(terms)
+    inverse = [1 / math.factorial(a) for a in degrees]
+    return matrix_figure(
+        "Squared weight of the feature x₁ᵃx₂ᵇ: 1/(a! b!) for a + b < K",
+        ([inverse[a] * inverse[b] if a + b < terms else 0.0 for b in degrees] for a in degrees),
+        rows=(f"a = {a}" for a in degrees),
+        columns=(f"b = {b}" for b in degrees),
+    )
+
+
+def features_figure(*, key_dim: int, terms: int) -> CurveFigure:
+    """Number of features by three formulas."""
+    range_of_terms = range(1, max(terms, 5) + 1)
+    counts = {
+        "Σ Dⁱ": [sum(key_dim**i for i in range(k)) for k in range_of_terms],
+        "C(D+K−1, K−1)": [math.comb(key_dim + k - 1, k - 1) for k in range_of_terms],
+    }
+    return curve_figure(
+        f"Number of features for D = {key_dim}",
+        ("terms K", "features"),
+        *lines(range_of_terms, counts),
+        line("Dᴷ⁻¹", range_of_terms, [key_dim ** (k - 1) for k in range_of_terms], dashed=True),
+        log="y",
+    )
+
+
+def growth_figure(
+    label: str, sizes: Sequence[int], flops: Mapping[str, Sequence[int]]
+) -> CurveFigure:
+    """FLOPs at doubling sizes."""
+    return curve_figure(f"FLOPs by {label}", (label, "FLOPs"), *lines(sizes, flops), log="xy")
+
+
+def square_figure(*, linear_factor: int) -> CurveFigure:
+    """The kernel (q·k + 1)², and the kernel of the features."""
+    scores = np.linspace(-3, 3, 61)
+    return curve_figure(
+        "(q·k + 1)² and the kernel of the features",
+        ("q·k", ""),
+        line("(q·k + 1)²", scores, (scores + 1) ** 2),
+        line("φ(q)·φ(k)", scores, 1 + linear_factor * scores + scores**2, dashed=True),
+    )
+
+
+def seconds_figure(
+    seconds: dict[str, list[list[float]]], *, lengths: Sequence[int], square: int
+) -> CurveFigure:
+    """Seconds per call by length."""
+    return curve_figure(
+        "Seconds per call: median, minimum and maximum",
+        ("length N", "seconds"),
+        *(
+            line(
+                name,
+                lengths,
+                map(statistics.median, by_length),
+                low=map(min, by_length),
+                high=map(max, by_length),
+            )
+            for name, by_length in seconds.items()
+        ),
+        log="xy",
+        marks=((square, "D²"),),
+    )
+
+
+def memory_figure(*, length: int, key_dim: int, value_dim: int) -> CurveFigure:
+    """Peak memory by value dimension."""
+    value_dims = [value_dim * 2**step for step in range(5)]
+    stated = {
+        "N² + N(D + M)": [length**2 + length * (key_dim + m) for m in value_dims],
+        "N²M": [length**2 * m for m in value_dims],
+    }
+    peaks = [peak_numbers(MemoryShape(length, key_dim, m)) for m in value_dims]
+    return curve_figure(
+        f"Peak memory, N = {length}, D = {key_dim}",
+        ("value dimension M", "numbers"),
+        line("counted", value_dims, peaks),
+        *lines(value_dims, stated, dashed=True),
+        log="xy",
+    )

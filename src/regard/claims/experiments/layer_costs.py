@@ -6,7 +6,7 @@ n is the length, d the model dimension, k the kernel size of a convolution, r th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from regard.claims.engine import (
     MedianInterval,
     count_ops,
+    curve_figure,
     interleaved_seconds,
     layer_call,
     line,
     mechanism_call,
     ratio_interval,
 )
-from regard.core.counter import Counter
-from regard.core.records.claim import CurveFigure, MatrixFigure
+from regard.core.records.claim import CurveFigure
 from regard.layers.convolution import Convolution
 from regard.layers.multi_head import MultiHead
 from regard.layers.recurrent import Recurrent
@@ -193,81 +193,6 @@ def _fewest_steps(last: Any, first: Tensor, step_of: dict[Any, int]) -> int:
     return 0
 
 
-def flops_figure(count: Callable[..., int], layer: str) -> CurveFigure:
-    """Matmul FLOPs by length, for several d."""
-    lengths = (8, 16, 32, 64)
-    return CurveFigure(
-        title=f"Matmul FLOPs of {layer}",
-        x_label="length n",
-        y_label="matmul FLOPs",
-        x_scale="log",
-        y_scale="log",
-        curves=tuple(
-            line(label=f"d = {d}", x=lengths, y=[count(n, d) for n in lengths]) for d in (8, 16, 32)
-        ),
-    )
-
-
-def heads_figure(heads: Sequence[int], counted: Sequence[Counter]) -> CurveFigure:
-    """Matmul and total FLOPs by number of heads."""
-    total = [float(counter.flops) for counter in counted]
-    matmul_flops = [float(c.matmul_flops) for c in counted]
-    return CurveFigure(
-        title="Self-attention with h heads of size d/h",
-        x_label="heads h",
-        y_label="FLOPs",
-        x_scale="log",
-        curves=(
-            line(label="matmul FLOPs", x=heads, y=matmul_flops),
-            line(label="total FLOPs", x=heads, y=total),
-        ),
-    )
-
-
-def against_recurrent_figure(*, d: int) -> CurveFigure:
-    """Matmul FLOPs of self-attention and recurrent layers by length."""
-    lengths = tuple(range(d // 4, 3 * d + 1, d // 4)) if d >= 4 else tuple(range(1, 3 * d + 1))
-    kinds: dict[str, Count] = {
-        "self-attention": self_attention_flops,
-        "without projections": attention_flops,
-        **{cell: recurrent_counter(cell) for cell in CELL_NAMES},
-    }
-    return CurveFigure(
-        title=f"Matmul FLOPs at d = {d}",
-        x_label="length n",
-        y_label="matmul FLOPs",
-        curves=tuple(
-            # Recurrent layers are linear in n: two points are enough.
-            line(label=kind, x=ends, y=[count(n, d) for n in ends])
-            for kind, count in kinds.items()
-            for ends in ((lengths[0], lengths[-1]) if kind in CELL_NAMES else lengths,)
-        ),
-        marks=((float(d), "n = d"), (float(2 * d), "n = 2d")),
-    )
-
-
-def time_ratio_figure(ratios: Mapping[str, Mapping[int, MedianInterval]], *, d: int) -> CurveFigure:
-    """Time ratios by length, with intervals."""
-    return CurveFigure(
-        title="Time of self-attention relative to a recurrent layer",
-        x_label="length n",
-        y_label="time ratio",
-        x_scale="log",
-        y_scale="log",
-        curves=tuple(
-            line(
-                label=cell,
-                x=found,
-                y=tuple(each.median for each in found.values()),
-                low=tuple(each.low for each in found.values()),
-                high=tuple(each.high for each in found.values()),
-            )
-            for cell, found in ratios.items()
-        ),
-        marks=((float(d), "n = d"),),
-    )
-
-
 def two_lines_figure(
     title: str,
     y_label: str,
@@ -276,25 +201,11 @@ def two_lines_figure(
     recurrent: Sequence[int],
 ) -> CurveFigure:
     """One quantity of self-attention and of a recurrent layer, by length."""
-    return CurveFigure(
-        title=title,
-        x_label="length n",
-        y_label=y_label,
-        curves=(
-            line(label="self-attention", x=lengths, y=[layers or 0 for layers in attention]),
-            line(label="recurrent", x=lengths, y=recurrent),
-        ),
-    )
-
-
-def window_figure(found: Mapping[tuple[int, int], int | None]) -> MatrixFigure:
-    """Layers by length and radius; 0 if positions are never connected."""
-    lengths, radii = sorted({n for n, _ in found}), sorted({r for _, r in found})
-    return MatrixFigure(
-        title="Layers until all positions are connected",
-        values=tuple(tuple(float(found[n, r] or 0) for n in lengths) for r in radii),
-        row_labels=tuple(f"r = {r}" for r in radii),
-        column_labels=tuple(f"n = {n}" for n in lengths),
+    return curve_figure(
+        title,
+        ("length n", y_label),
+        line("self-attention", lengths, [layers or 0 for layers in attention]),
+        line("recurrent", lengths, recurrent),
     )
 
 
@@ -306,14 +217,10 @@ def growth_figure(
     exponential: float | None = None,
 ) -> CurveFigure:
     """FLOPs by length, with an exponential for comparison."""
-    curves = [line(label=mechanism, x=lengths, y=counted)]
+    curves = [line(mechanism, lengths, counted)]
     if exponential is not None:
         grown = [counted[0] * exponential**step for step in range(len(lengths))]
-        curves.append(line(label="exponential", x=lengths, y=grown, dashed=True))
-    return CurveFigure(
-        title="FLOPs by length",
-        x_label="length n",
-        y_label="FLOPs",
-        y_scale="log" if exponential is not None else "linear",
-        curves=tuple(curves),
+        curves.append(line("exponential", lengths, grown, dashed=True))
+    return curve_figure(
+        "FLOPs by length", ("length n", "FLOPs"), *curves, log="" if exponential is None else "y"
     )

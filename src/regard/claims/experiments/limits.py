@@ -17,20 +17,19 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.claims.engine import line
+from regard.claims.engine import curve_figure, line
 from regard.claims.experiments.parity_transformer import LengthResult
-from regard.core.batches import END, START, TextBatch
+from regard.core.batches import END, START, Batch, TokenInput
 from regard.core.errors import RegardError
 from regard.core.records.claim import Curve, CurveFigure
-from regard.data.readers.text_file import RowErrors
+from regard.data.readers.text_file import Row, RowErrors
 from regard.data.splits import EvalSplit
-from regard.data.synthetic import Brackets, SyntheticLabels, nesting_depth
+from regard.data.synthetic import Brackets, SyntheticExamples, nesting_depth
 from regard.data.tokenizers.vocabulary import FIRST_TOKEN
 from regard.mechanisms import build_mechanism
 from regard.models import build_model
 from regard.models.generation.search import decode
 from regard.tasks import task_class
-from regard.tasks.text_task import collate_texts
 
 CONVERGED_BATCHES = 30  # consecutive batches below the loss threshold that end a stage
 BATCH_SIZE = 128
@@ -73,7 +72,13 @@ class TrainedModel(NamedTuple):
     def accuracy_at(self, length: int) -> float:
         """Accuracy on new strings of one length."""
         kind, options = type(self.task), self.task.options
-        return self.accuracy(kind.read_split(str(length), options, errors=RowErrors()))
+        split = kind.read_split(
+            str(length),
+            options,
+            preprocessor=self.task.dataset.preprocessor,
+            errors=RowErrors(),
+        )
+        return self.accuracy(split)
 
 
 @cache
@@ -85,7 +90,7 @@ def trained_model(setup: TrainingSetup) -> TrainedModel:
     task = kind.from_options(options, seed=setup.seed, decode=decode)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(setup.seed)
-        sizes = task.corpus.vocabularies.sizes()
+        sizes = task.dataset.preprocessor.sizes()
         model = build_model(setup.model, **sizes, **dict(setup.model_options))
     optimizer = torch.optim.Adam(model.parameters(), lr=setup.learning_rate, fused=True)
     total = sum(
@@ -117,19 +122,18 @@ def _stage(
     return done
 
 
-def _batches(task: Any, *, longest: int, generator: np.random.Generator) -> Iterator[TextBatch]:
+def _batches(task: Any, *, longest: int, generator: np.random.Generator) -> Iterator[Batch]:
     """Infinite batches of strings up to a length.
 
     Lengths are mixed, unlike in `task.epoch`: batches of one length make training unstable.
     """
-    rows = task.corpus.train
-    eligible = np.flatnonzero(
-        rows.store.source_lengths <= task.generator(task.options).num_tokens(longest)
-    )
+    train = task.dataset.train
+    tokens = task.generator(task.options).num_tokens(longest)
+    eligible = np.flatnonzero(train.inputs.lengths <= tokens)
     while True:
         order = generator.permutation(eligible)
         for first in range(0, len(order), BATCH_SIZE):
-            yield collate_texts(rows, order[first : first + BATCH_SIZE])
+            yield train.collate(order[first : first + BATCH_SIZE])
 
 
 def curve_with_band(
@@ -138,11 +142,11 @@ def curve_with_band(
     """Mean over seeds with a band from minimum to maximum."""
     columns = list(zip(*of_seeds, strict=True))
     return line(
-        label=label,
-        x=xs,
-        y=(math.fsum(column) / len(column) for column in columns),
-        low=tuple(min(column) for column in columns),
-        high=tuple(max(column) for column in columns),
+        label,
+        xs,
+        [math.fsum(column) / len(column) for column in columns],
+        low=[min(column) for column in columns],
+        high=[max(column) for column in columns],
         dashed=dashed,
     )
 
@@ -205,19 +209,19 @@ def bracket_model(kind: str, *, longest: int, steps: int, seed: int) -> TrainedM
 
 def nested(length: int, depth: int, *, count: int = 400) -> EvalSplit:
     """Bracket strings of one length and exactly this nesting depth; half of them balanced."""
-    dataset = SyntheticLabels(
+    examples = SyntheticExamples(
         generator=Brackets(kinds=2, depth=depth),
         shortest=length,
         longest=length,
         count=OVERSAMPLING * count,
         seed=1,
     )
-    kept: dict[str, list[tuple[str, str]]] = {"yes": [], "no": []}
-    for row in dataset.rows(errors=RowErrors()):
-        if nesting_depth(row.text) == depth:
-            kept[row.label].append((row.text, row.label))
+    kept: dict[str, list[Row]] = {"yes": [], "no": []}
+    for row in examples.rows(errors=RowErrors()):
+        if nesting_depth(row.input) == depth:
+            kept[row.target].append(row)
     per_class = min(count // 2, *(len(rows) for rows in kept.values()))
-    return EvalSplit.of([*kept["yes"][:per_class], *kept["no"][:per_class]], group=False)
+    return EvalSplit.of([*kept["yes"][:per_class], *kept["no"][:per_class]])
 
 
 def _stages(longest: int) -> tuple[int, ...]:
@@ -264,7 +268,7 @@ def untrained(name: str, *, seed: int, attention_gain: float = 1.0, **options: A
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model: Any = build_model(name, vocabulary=FIRST_TOKEN + 2, classes=2, **options)
+        model: Any = build_model(name, source=FIRST_TOKEN + 2, outputs=2, **options)
     for layer in getattr(model, "blocks", ()):
         projection = layer.attention.projection
         widths = projection.sizes.query_width + projection.sizes.key_width
@@ -286,7 +290,8 @@ def largest_change(model: Any, *, length: int, strings: int = 4) -> float:
         ends = torch.ones(len(rows), 1, dtype=torch.int64)
         tokens = torch.cat([START * ends, torch.tensor(BITS)[rows], END * ends], dim=1)
         with torch.inference_mode():
-            logits = model.classify(tokens, torch.full((len(rows),), length + 2)).logits
+            lengths = torch.full((len(rows),), length + 2)
+            logits = model.classify(TokenInput(tokens, lengths)).logits
         changes.append(float((logits[1:] - logits[:1]).abs().max()))
     return sum(changes) / strings
 
@@ -368,72 +373,16 @@ def validate_max_pairs(capacity: Mapping[str, int], *, max_pairs: int) -> None:
 Scores = Mapping[str, Sequence[Sequence[float]]]  # model → seed → accuracies
 
 
-def influence_figure(lengths: Sequence[int], changes: Sequence[Sequence[float]]) -> CurveFigure:
-    """Change by length, and 1/n."""
-    first = max(row[0] for row in changes)
-    guide = tuple(first * lengths[0] / n for n in lengths)
-    return CurveFigure(
-        title="Change of a logit when one of n symbols changes",
-        x_label="length n",
-        y_label="largest change",
-        x_scale="log",
-        y_scale="log",
-        curves=(
-            curve_with_band("untrained Transformers", lengths, changes),
-            line(label="1/n", x=lengths, y=guide, dashed=True),
-        ),
-    )
-
-
 def margin_figure(runs: Mapping[str, Sequence[LengthResult]]) -> CurveFigure:
     """Smallest score difference (margin) by length."""
-    return CurveFigure(
-        title="Margin of the PARITY Transformer",
-        x_label="length n",
-        y_label="smallest difference of the two scores",
-        x_scale="log",
-        y_scale="log",
-        curves=tuple(
-            line(
-                label=label,
-                x=(each.length for each in results),
-                y=(each.margin for each in results),
-            )
+    return curve_figure(
+        "Margin of the PARITY Transformer",
+        ("length n", "smallest difference of the two scores"),
+        *(
+            line(label, [each.length for each in results], [each.margin for each in results])
             for label, results in runs.items()
         ),
-    )
-
-
-def weight_figure(
-    lengths: Sequence[int], plain: Sequence[float], scaled: Sequence[float]
-) -> CurveFigure:
-    """Weight of the target position by length."""
-    return CurveFigure(
-        title="Weight of the target position",
-        x_label="length n",
-        y_label="weight",
-        x_scale="log",
-        y_scale="log",
-        curves=(
-            line(label="unscaled scores", x=lengths, y=plain),
-            line(label="scores times log n", x=lengths, y=scaled),
-        ),
-    )
-
-
-def recall_figure(
-    numbers: Sequence[int], accuracies: Mapping[str, Sequence[float]], key_dim: int
-) -> CurveFigure:
-    """Recall by number of pairs; marks at the number of features of each kernel."""
-    return CurveFigure(
-        title=f"Associative recall with keys of size {key_dim}",
-        x_label="pairs",
-        y_label="fraction recalled",
-        x_scale="log",
-        curves=tuple(line(label=label, x=numbers, y=row) for label, row in accuracies.items()),
-        marks=tuple(
-            (float(kernel.features(key_dim)), f"features of {kernel.label}") for kernel in KERNELS
-        ),
+        log="xy",
     )
 
 
@@ -441,10 +390,9 @@ def scores_figure(
     title: str, x_label: str, x: Sequence[int], scores: Scores, trained_to: int
 ) -> CurveFigure:
     """Accuracy of each model: mean over seeds, with a band from minimum to maximum."""
-    return CurveFigure(
-        title=title,
-        x_label=x_label,
-        y_label="accuracy",
-        curves=tuple(curve_with_band(label, x, rows) for label, rows in scores.items()),
-        marks=((float(trained_to), "training limit"),),
+    return curve_figure(
+        title,
+        (x_label, "accuracy"),
+        *(curve_with_band(label, x, rows) for label, rows in scores.items()),
+        marks=((trained_to, "training limit"),),
     )

@@ -20,19 +20,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.claims.engine import count_ops, line, single_thread
+from regard.claims.engine import count_ops, curve_figure, line, single_thread
 from regard.core.errors import RegardError
 from regard.core.protocols import hop_overlap
-from regard.core.records.claim import CurveFigure, MatrixFigure
+from regard.core.records.claim import CurveFigure
+from regard.data.batching import evaluation_batches
 from regard.layers.pooling import frobenius_penalty, pairwise_kl_penalty
 from regard.models.classifiers.structured import StructuredClassifier
 from regard.runs.build import build_task
 from regard.runs.load import load
 from regard.runs.spec import RunSpec, Sections
 from regard.studies.execution.jobs import run_job
-from regard.tasks.classification.corpus import encode_texts
-from regard.tasks.task import eval_batches
-from regard.tasks.text_task import collate_texts
 
 Hop = tuple[sympy.Symbol, ...]
 
@@ -213,15 +211,12 @@ def overlap_of(run: Path) -> float:
     """Mean overlap of the hops of a trained run on its test split."""
     trained = load(run)
     assert isinstance(trained.model, StructuredClassifier)
-    texts = build_task(trained.spec, vocabularies=trained.vocabularies).corpus.test.inputs
-    rows = encode_texts(texts, trained.vocabularies, trained.spec.task_options)
-    batches, overlaps = eval_batches(rows.store), []
-    for index in range(len(batches)):
-        batch = collate_texts(rows, batches.indices(index))
-        with torch.inference_mode():
-            overlaps.append(
-                hop_overlap(trained.model.text_attention(batch.tokens, batch.lengths).tokens)
-            )
+    texts = build_task(trained.spec, preprocessor=trained.preprocessor).dataset.test.inputs
+    with torch.inference_mode():
+        overlaps = [
+            hop_overlap(trained.model.text_attention(batch.input).tokens)
+            for batch in evaluation_batches(trained.preprocessor.encode_inputs(texts))
+        ]
     return float(torch.cat(overlaps).mean())
 
 
@@ -261,124 +256,14 @@ def sections_of(variant: str, *, seed: int, steps: int, penalty_weight: float) -
 THIRD = 1 / 3
 
 
-def weights_figure(title: str, values: Float[Tensor, "hops length"]) -> MatrixFigure:
-    """One row per hop."""
-    return MatrixFigure(
-        title=title,
-        values=tuple(tuple(row) for row in values.tolist()),
-        row_labels=tuple(f"hop {hop}" for hop in range(len(values))),
-    )
-
-
-def overlaps_figure(rows: Int[np.ndarray, "rows positions"], *, parts: int) -> MatrixFigure:
-    """Overlaps of about ten evenly spaced distributions."""
-    chosen = rows[:: max(1, len(rows) // 10)]
-    names = tuple("·".join(str(part) for part in row) for row in chosen)
-    overlaps = (chosen @ chosen.T) / parts**2
-    return MatrixFigure(
-        title=f"Overlaps of distributions, in units of 1/{parts}",
-        values=tuple(tuple(row) for row in overlaps.tolist()),
-        row_labels=names,
-        column_labels=names,
-    )
-
-
-def separation_figure(
-    distances: np.ndarray, kl: np.ndarray, frobenius: np.ndarray, *, hops: int
-) -> CurveFigure:
-    """Both penalties as hops diverge."""
-    return CurveFigure(
-        title=f"Penalties of {hops} diverging hops",
-        x_label="score distance",
-        y_label="penalty",
-        curves=(
-            line(label="pairwise KL", x=distances, y=kl),
-            line(label="‖AAᵀ − I‖²", x=distances, y=frobenius),
-        ),
-    )
-
-
 def self_overlap_figure(*, positions: int) -> CurveFigure:
     """‖a‖² from uniform to one-hot weights."""
     firsts = [1 / positions + (1 - 1 / positions) * step / 40 for step in range(41)]
     others = max(1, positions - 1)
     squares = [first**2 + (1 - first) ** 2 / others for first in firsts]
-    return CurveFigure(
-        title=f"Overlap of two equal hops over {positions} positions",
-        x_label="weight of the first position",
-        y_label="a·a",
-        curves=(
-            line(label="‖a‖²", x=firsts, y=squares),
-            line(label="1", x=(firsts[0], firsts[-1]), y=(1.0, 1.0), dashed=True),
-        ),
-    )
-
-
-def ratios_figure(*, hops: int) -> CurveFigure:
-    """FLOP ratios by length."""
-    lengths = (8, 16, 32, 64, 128)
-    curves = [
-        line(
-            label=form,
-            x=lengths,
-            y=tuple(flops_ratio(kl, hops=hops, n=length) for length in lengths),
-        )
-        for form, kl in KL_FORMS.items()
-    ]
-    third = line(label="a third", x=(8, 128), y=(THIRD, THIRD), dashed=True)
-    return CurveFigure(
-        title=f"FLOPs of the Frobenius penalty relative to KL, {hops} hops",
-        x_label="length",
-        y_label="ratio",
-        x_scale="log",
-        curves=(*curves, third),
-    )
-
-
-def times_figure(times: dict[str, list[float]]) -> CurveFigure:
-    """Time of every form in every round."""
-    return CurveFigure(
-        title="Time per round",
-        x_label="round",
-        y_label="microseconds",
-        y_scale="log",
-        curves=tuple(
-            line(
-                label=name,
-                x=tuple(range(1, len(seconds) + 1)),
-                y=tuple(1e6 * each for each in seconds),
-            )
-            for name, seconds in times.items()
-        ),
-    )
-
-
-def unbounded_figure() -> CurveFigure:
-    """Both penalties of two diverging hops."""
-    sharpnesses = tuple(0.25 * 2**step for step in range(12))
-    hops = torch.tensor([[[s, 0.0], [0.0, s]] for s in sharpnesses], dtype=torch.float64).softmax(
-        dim=-1
-    )
-    return CurveFigure(
-        title="Two diverging hops: KL is unbounded, the Frobenius penalty is bounded",
-        x_label="−log ε",
-        y_label="penalty",
-        x_scale="log",
-        curves=(
-            line(label="pairwise KL", x=sharpnesses, y=tuple(map(two_hop_kl, sharpnesses))),
-            line(label="‖AAᵀ − I‖²", x=sharpnesses, y=tuple(frobenius_penalty(hops).tolist())),
-        ),
-    )
-
-
-def overlap_points_figure(overlaps: dict[str, list[float]]) -> CurveFigure:
-    """Overlap of every run."""
-    return CurveFigure(
-        title="Overlap of hops on the test split, by seed",
-        x_label="seed",
-        y_label="mean cosine similarity of two hops",
-        curves=tuple(
-            line(label=variant, x=tuple(range(len(values))), y=values, points_only=True)
-            for variant, values in overlaps.items()
-        ),
+    return curve_figure(
+        f"Overlap of two equal hops over {positions} positions",
+        ("weight of the first position", "a·a"),
+        line("‖a‖²", firsts, squares),
+        line("1", (firsts[0], firsts[-1]), (1.0, 1.0), dashed=True),
     )

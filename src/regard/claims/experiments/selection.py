@@ -23,8 +23,8 @@ from jaxtyping import Float
 from scipy.stats import binomtest
 from torch import Tensor
 
-from regard.claims.engine import line
-from regard.core.records.claim import CurveFigure, MatrixFigure
+from regard.claims.engine import curve_figure, line
+from regard.core.records.claim import CurveFigure
 from regard.mechanisms.scores.dot_product import DotAttention
 
 A, B = 0, 1
@@ -217,125 +217,22 @@ def copying_figure(*, n: int, error: float, gap: float) -> CurveFigure:
     """Copy error by score gap."""
     gap = gap if math.isfinite(gap) else 0.0
     gaps = torch.linspace(min(0.0, 2 * gap), max(1.0, 2 * gap), 41).tolist()
-    return CurveFigure(
-        title=f"Total weight of the other {n - 1} keys",
-        x_label="score gap",
-        y_label="1 − αⱼ",
-        y_scale="log",
-        curves=(
-            line(
-                label="measured", x=gaps, y=(max(copy_error(one, n=n), LOG_FLOOR) for one in gaps)
-            ),
-        ),
+    return curve_figure(
+        f"Total weight of the other {n - 1} keys",
+        ("score gap", "1 − αⱼ"),
+        line("measured", gaps, [max(copy_error(one, n=n), LOG_FLOOR) for one in gaps]),
+        log="y",
         marks=((gap, f"e = {error:g}"),),
-    )
-
-
-def averaging_figure(*, error: float) -> CurveFigure:
-    """Averaging error by C, for several numbers of keys."""
-    sizes = torch.linspace(0, 16, 33).tolist()
-    return CurveFigure(
-        title="Total weight of the keys other than a and b",
-        x_label="C",
-        y_label="1 − α_a − α_b",
-        y_scale="log",
-        curves=tuple(
-            line(
-                label=f"n = {n}", x=sizes, y=(max(average_error(c, n=n), LOG_FLOOR) for c in sizes)
-            )
-            for n in (4, 16, 64, 256)
-        ),
-        marks=tuple(
-            (math.log((n - 2) * (1 - error) / (2 * error)), f"n = {n}") for n in (4, 16, 64, 256)
-        ),
-    )
-
-
-def noise_figure(
-    sizes: list[float], keys: Float[Tensor, "samples keys width"], *, error: float, alpha: float
-) -> CurveFigure:
-    """Error by C: mean and 5 % to 95 % quantiles."""
-    found = [averaging_error(head_weights(keys, of_a=c, of_b=c)) for c in sizes]
-    low, high = ([max(float(one.quantile(q)), LOG_FLOOR) for one in found] for q in (0.05, 0.95))
-    mean = line(
-        label="mean, 5 % to 95 % quantiles",
-        x=sizes,
-        y=(max(float(one.mean()), LOG_FLOOR) for one in found),
-        low=tuple(low),
-        high=tuple(high),
-    )
-    return CurveFigure(
-        title=f"Distance from ½(v_a + v_b), α = {alpha:g}",
-        x_label="C",
-        y_label="error",
-        x_scale="log",
-        y_scale="log",
-        curves=(mean, line(label="tolerance", x=sizes, y=[error] * len(sizes), dashed=True)),
-        marks=((1 / (2 * alpha**0.5), "2C√α = 1"),) if alpha > 0 else (),
     )
 
 
 def weight_scatter_figure(found: SampledKeys, of_a: list[float], *, size: float) -> CurveFigure:
     """Weight of v_a by the norm of k_a, for 400 samples."""
     shown = slice(0, 400)
-    points = line(label="sample", x=found.lengths[shown], y=of_a[shown], points_only=True)
-    return CurveFigure(
-        title=f"Weight of v_a, C = {size:g}",
-        x_label="ε, component of k_a along μ_a",
-        y_label="weight of v_a",
-        curves=(points,),
+    points = line("sample", found.lengths[shown], of_a[shown], points_only=True)
+    return curve_figure(
+        f"Weight of v_a, C = {size:g}",
+        ("ε, component of k_a along μ_a", "weight of v_a"),
+        points,
         marks=((0.0, "ε = 0"), (1.0, "ε = 1")),
-    )
-
-
-def variance_figure(keys: Float[Tensor, "samples keys width"]) -> CurveFigure:
-    """Output variance by C."""
-    sizes = [2.0**step for step in range(8)]
-    one = [output_variance(head_weights(keys, of_a=c, of_b=c)) for c in sizes]
-    two = [output_variance(two_head_weights(keys, size=c)) for c in sizes]
-    return CurveFigure(
-        title="Output variance",
-        x_label="C",
-        y_label="variance",
-        x_scale="log",
-        curves=(line(label="one head", x=sizes, y=one), line(label="two heads", x=sizes, y=two)),
-    )
-
-
-def errors_figure(*, seed: int) -> CurveFigure:
-    """Both errors by β, computed and by formula."""
-    betas = torch.linspace(0.25, 4, 16, dtype=torch.float64).tolist()
-    found = [errors(beta, seed=seed) for beta in betas]
-    formulas = [
-        line(
-            label=f"√{f}·β/(e^β² + 2)",
-            x=betas,
-            y=[math.sqrt(f) * beta / (math.exp(beta**2) + 2) for beta in betas],
-            dashed=True,
-        )
-        for f in (2, 5)
-    ]
-    return CurveFigure(
-        title="Output errors",
-        x_label="β",
-        y_label="error",
-        y_scale="log",
-        curves=(
-            line(label="‖c₁ − u_b‖", x=betas, y=(one for one, _ in found)),
-            line(label="‖c₂ − (u_b − u_c)‖", x=betas, y=(two for _, two in found)),
-            *formulas,
-        ),
-    )
-
-
-def queries_figure(beta: float, *, seed: int) -> MatrixFigure:
-    """The three queries in the basis u_a, u_b, u_c, u_d."""
-    u = random_basis(beta, seed=seed)
-    matrix = matrices_of(u, squared=beta**2).query
-    coordinates = [[float((matrix @ x) @ axis) / beta for axis in u] for x in inputs_of(u)]
-    return MatrixFigure(
-        title="Queries in the basis u_a, u_b, u_c, u_d",
-        values=tuple(map(tuple, coordinates)),
-        row_labels=("q₁", "q₂", "q₃"),
-        column_labels=("u_a", "u_b", "u_c", "u_d"),
     )

@@ -1,7 +1,8 @@
 """The record of a study: scores, intervals, pairwise verdicts, learning curves, examples.
 
 It is built from the run records and round-trips through JSON (`as_json`, `from_json`), so that pages and
-figures need no access to the runs. Scores are on `split`; `metric` is the one that is compared.
+figures need no access to the runs. Scores are on `split`. Of several metrics the first is the primary
+one, which decides; the others are secondary.
 """
 
 from __future__ import annotations
@@ -49,22 +50,66 @@ class StudyRunRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VariantRecord:
-    """A variant. `mean` and `low` to `high` (95 % interval) are of the metric over seeds.
+class MetricRecord:
+    """What tables and charts must know of a metric; see `regard.tasks.metrics`."""
 
-    The interval is None for a single seed or equal scores. `seconds`, `flops` and `peak_bytes` are those
-    of one training run (means over seeds; peak memory of its largest step). `agreement` is the fraction
-    of phones whose largest attention weight is on the letters of their known alignment, the mean over
-    seeds with its interval.
+    name: str
+    unit: str
+    lower_is_better: bool
+    digits: int
+    note: str
+    is_itemwise: bool
+
+    @property
+    def label(self) -> str:
+        """The name with its unit.
+
+        >>> MetricRecord(
+        ...     name="per", unit="%", lower_is_better=True, digits=2, note="", is_itemwise=True
+        ... ).label
+        'per, %'
+        """
+        return f"{self.name}, {self.unit}" if self.unit else self.name
+
+    @property
+    def heading(self) -> str:
+        """The label with an arrow that points to better scores."""
+        return f"{self.label} {'↓' if self.lower_is_better else '↑'}"
+
+    @property
+    def direction(self) -> str:
+        """The direction in words."""
+        return "lower is better" if self.lower_is_better else "higher is better"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRecord:
+    """A metric of a variant: the mean over seeds, and its 95 % intervals over seeds and over items.
+
+    The mean is None if a run has no score, the interval over seeds also for a single seed or equal
+    scores. `item_low` to `item_high` is of these trained models together; item-wise metrics only.
+    """
+
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    item_low: float | None = None
+    item_high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantRecord:
+    """A variant. `scores` has every metric of the study, the primary one first.
+
+    `seconds`, `flops` and `peak_bytes` are those of one training run (means over seeds; peak memory of
+    its largest step). `agreement` is the fraction of phones whose largest attention weight is on the
+    letters of their known alignment, the mean over seeds with its interval.
     """
 
     name: str
     settings: dict[str, Any]
     is_baseline: bool
-    mean: float | None
-    low: float | None
-    high: float | None
-    scores: dict[str, float]
+    scores: dict[str, ScoreRecord]
     parameters: int
     flops: float | None
     seconds: float | None
@@ -75,15 +120,36 @@ class VariantRecord:
     agreement_high: float | None
     problems: str
 
+    @property
+    def primary(self) -> ScoreRecord:
+        """The primary metric."""
+        return next(iter(self.scores.values()))
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the primary metric over seeds."""
+        return self.primary.mean
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of its interval over seeds."""
+        return self.primary.low
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of its interval over seeds."""
+        return self.primary.high
+
 
 @dataclass(frozen=True, kw_only=True)
 class PairVerdict:
-    """A comparison of two variants; the difference is the first score minus the second.
+    """A comparison of two variants by one metric; the difference is the first score minus the second.
 
     `holds_for` is "method" (over seeds) or "models" (these trained models, over items).
     `detectable_difference` is the smallest one with 80 % power; over seeds only.
     """
 
+    metric: str
     holds_for: Literal["method", "models"]
     first: str
     second: str
@@ -136,8 +202,7 @@ class StudyRecord(Record):
     task: str
     split: str
     items: int
-    metric: str
-    lower_is_better: bool
+    metrics: tuple[MetricRecord, ...]
     seeds: tuple[int, ...]
     budget: str
     tuning: str
@@ -149,6 +214,28 @@ class StudyRecord(Record):
     attention_examples: tuple[AttentionExample, ...]
     agreement_source: str
     reproducibility: dict[str, str]
+
+    @property
+    def primary(self) -> MetricRecord:
+        """The metric that decides."""
+        return self.metrics[0]
+
+    @property
+    def metric(self) -> str:
+        """The name of the primary metric."""
+        return self.primary.name
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether a lower score of the primary metric is better."""
+        return self.primary.lower_is_better
+
+    def verdicts_of(
+        self, holds_for: Literal["method", "models"], metric: str = ""
+    ) -> list[PairVerdict]:
+        """The verdicts on one question by one metric, by default the primary one."""
+        name = metric or self.metric
+        return [one for one in self.verdicts if (one.holds_for, one.metric) == (holds_for, name)]
 
     def variant(self, name: str) -> VariantRecord:
         """The variant of this name."""

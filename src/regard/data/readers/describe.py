@@ -1,4 +1,4 @@
-"""Descriptive statistics of a file of pairs: lengths, histograms, tokens, duplicates, row errors.
+"""Descriptive statistics of rows: lengths, histograms, tokens, labels, numbers, duplicates, row errors.
 
 The file is streamed. Memory grows with the number of distinct words and eight bytes of hash per row.
 """
@@ -8,10 +8,15 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from regard.data.readers.pairs import PairSource
-from regard.data.readers.text_file import RowErrors
+import numpy as np
+
+from regard.data.readers.arrays import ArrayReader
+from regard.data.readers.text_file import Reader, RowErrors
+from regard.data.readers.text_reader import SIDES, TextReader
+from regard.data.splits import array_key
 
 MAX_BINS = 12
 BAR_WIDTH = 40
@@ -114,40 +119,92 @@ def bar(fraction: float) -> str:
     return "█" * (eighths // 8) + ("", *"▏▎▍▌▋▊▉")[eighths % 8]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SideDescription:
-    """Sources or targets: lengths, and the most common characters and words."""
+class Side:
+    """Statistics of the inputs or of the targets: of texts, labels, numbers or sequences of vectors."""
 
-    characters: LengthSummary
-    words: LengthSummary
-    distinct_characters: int
-    distinct_words: int
-    common_characters: tuple[tuple[str, int], ...]
-    common_words: tuple[tuple[str, int], ...]
+    def __init__(self, name: str, *, is_label: bool = False) -> None:
+        self.name, self.is_label = name, is_label
+        self.lengths: dict[str, Counter[int]] = {}
+        self.counts: dict[str, Counter[str]] = {}
+        self.numbers: list[float] = []
+
+    def add(self, value: Any) -> None:
+        """Count one value."""
+        if value is None:
+            return
+        if isinstance(value, np.ndarray):
+            self._count("frames", len(value))
+            self._count("features", value.shape[1])
+        elif isinstance(value, float):
+            self.numbers.append(value)
+        elif self.is_label:
+            self.counts.setdefault("label", Counter())[value] += 1
+        else:
+            words = value.split()
+            self._count("characters", len(value))
+            self._count("words", len(words))
+            self.counts.setdefault("character", Counter()).update(value)
+            self.counts.setdefault("word", Counter()).update(words)
+
+    def _count(self, unit: str, length: int) -> None:
+        self.lengths.setdefault(unit, Counter())[length] += 1
+
+    def summaries(self) -> dict[str, LengthSummary]:
+        """The lengths in each unit."""
+        return {unit: LengthSummary.of(counts) for unit, counts in self.lengths.items()}
+
+    def values(self) -> dict[str, float]:
+        """Statistics of numbers."""
+        if not self.numbers:
+            return {}
+        numbers = np.array(self.numbers)
+        return {
+            "min": float(numbers.min()),
+            "median": float(np.median(numbers)),
+            "mean": float(numbers.mean()),
+            "deviation": float(numbers.std()),
+            "max": float(numbers.max()),
+        }
 
     def as_json(self) -> dict[str, Any]:
         """All statistics by name."""
-        return {
-            "characters": self.characters.as_json(),
-            "words": self.words.as_json(),
-            "distinct_characters": self.distinct_characters,
-            "distinct_words": self.distinct_words,
-            "common_characters": [list(pair) for pair in self.common_characters],
-            "common_words": [list(pair) for pair in self.common_words],
+        found: dict[str, Any] = {
+            unit: summary.as_json() for unit, summary in self.summaries().items()
         }
+        for thing, counts in self.counts.items():
+            found[f"distinct_{thing}s"] = len(counts)
+            found[f"common_{thing}s"] = [list(pair) for pair in most_common(counts)]
+        return found | ({"values": self.values()} if self.numbers else {})
+
+    def lines(self) -> list[str]:
+        """Common tokens or labels, a histogram of lengths, or statistics of numbers."""
+        found = [
+            f"{self.name}: {distinct(len(counts), thing)}: {format_counts(most_common(counts))}"
+            for thing, counts in self.counts.items()
+        ]
+        if values := self.values():
+            shown = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+            found.append(f"{self.name}: {shown}")
+        summaries = self.summaries()
+        unit = "frames" if "frames" in summaries else "characters"
+        if "words" in summaries and summaries["words"].maximum > 1:
+            unit = "words"
+        if unit in summaries:
+            found += ["", f"{self.name} length in {unit}", *summaries[unit].bars()]
+        return ["", *found] if found else []
 
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """Statistics of a file of pairs. `duplicate_pairs` counts rows whose pair occurred before."""
+    """Statistics of rows. `duplicate_rows` counts rows whose input and target occurred before."""
 
     name: str
     format: str
     rows: int
-    distinct_sources: int
-    duplicate_pairs: int
-    source: SideDescription
-    target: SideDescription
+    distinct_inputs: int
+    duplicate_rows: int
+    input: Side
+    target: Side
     errors: RowErrors
 
     def as_json(self) -> dict[str, Any]:
@@ -156,102 +213,73 @@ class Description:
             "name": self.name,
             "format": self.format,
             "rows": self.rows,
-            "distinct_sources": self.distinct_sources,
-            "duplicate_pairs": self.duplicate_pairs,
-            "source": self.source.as_json(),
-            "target": self.target.as_json(),
+            "distinct_inputs": self.distinct_inputs,
+            "duplicate_rows": self.duplicate_rows,
+            self.input.name: self.input.as_json(),
+            self.target.name: self.target.as_json(),
             "row_errors": self.errors.as_json(),
         }
 
     def as_text(self) -> str:
         """The statistics for a terminal, with a histogram of lengths for each side."""
-        sides = {"source": self.source, "target": self.target}
         lines = [
             f"{self.name} ({self.format})",
             "",
             f"rows              {self.rows:>10,}",
-            f"distinct sources  {self.distinct_sources:>10,}",
-            f"duplicate pairs   {self.duplicate_pairs:>10,}",
+            f"distinct inputs   {self.distinct_inputs:>10,}",
+            f"duplicate rows    {self.duplicate_rows:>10,}",
             f"bad rows          {self.errors.count:>10,}",
             "",
             f"{'length':<18}{'min':>8}{'median':>8}{'mean':>8}{'95 %':>8}{'max':>8}",
         ]
-        for name, side in sides.items():
-            for unit, figures in (("characters", side.characters), ("words", side.words)):
+        for side in (self.input, self.target):
+            for unit, figures in side.summaries().items():
                 lines.append(
-                    f"{name + ' ' + unit:<18}{figures.minimum:>8,}{figures.median:>8,}"
+                    f"{side.name + ' ' + unit:<18}{figures.minimum:>8,}{figures.median:>8,}"
                     f"{figures.mean:>8.1f}{figures.quantile_95:>8,}{figures.maximum:>8,}"
                 )
-        for name, side in sides.items():
-            multi_word = side.words.maximum > 1
-            unit = "words" if multi_word else "characters"
-            lines += [
-                "",
-                f"{name}: {distinct(side.distinct_characters, 'character')}: "
-                f"{format_counts(side.common_characters)}",
-                f"{name}: {distinct(side.distinct_words, 'word')}: {format_counts(side.common_words)}",
-                "",
-                f"{name} length in {unit}",
-                *(side.words if multi_word else side.characters).bars(),
-            ]
+        lines += [*self.input.lines(), *self.target.lines()]
         if self.errors.count:
             lines += ["", self.errors.summary()]
         return "\n".join(lines)
 
 
-def describe_pairs(source: PairSource) -> Description:
-    """Describe a file of pairs; row errors are counted and do not raise."""
+def describe(reader: Reader) -> Description:
+    """Describe the rows of a reader of any kind; row errors are counted and do not raise."""
     errors = RowErrors(skip=True)
-    sides = (SideCounts(), SideCounts())
-    rows = 0
-    sources: set[int] = set()
-    pairs: set[int] = set()
-    for row in source.rows(errors=errors):
+    is_label = isinstance(reader, ArrayReader)
+    sides = ("input", "label" if is_label else "target")
+    names, name = "array" if is_label else "embedded", str(reader.path)
+    if isinstance(reader, TextReader):
+        sides, names = SIDES[reader.target], reader.format_name
+        is_label = reader.target == "label"
+        name += "" if reader.target_path is None else f", {reader.target_path}"
+    inputs, targets = Side(sides[0]), Side(sides[1] or "target", is_label=is_label)
+    rows, seen, pairs = 0, set[int](), set[int]()
+    for row in reader.rows(errors=errors):
         rows += 1
-        sources.add(hash64(row.source))
-        pairs.add(hash64(f"{row.source}\0{row.target}"))
-        for side, text in zip(sides, (row.source, row.target), strict=True):
-            side.add(text)
-    names = [source.path] if source.target_path is None else [source.path, source.target_path]
+        key = row.input if isinstance(row.input, str) else array_key(row.input)
+        seen.add(hash64(key))
+        pairs.add(hash64(f"{key}\0{row.target}"))
+        inputs.add(row.input)
+        targets.add(row.target)
     return Description(
-        name=", ".join(str(name) for name in names),
-        format=source.format_name,
+        name=name,
+        format=names,
         rows=rows,
-        distinct_sources=len(sources),
-        duplicate_pairs=rows - len(pairs),
-        source=sides[0].describe(),
-        target=sides[1].describe(),
+        distinct_inputs=len(seen),
+        duplicate_rows=rows - len(pairs),
+        input=inputs,
+        target=targets,
         errors=errors,
     )
 
 
-class SideCounts:
-    """Counts of one side."""
-
-    def __init__(self) -> None:
-        self.character_lengths: Counter[int] = Counter()
-        self.word_lengths: Counter[int] = Counter()
-        self.characters: Counter[str] = Counter()
-        self.words: Counter[str] = Counter()
-
-    def add(self, text: str) -> None:
-        """Count one text."""
-        words = text.split()
-        self.character_lengths[len(text)] += 1
-        self.word_lengths[len(words)] += 1
-        self.characters.update(text)
-        self.words.update(words)
-
-    def describe(self) -> SideDescription:
-        """The statistics of these counts."""
-        return SideDescription(
-            characters=LengthSummary.of(self.character_lengths),
-            words=LengthSummary.of(self.word_lengths),
-            distinct_characters=len(self.characters),
-            distinct_words=len(self.words),
-            common_characters=most_common(self.characters),
-            common_words=most_common(self.words),
-        )
+def describe_file(file: str, **options: Any) -> Description:
+    """Describe a file: a .npz file of arrays, or a text file with the options of `TextReader`."""
+    if file.endswith(".npz"):
+        return describe(ArrayReader(path=Path(file)))
+    return describe(TextReader.from_text(file, **options))
 
 
 def most_common(counts: Counter[str]) -> tuple[tuple[str, int], ...]:

@@ -1,13 +1,15 @@
-"""File formats for pairs of texts: one reader per format, and the table `FORMATS`.
+"""File formats: one function per format, which yields the records of a file, and the table `FORMATS`.
 
     tsv         source⇥target                  columns by number, or by name under a header
     csv         source,target                  the same with quotes; a quoted newline is kept
     jsonl       {"source": …, "target": …}     one object or list per line
     dictionary  WORD  P H O N E S              word(2) is a second pronunciation; ;;; and ## are comments
     lines       two files                      line n of one pairs with line n of the other
+    labelled    sports Who won the final ?     label, one space, text
+    text        It is a film. It is old.       one text per line
 
-The first three skip blank lines. A reader yields raw texts; `PairSource` cleans them, the same for every
-format.
+Blank lines are skipped, except in dictionaries and parallel files. A record is raw: `TextReader` selects
+its columns and cleans the texts, the same for every format.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any
 
 from regard.core.errors import RegardError
 from regard.data.readers.text_file import RowErrors, TextFile, decoded_lines, nonblank_lines
@@ -27,24 +29,14 @@ PRONUNCIATION_NUMBER = re.compile(r"\(\d+\)$")
 JSON_KEYS = ("source", "target")
 """The keys of a JSON object that columns 0 and 1 stand for."""
 
-Record = tuple[int, list[str]]
-"""The line a record begins on, and its fields."""
+Record = tuple[int, Any]
+"""The line a record begins on, and its fields: a list, or any JSON value."""
 
 
-class PairRow(NamedTuple):
-    """A source text, its target text, and the line they begin on, numbered from 1."""
-
-    source: str
-    target: str
-    line: int
-
-
-class Columns(NamedTuple):
-    """The columns of source and target: an index from 0, a column name or a JSON key."""
-
-    source: int | str
-    target: int | str
-    header: bool
+def tsv_records(file: TextFile, *, errors: RowErrors) -> Iterator[Record]:
+    """Fields separated by tabs."""
+    lines = nonblank_lines(file.lines(errors=errors))
+    return ((number, text.split("\t")) for number, text in lines)
 
 
 def csv_records(file: TextFile, *, errors: RowErrors) -> Iterator[Record]:
@@ -117,6 +109,29 @@ def parallel_records(first: TextFile, second: TextFile, *, errors: RowErrors) ->
         )
 
 
+def json_records(file: TextFile, *, errors: RowErrors) -> Iterator[Record]:
+    """One JSON value per line."""
+    for number, text in nonblank_lines(file.lines(errors=errors)):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            errors.report(path=file.path, line=number, reason=f"not JSON: {error}")
+        else:
+            yield number, value
+
+
+def labelled_records(file: TextFile, *, errors: RowErrors) -> Iterator[Record]:
+    """The label up to the first space, then the text."""
+    lines = nonblank_lines(file.lines(errors=errors))
+    return ((number, list(line.partition(" ")[::2])) for number, line in lines)
+
+
+def text_records(file: TextFile, *, errors: RowErrors) -> Iterator[Record]:
+    """One text per line; a line of white space is blank."""
+    lines = decoded_lines(file.lines(errors=errors))
+    return ((number, [text]) for number, text in lines if text.strip())
+
+
 class JsonColumnError(ValueError):
     """A JSON value without the requested column."""
 
@@ -125,31 +140,25 @@ class JsonColumnError(ValueError):
         self.hint = hint
 
 
-def json_text(value: object, column: int | str) -> str:
+def json_field(value: object, column: int | str, *, kinds: tuple[type, ...] = ()) -> str:
     """The text under a key of an object or at an index of a list, with newlines normalised.
 
-    >>> json_text({"source": "one\\r\\ntwo"}, 0)
+    Values of further `kinds`, such as integers as labels, are spelled as in JSON.
+
+    >>> json_field({"source": "one\\r\\ntwo"}, 0)
     'one\\ntwo'
-    """
-    found = _json_column(value, column)
-    if not isinstance(found, str):
-        raise JsonColumnError(f"value not a string: column '{column}' is {type(found).__name__}")
-    return found.replace("\r\n", "\n")
-
-
-def json_label(value: object, column: int | str) -> str:
-    """The label there: a string, or an integer or Boolean as JSON spells it.
-
-    >>> json_label({"label": 1}, "label"), json_label({"label": True}, "label")
+    >>> json_field({"label": 1}, "label", kinds=(int,)), json_field([True], 0, kinds=(int,))
     ('1', 'true')
     """
     found = _json_column(value, column)
-    if isinstance(found, int):  # bool included
+    if isinstance(found, kinds):
         return json.dumps(found)
     if not isinstance(found, str):
+        what, hint = "string", ""
+        if kinds:
+            what, hint = "label", "Write it as a string or an integer"
         raise JsonColumnError(
-            f"value not a label: column '{column}' is {type(found).__name__}",
-            hint="Write it as a string or an integer",
+            f"value not a {what}: column '{column}' is {type(found).__name__}", hint=hint
         )
     return found.replace("\r\n", "\n")
 
@@ -171,82 +180,15 @@ def _json_column(value: object, column: int | str) -> object:
     raise JsonColumnError(f"not an object or a list: {type(value).__name__}")
 
 
-def read_tsv(
-    files: Sequence[TextFile], *, columns: Columns, errors: RowErrors
-) -> Iterator[PairRow]:
-    """Tab-separated columns."""
-    (file,) = files
-    records = (
-        (number, text.split("\t")) for number, text in nonblank_lines(file.lines(errors=errors))
-    )
-    return table_rows(records, file=file, columns=columns, errors=errors)
-
-
-def read_csv(
-    files: Sequence[TextFile], *, columns: Columns, errors: RowErrors
-) -> Iterator[PairRow]:
-    """Comma-separated columns, optionally quoted."""
-    (file,) = files
-    return table_rows(csv_records(file, errors=errors), file=file, columns=columns, errors=errors)
-
-
-def read_jsonl(
-    files: Sequence[TextFile], *, columns: Columns, errors: RowErrors
-) -> Iterator[PairRow]:
-    """One JSON object or list per line."""
-    (file,) = files
-    return json_rows(file, columns=columns, errors=errors, parse_target=json_text)
-
-
-def json_rows(
-    file: TextFile,
-    *,
-    columns: Columns,
-    errors: RowErrors,
-    parse_target: Callable[[object, int | str], str],
-) -> Iterator[PairRow]:
-    """The selected columns of every JSON value; `parse_target` extracts the target."""
-    for number, text in nonblank_lines(file.lines(errors=errors)):
-        try:
-            value = json.loads(text)
-            row = PairRow(
-                json_text(value, columns.source), parse_target(value, columns.target), number
-            )
-        except JsonColumnError as error:
-            errors.report(path=file.path, line=number, reason=str(error), hint=error.hint)
-        except (ValueError, RecursionError) as error:
-            errors.report(path=file.path, line=number, reason=f"not JSON: {error}")
-        else:
-            yield row
-
-
-def read_dictionary(
-    files: Sequence[TextFile], *, columns: Columns, errors: RowErrors
-) -> Iterator[PairRow]:
-    """A word and its phones, as in CMUdict."""
-    (file,) = files
-    return table_rows(
-        dictionary_records(file, errors=errors), file=file, columns=columns, errors=errors
-    )
-
-
-def read_lines(
-    files: Sequence[TextFile], *, columns: Columns, errors: RowErrors
-) -> Iterator[PairRow]:
-    """Two parallel files."""
-    first, second = files
-    records = parallel_records(first, second, errors=errors)
-    return table_rows(records, file=first, columns=columns, errors=errors)
-
-
-Reader = Callable[..., Iterator[PairRow]]
-
-FORMATS: dict[str, Reader] = {
-    "tsv": read_tsv,
-    "csv": read_csv,
-    "jsonl": read_jsonl,
-    "dictionary": read_dictionary,
-    "lines": read_lines,
+# Functions of one file; "lines" reads two (`parallel_records`).
+FORMATS: dict[str, Callable[..., Iterator[Record]]] = {
+    "tsv": tsv_records,
+    "csv": csv_records,
+    "jsonl": json_records,
+    "dictionary": dictionary_records,
+    "lines": parallel_records,
+    "labelled": labelled_records,
+    "text": text_records,
 }
 
 EXTENSIONS: dict[str, str] = {
@@ -267,35 +209,18 @@ FIXED_COLUMNS: dict[str, tuple[str, str]] = {
 }
 
 
-def table_rows(
-    records: Iterator[Record], *, file: TextFile, columns: Columns, errors: RowErrors
-) -> Iterator[PairRow]:
-    """The selected columns of every record; named columns are resolved with the header row."""
-    if columns.header or isinstance(columns.source, str) or isinstance(columns.target, str):
-        line, names = next(records, (0, []))
-        if line != 1:
-            raise RegardError(
-                f"The header row of '{file.path}' cannot be read. Fix it, or give the columns as "
-                "numbers and remove --header."
-            )
-        source, target = (column_number(file, names, column) for column in columns[:2])
-    else:
-        source, target = columns.source, columns.target
-    for number, (line, fields) in enumerate(records):
-        if max(source, target) < len(fields):
-            yield PairRow(fields[source], fields[target], line)
-            continue
-        hint = ""
-        if number == 0 and len(fields) == 1:
-            hint = (
-                "If the file has no columns, set its format with --format, or give two parallel "
-                "files as FIRST,SECOND. Otherwise fix the line"
-            )
-        reason = f"too few columns: {len(fields)}, {max(source, target) + 1} are needed"
-        errors.report(path=file.path, line=line, reason=reason, hint=hint)
+def header_row(file: TextFile, format_name: str, *, errors: RowErrors) -> list[str]:
+    """The column names in line 1; raises if it cannot be read."""
+    line, names = next(FORMATS[format_name](file, errors=errors), (0, []))
+    if line != 1:
+        raise RegardError(
+            f"The header row of '{file.path}' cannot be read. Fix it, or give the columns as numbers and "
+            "remove --header."
+        )
+    return list(names)
 
 
-def column_number(file: TextFile, names: list[str], column: int | str) -> int:
+def column_number(file: TextFile, names: Sequence[str], column: int | str) -> int:
     """The index of a column, by the names of the header row."""
     if isinstance(column, int):
         return column

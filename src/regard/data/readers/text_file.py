@@ -1,4 +1,4 @@
-"""Streaming lines from UTF-8 text files, plain or gzipped, and the errors of single rows.
+"""Rows and their errors, and streaming lines from UTF-8 text files, plain or gzipped.
 
 A line ends at a newline (with or without a carriage return before it), and nowhere else. Gzip is
 detected by the file's magic bytes, whatever its name. A byte-order mark is removed. No more than one
@@ -10,14 +10,14 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from regard.core.errors import RegardError
+from regard.core.errors import MissingDependencyError, RegardError
 
 MAX_LISTED_ERRORS = 1000
 
@@ -81,6 +81,45 @@ class RowErrors:
                 {"path": str(row.path), "line": row.line, "reason": row.reason} for row in self.rows
             ],
         }
+
+
+class Row(NamedTuple):
+    """An input, its target (None where there is none), and the line they begin on, numbered from 1."""
+
+    input: Any
+    target: Any
+    line: int
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """The rows of a file or an embedded dataset, which can be read several times."""
+
+    @property
+    def path(self) -> Path:
+        """The file, for messages."""
+        ...
+
+    def rows(self, *, errors: RowErrors) -> Iterator[Row]:
+        """All valid rows in order; invalid ones are reported to `errors`."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratedRows:
+    """A reader of the rows that a function generates, without row errors.
+
+    `notice` is a note on the origin of the data.
+    """
+
+    path: Path
+    generate: Callable[[], Iterable[Row]]
+    notice: str = ""
+
+    def rows(self, *, errors: RowErrors) -> Iterator[Row]:
+        """All rows, in order."""
+        del errors
+        return iter(self.generate())
 
 
 GZIP = b"\x1f\x8b"
@@ -197,10 +236,15 @@ def file_exists(path: Path) -> bool:
         return False
 
 
-def installed_file(module: str, file: Path) -> Path | None:
-    """The path of a file in an installed package, found without importing the package."""
+def installed_file(module: str, file: Path, *, what: str, install: str) -> Path:
+    """A file in an installed package, found without importing the package.
+
+    The error says `what` it holds, and to run `pip install` with the arguments `install`.
+    """
     spec = find_spec(module)
     for folder in (spec.submodule_search_locations if spec else None) or []:
         if (path := Path(folder) / file).is_file():
             return path
-    return None
+    raise MissingDependencyError(
+        f"{what}: the file {file} of the package '{module}' is not installed. Run: pip install {install}"
+    )

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from regard.core.cost import AttentionShape, Cost
+from regard.core.options import PositiveInt, validated
 from regard.mechanisms.kernels.chunked import ChunkKernel, DotProduct
 from regard.mechanisms.kernels.linear_attention import (
     FeatureKernel,
     Features,
+    FormChoice,
     KernelMechanism,
     Vectors,
 )
@@ -67,7 +69,8 @@ class _EluChunks(DotProduct):
 class EluAttention(KernelMechanism):
     """weight ∝ (elu(query) + 1) · (elu(key) + 1)   (Katharopoulos et al. 2020, sec. 3.2)."""
 
-    def __init__(self, *, form: str = "auto", chunk_size: int = 64) -> None:
+    @validated
+    def __init__(self, *, form: FormChoice = "auto", chunk_size: PositiveInt = 64) -> None:
         super().__init__(
             kernel=EluKernel(),
             nonnegative=True,

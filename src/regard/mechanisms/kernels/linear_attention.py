@@ -33,10 +33,9 @@ from regard.core.mechanism import (
     Weights,
     repeat_heads,
     select_rows,
-    validate_extend,
 )
 from regard.core.normalise import average, inverse, min_floor, noise_floor
-from regard.core.registry import unknown_name
+from regard.core.options import PositiveInt, validated
 from regard.mechanisms.kernels.chunked import (
     ChunkKernel,
     DotProduct,
@@ -67,9 +66,9 @@ class FeatureKernel(nn.Module, ABC):
     def key_features(self, inputs: Vectors) -> Features:
         """φ of keys."""
 
-    @abstractmethod
     def feature_cost(self, *, queries: int, keys: int, width: int) -> Cost:
-        """The cost of computing features."""
+        """The cost of computing features, if the subclass declares it; `form_for` uses its matmul FLOPs."""
+        return Cost()
 
     def constant_ops(self, width: int) -> int:
         """Elementwise operations of the feature map that occur once per call."""
@@ -120,7 +119,7 @@ Form = Literal["quadratic", "linear", "chunked"]
 # Taylor, polynomial and random features; the crossover length is then right within a factor 1.5.
 LINEAR_OVERHEAD = 1.2
 
-FORM_CHOICES = ("auto", "quadratic", "linear")
+FormChoice = Literal["auto", "quadratic", "linear"]
 
 
 class KernelState(NamedTuple):
@@ -143,19 +142,17 @@ class KernelMechanism(Mechanism):
     "linear" (chunked when causal).
     """
 
+    @validated
     def __init__(
         self,
         *,
         kernel: FeatureKernel,
         nonnegative: bool,
         rows_sum_to_one: bool,
-        form: str,
-        chunk_size: int,
+        form: FormChoice,
+        chunk_size: PositiveInt,
     ) -> None:
         super().__init__()
-        if form not in FORM_CHOICES:
-            raise unknown_name(f"form of {self.name}", form, FORM_CHOICES)
-        self.validate_minimum(chunk_size=chunk_size)
         self.kernel = kernel
         self.nonnegative = nonnegative
         self.rows_sum_to_one = rows_sum_to_one
@@ -265,7 +262,7 @@ class KernelMechanism(Mechanism):
     def extend(
         self, state: KernelState, key: Key, value: Value, mask: Mask = NO_MASK
     ) -> KernelState:
-        validate_extend(key, value, mask)
+        self.validate_extend(key, value, mask)
         memory, total = self._summed(key, value, mask)
         taken = key.shape[2] if mask.lengths is None else mask.lengths.to(state.position)
         return KernelState(
@@ -299,7 +296,14 @@ class KernelMechanism(Mechanism):
         output = average(features @ state.memory, denominator, floor=floor)
         return output.unflatten(2, (-1, query.shape[2])).flatten(1, 2)
 
+    @property
+    def declares_cost(self) -> bool:
+        own = type(self.kernel).feature_cost
+        return type(self).cost is not KernelMechanism.cost or own is not FeatureKernel.feature_cost
+
     def cost(self, shape: AttentionShape) -> Cost:
+        if not self.declares_cost:
+            return super().cost(shape)
         form = self.form_for(
             query_length=shape.query_length,
             key_length=shape.key_length,

@@ -19,10 +19,12 @@ from torch import Tensor
 
 from regard.core.cost import AttentionShape, Cost
 from regard.core.errors import RegardError
+from regard.core.options import NonNegativeFloat, PositiveFloat, PositiveInt, validated
 from regard.mechanisms.kernels.chunked import ChunkKernel, DotProduct, causal_average_cost
 from regard.mechanisms.kernels.linear_attention import (
     FeatureKernel,
     Features,
+    FormChoice,
     KernelMechanism,
     Vectors,
 )
@@ -147,15 +149,16 @@ class TaylorAttention(KernelMechanism):
     `scale` defaults to 1/√key_dim; scale=1 is the series of exp(query · key).
     """
 
+    @validated
     def __init__(
         self,
         *,
-        key_dim: int,
-        num_terms: int = 3,
-        scale: float | None = None,
-        form: str = "auto",
-        chunk_size: int = 128,
-        max_features: int = MAX_FEATURES,
+        key_dim: PositiveInt,
+        num_terms: PositiveInt = 3,
+        scale: PositiveFloat | None = None,
+        form: FormChoice = "auto",
+        chunk_size: PositiveInt = 128,
+        max_features: PositiveInt = MAX_FEATURES,
     ) -> None:
         kernel = taylor_kernel(
             key_dim=key_dim, num_terms=num_terms, scale=scale, max_features=max_features
@@ -175,11 +178,7 @@ def taylor_kernel(
     *, key_dim: int, num_terms: int, scale: float | None, max_features: int
 ) -> SeriesKernel:
     """The first `num_terms` terms of exp(scale · q·k)."""
-    if num_terms < 1:
-        raise RegardError(f"Taylor attention has num_terms={num_terms}; it needs 1 or more.")
     factor = key_dim**-0.5 if scale is None else scale
-    if factor <= 0:
-        raise RegardError(f"Taylor attention has scale={factor}; it must be positive.")
     return SeriesKernel(
         coefficients=[factor**m / math.factorial(m) for m in range(num_terms)],
         width=key_dim,
@@ -196,23 +195,17 @@ class PolynomialAttention(KernelMechanism):
     is below the rounding error of its features, and the row is shrunk towards zero, in every form.
     """
 
+    @validated
     def __init__(
         self,
         *,
-        key_dim: int,
-        power: int = 2,
-        constant: float = 1.0,
-        form: str = "auto",
-        chunk_size: int = 128,
-        max_features: int = MAX_FEATURES,
+        key_dim: PositiveInt,
+        power: PositiveInt = 2,
+        constant: NonNegativeFloat = 1.0,  # a negative one has no real features
+        form: FormChoice = "auto",
+        chunk_size: PositiveInt = 128,
+        max_features: PositiveInt = MAX_FEATURES,
     ) -> None:
-        if power < 1:
-            raise RegardError(f"Polynomial attention has power={power}; it needs 1 or more.")
-        if constant < 0:
-            raise RegardError(
-                f"Polynomial attention has constant={constant}; it must be 0 or more, since a "
-                "negative one has no real features."
-            )
         kernel = SeriesKernel(
             coefficients=[math.comb(power, m) * constant ** (power - m) for m in range(power + 1)],
             width=key_dim,

@@ -16,11 +16,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.core.cost import Cost
-from regard.core.errors import RegardError
 from regard.core.mechanism import first_order_only
+from regard.core.options import PositiveFloat, PositiveInt, validated
 from regard.mechanisms.kernels.linear_attention import (
     FeatureKernel,
     Features,
+    FormChoice,
     KernelMechanism,
     Vectors,
 )
@@ -111,20 +112,17 @@ class RandomFeatureAttention(KernelMechanism):
     `seed` fixes the directions. `scale` defaults to 1/√key_dim.
     """
 
+    @validated
     def __init__(
         self,
         *,
-        key_dim: int,
-        num_features: int = 128,
-        scale: float | None = None,
+        key_dim: PositiveInt,
+        num_features: PositiveInt = 128,
+        scale: PositiveFloat | None = None,
         seed: int = 0,
-        form: str = "auto",
-        chunk_size: int = 64,
+        form: FormChoice = "auto",
+        chunk_size: PositiveInt = 64,
     ) -> None:
-        if scale is not None and scale <= 0:
-            raise RegardError(f"Random features: scale={scale}; it must be positive.")
-        if num_features < 1:
-            raise RegardError(f"Random features: num_features={num_features}; it needs 1 or more.")
         generator = torch.Generator().manual_seed(seed)
         directions = _orthogonal_directions(num_features, key_dim, generator)
         factor = key_dim**-0.5 if scale is None else scale

@@ -27,9 +27,9 @@ from regard.core.mechanism import (
     Weights,
     repeat_heads,
     select_rows,
-    validate_extend,
 )
 from regard.core.normalise import average, inverse, min_floor, noise_floor
+from regard.core.options import NonNegativeInt, PositiveInt, validated
 from regard.mechanisms.kernels.power_series import MAX_FEATURES, taylor_kernel
 from regard.mechanisms.recurrences.recurrence import Tensors, chunked_scan
 from regard.mechanisms.scores.kv_cache import KVCache
@@ -52,18 +52,17 @@ class TaylorWindowState(NamedTuple):
 class TaylorWindowAttention(Mechanism):
     """Softmax over the last `radius` + 1 keys, `num_terms` Taylor terms for the rest."""
 
+    @validated
     def __init__(
         self,
         *,
-        key_dim: int,
-        radius: int = 64,
-        num_terms: int = 3,
-        chunk_size: int = 64,
-        max_features: int = MAX_FEATURES,
+        key_dim: PositiveInt,
+        radius: NonNegativeInt = 64,
+        num_terms: PositiveInt = 3,
+        chunk_size: PositiveInt = 64,
+        max_features: PositiveInt = MAX_FEATURES,
     ) -> None:
         super().__init__()
-        self.validate_minimum(0, radius=radius)
-        self.validate_minimum(chunk_size=chunk_size)
         self.scale = key_dim**-0.5
         self.kernel = taylor_kernel(
             key_dim=key_dim, num_terms=num_terms, scale=self.scale, max_features=max_features
@@ -183,7 +182,7 @@ class TaylorWindowAttention(Mechanism):
     def extend(
         self, state: TaylorWindowState, key: Key, value: Value, mask: Mask = NO_MASK
     ) -> TaylorWindowState:
-        validate_extend(key, value, mask)
+        self.validate_extend(key, value, mask)
         window = KVCache(*state[:-1]).append(key, value, mask)
         gone = window.is_token & (window.position[:, None] - 1 - window.key_positions > self.radius)
         counted, leaving = _counted(window.value, window.key, gone)

@@ -21,6 +21,7 @@ from torch.nn import functional
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
 from regard.core.mechanism import Gate, Key, Query, Weights
+from regard.core.options import PositiveInt, validated
 from regard.mechanisms.recurrences.recurrence import Control, RecurrentMechanism, Tensors
 
 # Per-channel decays are computed for every pair within a block; across blocks they factor.
@@ -129,9 +130,6 @@ class GatedAttention(DecayedMechanism):
 
     gates: ClassVar[tuple[Gate, ...]] = (Gate("log_decay", "key_dim", _slow_decay),)
 
-    def __init__(self, *, chunk_size: int = 64) -> None:
-        super().__init__(chunk_size=chunk_size)
-
     def control(self, key: Key, *, log_decay: Control) -> Control:
         # e^−100 is zero in effect; −∞ would make differences undefined.
         return log_decay.clamp(min=-100.0)
@@ -150,7 +148,8 @@ class RetentionAttention(DecayedMechanism):
     γ_h = 1 − 2^(−5−h) for head h. RetNet's normalisation of the output is left to the layer.
     """
 
-    def __init__(self, *, num_heads: int = 1, chunk_size: int = 64) -> None:
+    @validated
+    def __init__(self, *, num_heads: PositiveInt = 1, chunk_size: PositiveInt = 64) -> None:
         super().__init__(chunk_size=chunk_size)
         self.num_heads = num_heads
         self.decays = [1 - 2.0 ** (-5 - head) for head in range(num_heads)]

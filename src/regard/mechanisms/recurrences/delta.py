@@ -26,9 +26,6 @@ class DeltaAttention(RecurrentMechanism):
 
     gates: ClassVar[tuple[Gate, ...]] = (Gate("strength", "one", torch.sigmoid),)
 
-    def __init__(self, *, chunk_size: int = 64) -> None:
-        super().__init__(chunk_size=chunk_size)
-
     def control(self, key: Key, *, strength: Control) -> Control:
         return strength
 

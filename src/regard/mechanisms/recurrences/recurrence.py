@@ -31,8 +31,8 @@ from regard.core.mechanism import (
     first_order_only,
     repeat_heads,
     select_rows,
-    validate_extend,
 )
+from regard.core.options import PositiveInt, validated
 
 Tensors = tuple[Tensor, ...]
 Control = Float[Tensor, "batch kv_heads key_length control_dim"]
@@ -108,9 +108,9 @@ class MemoryState(NamedTuple):
 class RecurrentMechanism(Mechanism):
     """A linear recurrence, computed in chunks."""
 
-    def __init__(self, *, chunk_size: int) -> None:
+    @validated
+    def __init__(self, *, chunk_size: PositiveInt = 64) -> None:
         super().__init__()
-        self.validate_minimum(chunk_size=chunk_size)
         self.chunk_size = chunk_size
 
     @property
@@ -136,12 +136,17 @@ class RecurrentMechanism(Mechanism):
     def pair_weights(self, query: Query, key: Key, control: Control) -> Weights:
         """The attention weights of a whole sequence."""
 
-    @abstractmethod
     def chunk_cost(self, length: int, key_dim: int, value_dim: int) -> Cost:
-        """The cost of `chunk_step` for one head and a chunk of this length.
+        """The cost of `chunk_step` for one head and a chunk of this length, if the subclass declares it.
 
         `Cost.backward_matmul_flops` does not include recomputing the forward pass.
         """
+        raise NotImplementedError
+
+    @property
+    def declares_cost(self) -> bool:
+        own, base = type(self), RecurrentMechanism
+        return own.cost is not base.cost or own.chunk_cost is not base.chunk_cost
 
     def memory_heads(self, num_kv_heads: int) -> int:
         """The number of memories in the decoding state: by default one per key/value head."""
@@ -211,7 +216,7 @@ class RecurrentMechanism(Mechanism):
     def extend(
         self, state: MemoryState, key: Key, value: Value, mask: Mask = NO_MASK, **gates: Tensor
     ) -> MemoryState:
-        validate_extend(key, value, mask)
+        self.validate_extend(key, value, mask)
         if key.shape[2] == 0:
             return state
         heads = state.memory.shape[1]
@@ -231,6 +236,8 @@ class RecurrentMechanism(Mechanism):
         return self._scaled(query) @ repeat_heads(state.memory, query.shape[1])
 
     def cost(self, shape: AttentionShape) -> Cost:
+        if not self.declares_cost:
+            return super().cost(shape)
         chunk_size = max(1, min(self.chunk_size, shape.key_length))
         whole, rest = divmod(shape.key_length, chunk_size)
         full = self.chunk_cost(chunk_size, shape.key_dim, shape.value_dim)

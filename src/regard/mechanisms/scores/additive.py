@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
 from regard.core.mechanism import Key, Query, Weights, first_order_only, repeat_heads
+from regard.core.options import PositiveInt, validated
 from regard.mechanisms.scores.dot_product import head_product
 from regard.mechanisms.scores.softmax import Positions, ScoredMechanism
 
@@ -128,13 +129,18 @@ class AdditiveAttention(ScoredMechanism):
     `hidden_dim` defaults to `key_dim`. There is one set of parameters per head, or one for all heads.
     """
 
+    @validated
     def __init__(
-        self, *, query_dim: int, key_dim: int, hidden_dim: int | None = None, num_heads: int = 1
+        self,
+        *,
+        query_dim: PositiveInt,
+        key_dim: PositiveInt,
+        hidden_dim: PositiveInt | None = None,
+        num_heads: PositiveInt = 1,
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
         hidden_dim = key_dim if hidden_dim is None else hidden_dim
-        self.validate_minimum(hidden_dim=hidden_dim)
         self.query_weight = nn.Parameter(torch.empty(num_heads, query_dim, hidden_dim))
         self.key_weight = nn.Parameter(torch.empty(num_heads, key_dim, hidden_dim))
         self.score_vector = nn.Parameter(torch.empty(num_heads, hidden_dim))

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from regard.core.cost import AttentionShape, Cost
 from regard.core.masks import Window
 from regard.core.mechanism import Query
+from regard.core.options import NonNegativeInt, PositiveInt, validated
 from regard.mechanisms.scores.fused import FusedMechanism
 
 
@@ -45,7 +46,10 @@ def head_product(
 class GeneralAttention(FusedMechanism):
     """score = queryᵀ W key   (Luong et al. 2015, sec. 3.1, "general"); one W per head, or one for all."""
 
-    def __init__(self, *, query_dim: int, key_dim: int, num_heads: int = 1) -> None:
+    @validated
+    def __init__(
+        self, *, query_dim: PositiveInt, key_dim: PositiveInt, num_heads: PositiveInt = 1
+    ) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.bilinear = nn.Parameter(torch.empty(num_heads, query_dim, key_dim))
@@ -78,6 +82,7 @@ class WindowAttention(ScaledDotAttention):
     Equals scaled dot with the mask `Window(radius)`; its KV cache holds the last radius + 1 tokens.
     """
 
-    def __init__(self, *, radius: int = 64) -> None:
+    @validated
+    def __init__(self, *, radius: NonNegativeInt = 64) -> None:
         super().__init__()
         self.window = Window(radius)

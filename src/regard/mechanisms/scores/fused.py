@@ -144,24 +144,38 @@ class FusedMechanism(ScoredMechanism):
         return (self.prepare(query) * scale) @ cached_key.transpose(-2, -1)
 
     def attend(
-        self, query: Query, cached_key: Key, value: Value, mask: Mask, bias: ScoreBias | None
+        self,
+        query: Query,
+        cached_key: Key,
+        value: Value,
+        mask: Mask,
+        bias: ScoreBias | None,
+        dropout: float,
     ) -> Output:
-        prepared = self.prepare(query)
+        prepared, scale = self.prepare(query), self.scale(cached_key.shape[-1])
         if prepared.shape[-1] != cached_key.shape[-1]:
             raise RegardError(
                 f"{self.name} multiplies queries of width {prepared.shape[-1]} with keys of width "
                 f"{cached_key.shape[-1]}: they must be equal. Use general or additive."
             )
-        return softmax_attention(
-            prepared,
-            cached_key,
-            value,
-            scale=self.scale(cached_key.shape[-1]),
-            causal=mask.causal,
-            radius=mask.radius,
-            lengths=mask.lengths,
-            allowed=mask.allowed,
-            bias=bias,
+        if not dropout:
+            return softmax_attention(
+                prepared,
+                cached_key,
+                value,
+                scale=scale,
+                causal=mask.causal,
+                radius=mask.radius,
+                lengths=mask.lengths,
+                allowed=mask.allowed,
+                bias=bias,
+            )
+        # Blocks have no dropout, and torch's kernel aligns the first query with the first key.
+        is_causal = mask.causal and query.shape[2] == cached_key.shape[2]
+        if bias is not None or mask.kinds != ({"causal"} if is_causal else set()):
+            return super().attend(query, cached_key, value, mask, bias, dropout)
+        return F.scaled_dot_product_attention(
+            prepared, cached_key, value, dropout_p=dropout, is_causal=is_causal, scale=scale
         )
 
     def read(self, state: KVCache, query: Query, *, bias: ScoreBias | None = None) -> Output:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -26,7 +27,6 @@ from regard.core.mechanism import (
     Value,
     Weights,
     repeat_heads,
-    validate_extend,
 )
 from regard.core.normalise import softmax_over_keys
 from regard.mechanisms.scores.kv_cache import KVCache
@@ -63,7 +63,9 @@ class ScoredMechanism(Mechanism):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(score_bias=True, position_aware=self.window.radius is not None)
+        return Capabilities(
+            score_bias=True, dropout=True, position_aware=self.window.radius is not None
+        )
 
     @abstractmethod
     def scores(
@@ -76,10 +78,17 @@ class ScoredMechanism(Mechanism):
         return key
 
     def attend(
-        self, query: Query, cached_key: Key, value: Value, mask: Mask, bias: ScoreBias | None
+        self,
+        query: Query,
+        cached_key: Key,
+        value: Value,
+        mask: Mask,
+        bias: ScoreBias | None,
+        dropout: float,
     ) -> Output:
-        """The output for whole sequences."""
-        return self._weigh(query, cached_key, mask, bias) @ value
+        """The output for whole sequences; a weight is zero with probability `dropout`."""
+        weights = self._weigh(query, cached_key, mask, bias)
+        return (F.dropout(weights, dropout) if dropout else weights) @ value
 
     def forward(
         self,
@@ -89,11 +98,12 @@ class ScoredMechanism(Mechanism):
         mask: Mask = NO_MASK,
         *,
         bias: ScoreBias | None = None,
+        dropout: float = 0.0,
     ) -> Output:
         self.validate_call(query, key, value, mask)
         heads = query.shape[1]
-        cached_key = repeat_heads(self.project_key(key), heads)
-        return self.attend(query, cached_key, repeat_heads(value, heads), mask & self.window, bias)
+        cached_key, value = repeat_heads(self.project_key(key), heads), repeat_heads(value, heads)
+        return self.attend(query, cached_key, value, mask & self.window, bias, dropout)
 
     def weights(
         self, query: Query, key: Key, mask: Mask = NO_MASK, *, bias: ScoreBias | None = None
@@ -123,7 +133,7 @@ class ScoredMechanism(Mechanism):
         return KVCache.empty(self.project_key(key), value)
 
     def extend(self, state: KVCache, key: Key, value: Value, mask: Mask = NO_MASK) -> KVCache:
-        validate_extend(key, value, mask)
+        self.validate_extend(key, value, mask)
         return self._bounded(state.append(self.project_key(key), value, mask))
 
     def step(
@@ -151,7 +161,9 @@ class ScoredMechanism(Mechanism):
         """The cache, cut to the window and checked against `max_length`."""
         if self.window.radius is not None:
             return extended.latest(self.window.radius + 1)
-        if self.capabilities.max_length is not None:
+        limit = self.capabilities.max_length
+        # The number of slots bounds that of tokens, which is read only where padding may make a difference.
+        if limit is not None and extended.key.shape[2] > limit:
             self.validate_length(int(extended.position.max()))
         return extended
 
@@ -163,18 +175,25 @@ class ScoredMechanism(Mechanism):
         allowed = None if state.is_full else state.is_token[:, None, None, :]
         return softmax_over_keys(scores, allowed) @ repeat_heads(state.value, heads)
 
-    @abstractmethod
     def score_cost(self, shape: AttentionShape) -> Cost:
-        """The cost of the scores, `project_key` and parameters included.
+        """The cost of the scores, `project_key` and parameters included, if the subclass declares it.
 
         `Cost.step_matmul_flops` is for one query, one new key, and key_length + 1 keys in the cache.
         """
+        raise NotImplementedError
+
+    @property
+    def declares_cost(self) -> bool:
+        own, base = type(self), ScoredMechanism
+        return own.cost is not base.cost or own.score_cost is not base.score_cost
 
     def cached_key_size(self, shape: AttentionShape) -> int:
         """The number of numbers that `project_key` caches for all keys."""
         return shape.batch_kv_heads * shape.key_length * shape.key_dim
 
     def cost(self, shape: AttentionShape) -> Cost:
+        if not self.declares_cost:
+            return super().cost(shape)
         pairs = shape.batch_heads * shape.pairs
         matmul_flops = 2 * pairs * shape.value_dim
         # The weights; under a mask, a copy for masking and one for zeroing empty rows.

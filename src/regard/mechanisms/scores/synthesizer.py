@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.core.cost import AttentionShape, Cost
 from regard.core.mechanism import Capabilities, Key, Query, Role, Weights
+from regard.core.options import PositiveInt, validated
 from regard.mechanisms.scores.softmax import Positions, ScoredMechanism
 
 
@@ -27,16 +28,20 @@ class KeylessMechanism(ScoredMechanism):
     # Scores of pairs of positions are meaningless between two sequences: such a subclass is "self" only.
     roles: ClassVar[frozenset[Role]] = frozenset({"self", "cross"})
 
-    def __init__(self, *, num_heads: int, max_length: int) -> None:
+    @validated
+    def __init__(self, *, num_heads: PositiveInt, max_length: PositiveInt) -> None:
         super().__init__()
-        self.validate_minimum(max_length=max_length)
         self.num_heads = num_heads
         self.max_length = max_length
 
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            roles=self.roles, score_bias=True, position_aware=True, max_length=self.max_length
+            roles=self.roles,
+            score_bias=True,
+            dropout=True,
+            position_aware=True,
+            max_length=self.max_length,
         )
 
     def project_key(self, key: Key) -> Float[Tensor, "batch kv_heads key_length 0"]:
@@ -68,17 +73,17 @@ def pick_columns(
 class DenseSynthesizer(KeylessMechanism):
     """score of position j = (W₂ relu(W₁ query + b₁) + b₂)_j   (Tay et al. 2021, sec. 3)."""
 
+    @validated
     def __init__(
         self,
         *,
-        query_dim: int,
-        hidden_dim: int | None = None,
-        num_heads: int = 1,
-        max_length: int = 512,
+        query_dim: PositiveInt,
+        hidden_dim: PositiveInt | None = None,
+        num_heads: PositiveInt = 1,
+        max_length: PositiveInt = 512,
     ) -> None:
         super().__init__(num_heads=num_heads, max_length=max_length)
         hidden_dim = query_dim if hidden_dim is None else hidden_dim
-        self.validate_minimum(hidden_dim=hidden_dim)
         self.hidden_weight = nn.Parameter(torch.empty(num_heads, query_dim, hidden_dim))
         self.hidden_bias = nn.Parameter(torch.zeros(num_heads, 1, hidden_dim))
         self.output_weight = nn.Parameter(torch.empty(num_heads, hidden_dim, max_length))
@@ -114,7 +119,8 @@ class RandomSynthesizer(KeylessMechanism):
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self"})
 
-    def __init__(self, *, num_heads: int = 1, max_length: int = 512) -> None:
+    @validated
+    def __init__(self, *, num_heads: PositiveInt = 1, max_length: PositiveInt = 512) -> None:
         super().__init__(num_heads=num_heads, max_length=max_length)
         self.table = nn.Parameter(torch.randn(num_heads, max_length, max_length))
 
@@ -142,7 +148,10 @@ class FactorisedSynthesizer(KeylessMechanism):
 
     roles: ClassVar[frozenset[Role]] = frozenset({"self"})
 
-    def __init__(self, *, rank: int = 8, num_heads: int = 1, max_length: int = 512) -> None:
+    @validated
+    def __init__(
+        self, *, rank: PositiveInt = 8, num_heads: PositiveInt = 1, max_length: PositiveInt = 512
+    ) -> None:
         super().__init__(num_heads=num_heads, max_length=max_length)
         # The scores then have unit variance, as in the full table.
         self.row_factors = nn.Parameter(torch.randn(num_heads, max_length, rank) * rank**-0.25)
@@ -173,7 +182,10 @@ class FactorisedSynthesizer(KeylessMechanism):
 class LocationAttention(KeylessMechanism):
     """score of position j = (W query)_j   (Luong et al. 2015, sec. 3.1, "location")."""
 
-    def __init__(self, *, query_dim: int, num_heads: int = 1, max_length: int = 512) -> None:
+    @validated
+    def __init__(
+        self, *, query_dim: PositiveInt, num_heads: PositiveInt = 1, max_length: PositiveInt = 512
+    ) -> None:
         super().__init__(num_heads=num_heads, max_length=max_length)
         self.projection = nn.Parameter(torch.empty(num_heads, query_dim, max_length))
         nn.init.normal_(self.projection, std=query_dim**-0.5)

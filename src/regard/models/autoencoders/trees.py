@@ -25,8 +25,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from regard.core.options import PositiveInt, validated
 from regard.core.protocols import ClassifierOutput
-from regard.layers.validation import validate_positive
 
 
 class TreeBatch(NamedTuple):
@@ -134,15 +134,14 @@ class PairAutoencoder(nn.Module):
     normalise          whether parents are normalised to length 1; otherwise the error can be reduced by
                        shrinking all vectors
     weighted_by_words  weigh the two errors by n₁/(n₁+n₂) and n₂/(n₁+n₂) for nᵢ words below child i
-    (section
-                       2.3), instead of ½ each
+                       (section 2.3), instead of ½ each
     """
 
+    @validated
     def __init__(
-        self, *, model_dim: int, normalise: bool = True, weighted_by_words: bool = False
+        self, *, model_dim: PositiveInt, normalise: bool = True, weighted_by_words: bool = False
     ) -> None:
         super().__init__()
-        validate_positive("PairAutoencoder", model_dim=model_dim)
         self.model_dim, self.normalise = model_dim, normalise
         self.weighted_by_words = weighted_by_words
         self.encoder = nn.Linear(2 * model_dim, model_dim)

@@ -11,26 +11,24 @@ are bucketed across documents.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar, Literal, NamedTuple, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.core.cost import Cost
+from regard.core.batches import TokenInput, TokenSpec
 from regard.core.errors import RegardError
 from regard.core.masks import Padding
-from regard.core.protocols import ClassifierOutput, TextAttention
-from regard.layers.cost import SequenceShape, cost_of
+from regard.core.options import NonNegativeInt, PositiveInt, Probability, validated
+from regard.core.protocols import TextAttention
+from regard.core.traits import Size, Traits
 from regard.layers.dropout import Dropout
 from regard.layers.pooling import ContextPooling, Pooled
 from regard.layers.recurrent import BidirectionalRecurrent
 from regard.layers.sentence_pooling import PooledSentences, SentencePooling
-from regard.layers.validation import validate_positive
-from regard.models.classifiers.baselines import TextModel
-from regard.models.embeddings import WordEmbedding
-from regard.models.validation import validate_fractions, validate_lengths, validate_sizes
+from regard.models.classifier import ONE_OUTPUT, Classifier
+from regard.models.embeddings import build_word_stem
 
 MIN_LENGTH_RATIO = 0.8  # shortest to longest sentence of a bucket
 MIN_PADDED_TOKENS = 2048  # a smaller bucket costs more in calls than it saves in padding
@@ -179,11 +177,8 @@ DIRECTIONS: dict[str, tuple[Literal["forward", "backward"], ...]] = {
     "both": ("forward", "backward"),
 }
 
-# Per word: its sentence and its index there.
-LAYOUT_OPS = 14
 
-
-class HierarchicalClassifier(TextModel):
+class HierarchicalClassifier(Classifier):
     """Hierarchical attention network, with optional sentence context.
 
     model_dim        of the word embedding
@@ -196,45 +191,47 @@ class HierarchicalClassifier(TextModel):
                      default the same
     """
 
-    segment_unit: ClassVar[str] = "sentences"
+    traits: ClassVar[Traits] = Traits(
+        inputs=frozenset({"tokens"}),
+        targets=ONE_OUTPUT,
+        sizes={"hidden_dim": Size(), "model_dim": Size()},
+        segments="sentences",
+    )
 
+    @validated
     def __init__(
         self,
         *,
-        vocabulary: int,
-        classes: int,
-        model_dim: int = 128,
-        hidden_dim: int = 64,
-        cell: str = "lstm",
-        attention_dim: int | None = None,
-        context: str = "none",
+        source: TokenSpec | PositiveInt,
+        outputs: PositiveInt,
+        model_dim: PositiveInt = 128,
+        hidden_dim: PositiveInt = 64,
+        cell: Literal["lstm", "gru", "tanh"] = "lstm",
+        attention_dim: PositiveInt | None = None,
+        context: Literal["none", "before", "both"] = "none",
         gated: bool = False,
-        bigram_buckets: int = 0,
-        affix_buckets: int = 0,
-        dropout: float = 0.5,
-        input_dropout: float | None = None,
-        word_dropout: float = 0.1,
+        bigram_buckets: NonNegativeInt = 0,
+        affix_buckets: NonNegativeInt = 0,
+        dropout: Probability = 0.5,
+        input_dropout: Probability | None = None,
+        word_dropout: Probability = 0.1,
     ) -> None:
         super().__init__()
-        validate_positive("HierarchicalClassifier", classes=classes)
-        validate_sizes(hidden_dim=hidden_dim, attention_dim=attention_dim)
-        validate_fractions(dropout=dropout, input_dropout=input_dropout)
-        if context not in DIRECTIONS:
-            raise RegardError(
-                f"model.context={context!r}: it must be one of {', '.join(DIRECTIONS)}."
-            )
         if gated and context == "none":
             raise RegardError(
-                "model.gated=true without a context: the gate weighs a word against the context. Set "
-                "model.context=before or model.context=both, or remove model.gated."
+                "gated=True without a context: the gate weighs a word against the context. Set "
+                "context=before or context=both, or remove gated."
             )
-        self.words = WordEmbedding(
-            vocabulary=vocabulary,
+        self.words = build_word_stem(
+            source,
             model_dim=model_dim,
             bigram_buckets=bigram_buckets,
             affix_buckets=affix_buckets,
-            dropout=dropout if input_dropout is None else input_dropout,
+            dropout=dropout,
+            input_dropout=input_dropout,
             word_dropout=word_dropout,
+            stem=None,
+            in_sentences=True,
         )
         self.word_reader = BidirectionalRecurrent(
             model_dim=model_dim, hidden_dim=hidden_dim, cell=cell
@@ -257,75 +254,34 @@ class HierarchicalClassifier(TextModel):
             model_dim=self.sentence_reader.output_dim, hidden_dim=attention_dim
         )
         self.dropout = Dropout(dropout)
-        self.output = nn.Linear(self.sentence_reader.output_dim, classes)
+        self.head = nn.Linear(self.sentence_reader.output_dim, outputs)
 
-    def classify(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> ClassifierOutput:
-        """Class scores of each document; without `segments` it is one sentence."""
-        layout, sentences = self._encode_sentences(tokens, lengths, segments)
+    def features(self, input: TokenInput) -> Float[Tensor, "batch width"]:
+        """The vector of each document; without segments it is one sentence."""
+        layout, sentences = self._encode_sentences(input)
         document = self._pool_sentences(sentences.context, layout)
-        logits = self.output(self.dropout(document.context[:, 0]))
-        return ClassifierOutput(logits, logits.new_zeros(len(logits)))
+        features: Tensor = self.dropout(document.context[:, 0])
+        return features
 
-    def text_attention(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> TextAttention:
+    def text_attention(self, input: TokenInput) -> TextAttention:
         """Attention over words within sentences, and over sentences within documents."""
-        layout, sentences = self._encode_sentences(tokens, lengths, segments)
+        layout, sentences = self._encode_sentences(input)
         document = self._pool_sentences(sentences.context, layout)
         words = sentences.weights.new_zeros(layout.is_token.shape)
         words[layout.is_token] = sentences.weights
-        by_segment = words.new_zeros(len(tokens), int(layout.segment.max()) + 1)
+        by_segment = words.new_zeros(len(words), int(layout.segment.max()) + 1)
         by_segment[layout.row, layout.segment] = document.weights[:, 0][layout.row, layout.number]
         return TextAttention(words[:, None], by_segment)
 
-    def sentence_vectors(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> Float[Tensor, "sentences width"]:
+    def sentence_vectors(self, input: TokenInput) -> Float[Tensor, "sentences width"]:
         """One vector per sentence, before the sentence encoder; documents are concatenated."""
-        return self._encode_sentences(tokens, lengths, segments)[1].context
+        return self._encode_sentences(input)[1].context
 
-    def cost(
-        self, *, batch_size: int, length: int, masked_tokens: int | None = None, sentences: int = 1
-    ) -> Cost:
-        """Cost of `classify` for documents of `sentences` sentences of equal length."""
-        del masked_tokens
-        words = SequenceShape(batch_size=batch_size * sentences, length=-(-length // sentences))
-        document = SequenceShape(batch_size=batch_size, length=sentences)
-        total = self.words.cost(rows=words.positions, texts=batch_size, sentences=True)
-        total += self.word_reader.cost(words)
-        for pooling in self.word_pooling:
-            if isinstance(pooling, SentencePooling):
-                total += pooling.cost(words)
-                # The first sentence has no context, so its projection needs no gradient.
-                context_weights = self.word_reader.output_dim * pooling.hidden.out_features
-                layers = sum(
-                    layer is not None for layer in (pooling.elsewhere, pooling.gate_elsewhere)
-                )
-                total += Cost(backward_matmul_flops=-2 * batch_size * context_weights * layers)
-        total += Cost(elementwise_ops=LAYOUT_OPS * words.positions)
-        total += self.sentence_reader.cost(document) + self.sentence_pooling.cost(document)
-        total += cost_of(self.output, rows=batch_size)
-        return replace(total, step_matmul_flops=0, state=0)
-
-    def _encode_sentences(
-        self, tokens: Tensor, lengths: Tensor, segments: Tensor | None
-    ) -> tuple[SentenceLayout, PooledSentences]:
+    def _encode_sentences(self, input: TokenInput) -> tuple[SentenceLayout, PooledSentences]:
         """The layout, the sentence vectors and the attention weights of all words."""
-        validate_lengths(tokens, lengths)
-        segments = torch.zeros_like(tokens) if segments is None else segments
-        layout = SentenceLayout.of(lengths, segments)
-        vectors = self.words(tokens, lengths, segments)[layout.is_token]
+        segments = torch.zeros_like(input.tokens) if input.segments is None else input.segments
+        layout = SentenceLayout.of(input.lengths, segments)
+        vectors = self.words(input).frames[layout.is_token]
         return layout, self._pool_words(self.dropout(self._encode_words(vectors, layout)), layout)
 
     def _pool_words(self, words: Tensor, layout: SentenceLayout) -> PooledSentences:

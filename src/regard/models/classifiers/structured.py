@@ -14,29 +14,27 @@ The first grows with the number of hops, the second does not, so their weights a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.core.cost import Cost
+from regard.core.batches import Input, InputSpec
+from regard.core.options import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    Probability,
+    validated,
+)
 from regard.core.protocols import ClassifierOutput, TextAttention
-from regard.core.registry import lookup
-from regard.layers.cost import SequenceShape, cost_of
+from regard.core.traits import Size, Traits
 from regard.layers.dropout import Dropout
 from regard.layers.pooling import Pooled, StructuredPooling, frobenius_penalty, pairwise_kl_penalty
 from regard.layers.recurrent import BidirectionalRecurrent
-from regard.layers.validation import validate_positive
-from regard.models.classifiers.baselines import TextModel
-from regard.models.embeddings import WordEmbedding
-from regard.models.validation import (
-    padding_mask,
-    validate_fractions,
-    validate_loss_weights,
-    validate_sizes,
-    validate_sizes_or_zero,
-)
+from regard.models.classifier import ANY_INPUT, ONE_OUTPUT, Classifier, alternatives_of
+from regard.models.embeddings import StemOptions, build_word_stem
 
 # In nats; the divergence itself is unbounded.
 MAX_KL = 5.0
@@ -61,7 +59,7 @@ PENALTIES: dict[str, Callable[[Weights], Float[Tensor, " batch"]]] = {
 }
 
 
-class StructuredClassifier(TextModel):
+class StructuredClassifier(Classifier):
     """Structured self-attention classifier.
 
     model_dim        of the word embedding
@@ -71,43 +69,50 @@ class StructuredClassifier(TextModel):
     penalty          none, frobenius or kl; `penalty_weight` scales it in the loss
     feed_forward_dim of a layer between the hops and the classes; 0: none
     bigram_buckets   see `WordEmbedding`, as `affix_buckets` and `word_dropout`
+    stem             options of the stem of real-valued input, see `models.embeddings`
     dropout          of features; `input_dropout` of word embeddings, by default the same
     """
 
+    traits: ClassVar[Traits] = Traits(
+        inputs=ANY_INPUT,
+        targets=ONE_OUTPUT,
+        sizes={"hidden_dim": Size(), "model_dim": Size()},
+        alternatives=alternatives_of("structured"),
+    )
+
+    @validated
     def __init__(
         self,
         *,
-        vocabulary: int,
-        classes: int,
-        model_dim: int = 128,
-        hidden_dim: int = 64,
-        cell: str = "lstm",
-        hops: int = 8,
-        attention_dim: int = 64,
-        penalty: str = "none",
-        penalty_weight: float = 0.1,
-        feed_forward_dim: int = 0,
-        bigram_buckets: int = 0,
-        affix_buckets: int = 0,
-        dropout: float = 0.5,
-        input_dropout: float | None = None,
-        word_dropout: float = 0.1,
+        source: InputSpec | PositiveInt,
+        outputs: PositiveInt,
+        model_dim: PositiveInt = 128,
+        hidden_dim: NonNegativeInt = 64,
+        cell: Literal["lstm", "gru", "tanh"] = "lstm",
+        hops: PositiveInt = 8,
+        attention_dim: PositiveInt = 64,
+        penalty: Literal["none", "frobenius", "kl"] = "none",
+        penalty_weight: NonNegativeFloat = 0.1,
+        feed_forward_dim: NonNegativeInt = 0,
+        bigram_buckets: NonNegativeInt = 0,
+        affix_buckets: NonNegativeInt = 0,
+        dropout: Probability = 0.5,
+        input_dropout: Probability | None = None,
+        word_dropout: Probability = 0.1,
+        stem: StemOptions = None,
     ) -> None:
         super().__init__()
-        validate_positive("StructuredClassifier", classes=classes)
-        validate_sizes(attention_dim=attention_dim, hops=hops)
-        validate_sizes_or_zero(hidden_dim=hidden_dim, feed_forward_dim=feed_forward_dim)
-        validate_fractions(dropout=dropout, input_dropout=input_dropout)
-        validate_loss_weights(penalty_weight=penalty_weight)
-        self.penalty = lookup("penalty", penalty, PENALTIES)
+        self.penalty = PENALTIES[penalty]
         self.penalty_weight = penalty_weight
-        self.words = WordEmbedding(
-            vocabulary=vocabulary,
+        self.stem = build_word_stem(
+            source,
             model_dim=model_dim,
             bigram_buckets=bigram_buckets,
             affix_buckets=affix_buckets,
-            dropout=dropout if input_dropout is None else input_dropout,
+            dropout=dropout,
+            input_dropout=input_dropout,
             word_dropout=word_dropout,
+            stem=stem,
         )
         self.recurrent = (
             BidirectionalRecurrent(model_dim=model_dim, hidden_dim=hidden_dim, cell=cell)
@@ -118,51 +123,32 @@ class StructuredClassifier(TextModel):
         self.pooling = StructuredPooling(model_dim=width, hidden_dim=attention_dim, hops=hops)
         self.dropout = Dropout(dropout)
         self.feed_forward = nn.Linear(hops * width, feed_forward_dim) if feed_forward_dim else None
-        self.output = nn.Linear(feed_forward_dim or hops * width, classes)
+        self.head = nn.Linear(feed_forward_dim or hops * width, outputs)
 
-    def classify(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> ClassifierOutput:
-        """Class scores of each text; `segments` are ignored."""
-        del segments
-        pooled = self._pool(tokens, lengths)
-        features = self.dropout(pooled.context.flatten(1))
+    def classify(self, input: Input) -> ClassifierOutput:
+        """The logits of each row, and the diversity penalty of its hops."""
+        pooled = self._pool(input)
+        penalty = self.penalty_weight * self.penalty(pooled.weights)
+        return ClassifierOutput(self.head(self._combine(pooled)), penalty)
+
+    def features(self, input: Input) -> Float[Tensor, "batch width"]:
+        """The context vectors of all hops, with a layer on top if there is one."""
+        return self._combine(self._pool(input))
+
+    def text_attention(self, input: Input) -> TextAttention:
+        """The attention of every hop: the annotation matrix A of each row."""
+        return TextAttention(self._pool(input).weights)
+
+    def _pool(self, input: Input) -> Pooled:
+        features = self.stem(input)
+        x = features.frames
+        if self.recurrent is not None:
+            x = self.dropout(self.recurrent(x, features.lengths))
+        pooled: Pooled = self.pooling(x, features.mask)
+        return pooled
+
+    def _combine(self, pooled: Pooled) -> Tensor:
+        features: Tensor = self.dropout(pooled.context.flatten(1))
         if self.feed_forward is not None:
             features = self.dropout(self.feed_forward(features).relu())
-        penalty = self.penalty_weight * self.penalty(pooled.weights)
-        return ClassifierOutput(self.output(features), penalty)
-
-    def text_attention(
-        self,
-        tokens: Int[Tensor, "batch length"],
-        lengths: Int[Tensor, " batch"],
-        segments: Int[Tensor, "batch length"] | None = None,
-    ) -> TextAttention:
-        """The attention of every hop: the annotation matrix A of each text."""
-        del segments
-        return TextAttention(self._pool(tokens, lengths).weights)
-
-    def cost(
-        self, *, batch_size: int, length: int, masked_tokens: int | None = None, sentences: int = 1
-    ) -> Cost:
-        """Cost of `classify` without the penalty."""
-        del masked_tokens, sentences
-        shape = SequenceShape(batch_size=batch_size, length=length)
-        total = self.words.cost(rows=shape.positions, texts=batch_size) + self.pooling.cost(shape)
-        if self.recurrent is not None:
-            total += self.recurrent.cost(shape)
-        if self.feed_forward is not None:
-            total += cost_of(self.feed_forward, rows=batch_size)
-        total += cost_of(self.output, rows=batch_size)
-        return replace(total, step_matmul_flops=0, state=0)
-
-    def _pool(self, tokens: Tensor, lengths: Tensor) -> Pooled:
-        mask = padding_mask(tokens, lengths)
-        x = self.words(tokens, lengths)
-        if self.recurrent is not None:
-            x = self.dropout(self.recurrent(x, lengths))
-        pooled: Pooled = self.pooling(x, mask)
-        return pooled
+        return features

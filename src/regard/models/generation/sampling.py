@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.core.batches import END, PAD, START, UNKNOWN
+from regard.core.batches import END, PAD, START, UNKNOWN, TokenInput
 from regard.core.errors import RegardError
 
 MIN_TEMPERATURE = 0.01  # a smaller divisor overflows
@@ -46,10 +46,11 @@ def sample(
     device = next(iter(model.parameters())).device
     # All but the last token are prefilled as a source; its END is not processed.
     *before, last = START, *prompt
-    source = torch.tensor([[*before, END]], device=device)
+    tokens = torch.tensor([[*before, END]], device=device)
+    source = TokenInput(tokens, torch.tensor([len(before) + 1], device=device))
     left = max_tokens
     with torch.inference_mode():
-        most = model.target_limits(torch.tensor([len(before) + 1], device=device))
+        most = model.target_limits(source)
         if most is not None:
             left = min(left, int(most))
         if left < 1:
@@ -57,7 +58,7 @@ def sample(
                 f"The prompt has {len(prompt)} tokens and leaves no room within the model's max_length. "
                 "Use a shorter prompt, or train a model with a larger max_length."
             )
-        state = model.start(source, torch.tensor([source.shape[1]], device=device))
+        state = model.start(source)
     token = last
     for _ in range(left):
         # Entered for each token: the caller's code runs between two of them.

@@ -1,6 +1,6 @@
 """Decoding of sequence-to-sequence models: greedy search and beam search, with or without a KV cache.
 
-    hypotheses = decode(model, source, source_lengths, beam_size=4)
+    hypotheses = decode(model, source, beam_size=4)
 
 Rows are decoded as a batch, and finished rows leave it; a result does not depend on the other rows. On a
 CPU, large batches are split over a thread pool.
@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.core.batches import END, PAD, START
+from regard.core.batches import END, PAD, START, ImageInput, Input
 from regard.core.errors import RegardError
-from regard.core.mechanism import Step, select_rows
+from regard.core.mechanism import Step
+from regard.core.options import NonNegativeFloat, Options, PositiveInt
 from regard.core.protocols import Hypothesis, SequenceModel
 
 FORBIDDEN_TOKENS = (PAD, START)
@@ -28,6 +29,8 @@ MINUS_INFINITY = float("-inf")
 BLOCK_SIZE = 100
 # Finished rows are removed from the batch, which copies it, once they are this fraction.
 MIN_FINISHED_FRACTION = 0.125
+# Maximum number of tokens generated from an image, by default.
+IMAGE_LIMIT = 256
 # Fewer rows are not worth a thread.
 MIN_ROWS_PER_THREAD = 16
 
@@ -39,10 +42,19 @@ class Candidates(NamedTuple):
     token: Int[Tensor, "rows candidates"]
 
 
+class DecodingOptions(Options):
+    """The options of `decode`, which explains them."""
+
+    SECTION: ClassVar[str] = "decode"
+
+    beam_size: PositiveInt = 1
+    length_penalty: NonNegativeFloat = 1.0
+    max_length: PositiveInt | None = None
+
+
 def decode(
     model: SequenceModel,
-    source: Int[Tensor, "batch source_length"],
-    source_lengths: Int[Tensor, " batch"],
+    source: Input,
     *,
     beam_size: int = 1,
     length_penalty: float = 1.0,
@@ -52,38 +64,51 @@ def decode(
     """Decode every source row: greedy search, or beam search.
 
     beam_size        1 is greedy search
-    length_penalty   a hypothesis of n tokens, END included, is ranked by log p / n^length_penalty
-    max_length       maximum number of generated tokens, END included; default: 2 × source length + 10;
-                     never more than the model supports
+    length_penalty   a hypothesis of n tokens, END included, is ranked by log p / n^length_penalty: by
+                     log p with 0, by log p per token with 1
+    max_length       maximum number of generated tokens, END included; default: 2 × source length + 10,
+                     256 for an image; never more than the model supports
     use_cache        False reruns the whole prefix for every token: the same result, slowly
     """
-    _validate_decoding(model, beam_size, length_penalty, max_length)
+    DecodingOptions(beam_size=beam_size, length_penalty=length_penalty, max_length=max_length)
+    if getattr(model, "training", False):
+        raise RegardError(
+            "decode got a model in training mode, where dropout makes the result random. Call "
+            "model.eval() first."
+        )
     decoder: Any = model if use_cache else WithoutCache(model)
 
     @torch.inference_mode()
     def search(rows: Tensor) -> list[Hypothesis]:
-        lengths = source_lengths[rows]
-        limits = 2 * lengths + 10 if max_length is None else torch.full_like(lengths, max_length)
-        longest = model.target_limits(lengths)
+        part = source.select(rows)
+        limits = _default_limits(part) if max_length is None else torch.full_like(rows, max_length)
+        longest = model.target_limits(part)
         if longest is not None:
             limits = limits.minimum(longest)
-            _validate_capacity(lengths, longest)
-        state = decoder.start(source[rows, : int(lengths.max())], lengths)
+            _validate_capacity(part, longest)
+        state = decoder.start(part)
         if beam_size == 1:
             return _greedy_search(decoder, state, limits, length_penalty=length_penalty)
         return beam_search(
             decoder, state, limits, beam_size=beam_size, length_penalty=length_penalty
         )
 
-    if not len(source):
+    num_rows = source.shape[0]
+    if not num_rows:
         return []
-    shares = split_rows(source_lengths)
-    found: list[Hypothesis | None] = [None] * len(source)
+    shares = split_rows(_default_limits(source))
+    found: list[Hypothesis | None] = [None] * num_rows
     results = run_in_thread_pool([partial(search, rows) for rows in shares])
     for rows, hypotheses in zip(shares, results, strict=True):
         for row, one in zip(rows.tolist(), hypotheses, strict=True):
             found[row] = one
     return [one for one in found if one is not None]
+
+
+def _default_limits(source: Input) -> Int[Tensor, " batch"]:
+    if isinstance(source, ImageInput):
+        return torch.full(source.shape[:1], IMAGE_LIMIT, device=source.pixels.device)
+    return 2 * source.lengths + 10
 
 
 def split_rows(lengths: Int[Tensor, " batch"]) -> list[Int[Tensor, " _"]]:
@@ -308,18 +333,18 @@ def top_k(values: Float[Tensor, "rows choices"], count: int) -> Candidates:
 class Prefix(NamedTuple):
     """Decoding state without a cache: the source and all target tokens so far."""
 
-    source: Int[Tensor, "batch source_length"]
-    source_lengths: Int[Tensor, " batch"]
+    source: Input
     decoder_input: Int[Tensor, "batch target_length"]
 
     @property
     def position(self) -> Int[Tensor, " batch"]:
         """How many target tokens each row has processed."""
-        return torch.full_like(self.source_lengths, self.decoder_input.shape[1])
+        rows, length = self.decoder_input.shape
+        return torch.full((rows,), length, device=self.decoder_input.device)
 
     def select(self, index: Int[Tensor, " rows"]) -> Self:
         """The state whose row r is this state's row index[r]."""
-        return select_rows(self, index)
+        return type(self)(self.source.select(index), self.decoder_input[index])
 
 
 class WithoutCache:
@@ -328,11 +353,10 @@ class WithoutCache:
     def __init__(self, model: SequenceModel) -> None:
         self.model = model
 
-    def start(
-        self, source: Int[Tensor, "batch source_length"], source_lengths: Int[Tensor, " batch"]
-    ) -> Prefix:
+    def start(self, source: Input) -> Prefix:
         """The state before any target token."""
-        return Prefix(source, source_lengths, source[:, :0])
+        device = next(iter(self.model.parameters())).device
+        return Prefix(source, torch.empty(source.shape[0], 0, dtype=torch.long, device=device))
 
     def step(self, state: Prefix, token: Int[Tensor, " batch"]) -> Step:
         """Logits (batch, target_vocabulary) after one more token, and the new state."""
@@ -343,34 +367,10 @@ class WithoutCache:
         return Step(self.model.logits(hidden[:, -1]), state)
 
 
-def _validate_capacity(source_lengths: Tensor, longest: Tensor) -> None:
-    if int(longest.min()) < 1:
-        row = int(longest.argmin())
+def _validate_capacity(source: Input, longest: Tensor) -> None:
+    if not isinstance(source, ImageInput) and int(longest.min()) < 1:
+        length = int(source.lengths[longest.argmin()]) - 1
         raise RegardError(
-            f"A source of {int(source_lengths[row]) - 1} tokens leaves no room for a target within the "
-            "model's max_length. Use a shorter source, or train a model with a larger max_length."
-        )
-
-
-def _validate_decoding(
-    model: object, beam_size: object, length_penalty: object, max_length: object
-) -> None:
-    for name, size in (("beam_size", beam_size), ("max_length", max_length)):
-        if size is None and name == "max_length":
-            continue
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise RegardError(f"decode got {name}={size!r}; it must be an integer, 1 or more.")
-    if (
-        isinstance(length_penalty, bool)
-        or not isinstance(length_penalty, int | float)
-        or not 0 <= length_penalty < float("inf")
-    ):
-        raise RegardError(
-            f"decode got length_penalty={length_penalty!r}; it must be a finite number, 0 or more: "
-            "0 ranks by log p, 1 by log p per token."
-        )
-    if getattr(model, "training", False):
-        raise RegardError(
-            "decode got a model in training mode, where dropout makes the result random. Call "
-            "model.eval() first."
+            f"A source of {length} tokens leaves no room for a target within the model's max_length. Use "
+            "a shorter source, or train a model with a larger max_length."
         )

@@ -11,66 +11,36 @@ Keys and values of the attention are both the encoder's memory, of size `hidden_
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.core.batches import PAD
-from regard.core.cost import Cost, linear_cost
+from regard.core.batches import PAD, FrameInput, Input, InputSpec
 from regard.core.errors import RegardError
-from regard.core.masks import Mask, Padding
+from regard.core.masks import Mask
 from regard.core.mechanism import Mechanism, Step
-from regard.core.registry import lookup
-from regard.layers.cost import SequenceShape, cost_of, per_position
+from regard.core.options import PositiveInt, Probability, validated
+from regard.core.registry import unknown_name
+from regard.core.traits import Alternative, Size, Slot, Traits
 from regard.layers.recurrent import Recurrent
-from regard.layers.validation import validate_dropout, validate_positive
 from regard.mechanisms import MECHANISMS, build_mechanism, is_plugin
+from regard.models.classifier import ANY_INPUT
+from regard.models.embeddings import StemOptions, TokenEmbedding, build_stem
 from regard.models.seq2seq.recurrent_decoder import (
-    CELL_STEPS,
     DecoderOutput,
     RecurrentDecoder,
     RecurrentDecoderState,
 )
 
-ATTENTION_STYLES = {
-    "bahdanau": "the previous decoder state is the query, before the cell's update",
-    "luong": "the new decoder state is the query, after the cell's update",
-}
-TIES = {
-    "target": "target embedding and output matrix are tied",
-    "none": "a separate output matrix",
-}
 SCORES = ("dot", "scaled_dot", "general", "additive", "location")
 NO_ATTENTION = "none"
 
 
-def validate_options(
-    *, cell: str, attention_style: str, mechanism: str | None, input_feeding: bool, tie: str
-) -> None:
-    """Reject unknown names and incompatible options."""
-    lookup("recurrent cell", cell, CELL_STEPS)
-    lookup("attention style", attention_style, ATTENTION_STYLES)
-    lookup("tie", tie, TIES)
-    if not input_feeding:
-        return
-    if mechanism is None or mechanism == NO_ATTENTION:
-        raise RegardError(
-            "RecurrentEncoderDecoder has input_feeding=True but no attention, whose output would be "
-            "fed back. Choose a mechanism, or input_feeding=False."
-        )
-    if attention_style == "bahdanau":
-        raise RegardError(
-            "RecurrentEncoderDecoder has input_feeding=True with attention_style='bahdanau', whose cell "
-            "reads the context already. Choose attention_style='luong', or input_feeding=False."
-        )
-
-
 def build_source_mechanism(
-    mechanism: str | None, *, width: int, max_length: int, options: dict[str, Any]
+    mechanism: str | nn.Module | None, *, width: int, max_length: int, options: dict[str, Any]
 ) -> Mechanism | None:
     """The single-head cross-attention mechanism of the decoder; None without attention."""
     if mechanism is None or mechanism == NO_ATTENTION:
@@ -80,13 +50,20 @@ def build_source_mechanism(
                 f"Choose one of: {', '.join(SCORES)}; or remove the options."
             )
         return None
+    if not isinstance(mechanism, str):
+        if options or not isinstance(mechanism, Mechanism):
+            raise RegardError(
+                f"RecurrentEncoderDecoder has mechanism={type(mechanism).__name__}: it must be a name, or "
+                "a Mechanism built with its options, without mechanism_options."
+            )
+        return mechanism
     if mechanism not in SCORES and not is_plugin(mechanism):
         if mechanism in MECHANISMS:
             raise RegardError(
                 f"Mechanism '{mechanism}' cannot be used in a recurrent decoder, which scores the source "
                 f"with one query per step. Choose one of: {', '.join(SCORES)}; or {NO_ATTENTION}."
             )
-        lookup("mechanism", mechanism, dict.fromkeys((*SCORES, NO_ATTENTION)))
+        raise unknown_name("mechanism", mechanism, (*SCORES, NO_ATTENTION))
     return build_mechanism(
         mechanism, query_dim=width, key_dim=width, max_length=max_length, **options
     )
@@ -139,17 +116,6 @@ class RecurrentEncoder(nn.Module):
             x, last = layer(self.dropout(x) if number else x, mask)
         return EncoderOutput(x, last.hidden.flatten(1), last.memory.flatten(1))
 
-    def cost(self, shape: SequenceShape) -> Cost:
-        """Cost of `forward`; state and decoding steps are counted by the decoder."""
-        total = Cost()
-        for layer in self.layers:
-            assert isinstance(layer, Recurrent)
-            # Packed sequences compare every output to detect empty rows.
-            width = layer.layer.hidden_size * (1 + layer.layer.bidirectional)
-            total += replace(layer.cost(shape), state=0, step_matmul_flops=0)
-            total += Cost(elementwise_ops=shape.positions * width)
-        return total
-
 
 # Small, so that logits of a tied embedding start close to uniform.
 EMBEDDING_STD = 0.1
@@ -161,56 +127,69 @@ class RecurrentEncoderDecoder(nn.Module):
     hidden_dim           of the decoder, and of the encoder with both directions together
     num_decoder_layers   default: `num_layers`
     attention_style      "bahdanau" (attention before the decoder's update) or "luong" (after it)
-    mechanism            a score (dot, scaled_dot, general, additive, location) or "none"
+    mechanism            a score (dot, scaled_dot, general, additive, location), a mechanism already
+                         built for one head of hidden_dim, or "none"
     input_feeding        Luong style: feed the attentional features into the next step
     tie                  "target" (target embedding and output matrix are tied) or "none"
     max_length           longest source, for the location score only
+    stem                 options of the stem of real-valued input, or a stem; see `models.embeddings`
     """
 
+    traits: ClassVar[Traits] = Traits(
+        inputs=ANY_INPUT,
+        targets=frozenset({"sequence"}),
+        # Each direction of the encoder has half of the hidden_dim.
+        sizes={"hidden_dim": Size(unit=2), "embedding_dim": Size()},
+        slots=(Slot(name="cross", role="cross", mechanisms=(NO_ATTENTION, *SCORES)),),
+        alternatives=(
+            Alternative(
+                model="transformer",
+                options={"model_dim": "hidden_dim", "dropout": "dropout"},
+                fixed={"num_heads": 4},
+            ),
+        ),
+    )
+
+    @validated
     def __init__(
         self,
         *,
-        source_vocabulary: int,
-        target_vocabulary: int,
-        embedding_dim: int = 256,
-        hidden_dim: int = 512,
-        num_layers: int = 1,
-        num_decoder_layers: int | None = None,
-        cell: str = "lstm",
+        source: InputSpec | PositiveInt,
+        target_vocabulary: PositiveInt,
+        embedding_dim: PositiveInt = 256,
+        hidden_dim: PositiveInt = 512,
+        num_layers: PositiveInt = 1,
+        num_decoder_layers: PositiveInt | None = None,
+        cell: Literal["lstm", "gru"] = "lstm",
         bidirectional: bool = True,
-        attention_style: str = "bahdanau",
-        mechanism: str | None = "additive",
+        attention_style: Literal["bahdanau", "luong"] = "bahdanau",
+        mechanism: str | nn.Module | None = "additive",
         mechanism_options: dict[str, Any] | None = None,
         input_feeding: bool = False,
-        dropout: float = 0.2,
-        tie: str = "target",
-        max_length: int = 256,
+        dropout: Probability = 0.2,
+        tie: Literal["target", "none"] = "target",
+        max_length: PositiveInt = 256,
+        stem: StemOptions = None,
     ) -> None:
         super().__init__()
         num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
-        validate_positive(
-            "RecurrentEncoderDecoder",
-            source_vocabulary=source_vocabulary,
-            target_vocabulary=target_vocabulary,
-            embedding_dim=embedding_dim,
-            hidden_dim=hidden_dim,
-            num_layers=num_layers,
-            num_decoder_layers=num_decoder_layers,
-            max_length=max_length,
-        )
-        validate_dropout("RecurrentEncoderDecoder", dropout)
-        validate_options(
-            cell=cell,
-            attention_style=attention_style,
-            mechanism=mechanism,
-            input_feeding=input_feeding,
-            tie=tie,
-        )
         built = build_source_mechanism(
             mechanism, width=hidden_dim, max_length=max_length, options=mechanism_options or {}
         )
-        self.source_embedding = nn.Embedding(source_vocabulary, embedding_dim, padding_idx=PAD)
-        self.target_embedding = nn.Embedding(target_vocabulary, embedding_dim, padding_idx=PAD)
+        if input_feeding and (built is None or attention_style == "bahdanau"):
+            raise RegardError(
+                f"RecurrentEncoderDecoder has input_feeding=True with mechanism={mechanism} and "
+                f"attention_style='{attention_style}': what is fed back are the features of Luong-style "
+                "attention. Choose a mechanism and attention_style='luong', or input_feeding=False."
+            )
+
+        def table(vocabulary: int) -> TokenEmbedding:
+            return TokenEmbedding(
+                vocabulary=vocabulary, model_dim=embedding_dim, scaled=False, initialised=False
+            )
+
+        self.stem = build_stem(source, model_dim=embedding_dim, tokens=table, stem=stem)
+        self.target_embedding = table(target_vocabulary)
         self.encoder = RecurrentEncoder(
             embedding_dim=embedding_dim,
             hidden_dim=hidden_dim,
@@ -240,38 +219,32 @@ class RecurrentEncoderDecoder(nn.Module):
         )
         self.output_bias = nn.Parameter(torch.zeros(target_vocabulary))
         self.dropout = nn.Dropout(dropout)
-        for embedding in (self.source_embedding, self.target_embedding):
-            nn.init.normal_(embedding.weight, std=EMBEDDING_STD)
-            nn.init.zeros_(embedding.weight[PAD])
+        for embedding in (self.stem, self.target_embedding):
+            if isinstance(embedding, TokenEmbedding):
+                nn.init.normal_(embedding.table.weight, std=EMBEDDING_STD)
+                nn.init.zeros_(embedding.table.weight[PAD])
         if self.output_weight is not None:
             nn.init.normal_(self.output_weight, std=hidden_dim**-0.5)
 
     @property
     def output_matrix(self) -> Float[Tensor, "target_vocabulary output_dim"]:
         """The matrix that maps features to logits."""
-        return self.target_embedding.weight if self.output_weight is None else self.output_weight
+        tied = self.target_embedding.table.weight
+        return tied if self.output_weight is None else self.output_weight
 
     def forward(
-        self,
-        source: Int[Tensor, "batch source_length"],
-        source_lengths: Int[Tensor, " batch"],
-        decoder_input: Int[Tensor, "batch target_length"],
+        self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
     ) -> Float[Tensor, "batch target_length target_vocabulary"]:
-        return self.logits(self.hidden(source, source_lengths, decoder_input))
+        return self.logits(self.hidden(source, decoder_input))
 
-    def target_limits(self, source_lengths: Int[Tensor, " batch"]) -> None:
+    def target_limits(self, source: Input) -> None:
         """None: unlimited."""
 
     def hidden(
-        self,
-        source: Int[Tensor, "batch source_length"],
-        source_lengths: Int[Tensor, " batch"],
-        decoder_input: Int[Tensor, "batch target_length"],
+        self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
     ) -> Float[Tensor, "batch target_length output_dim"]:
         """Features from which the token after each position of `decoder_input` is predicted."""
-        encoded = self._encode(source, source_lengths)
-        state = self._first_state(encoded, source_lengths)
-        return self._to_output(self._decode(state, decoder_input).features)
+        return self._to_output(self._decode(self.start(source), decoder_input).features)
 
     def logits(
         self, hidden: Float[Tensor, "*positions output_dim"]
@@ -279,11 +252,10 @@ class RecurrentEncoderDecoder(nn.Module):
         """Scores over the target vocabulary."""
         return F.linear(hidden, self.output_matrix, self.output_bias)
 
-    def start(
-        self, source: Int[Tensor, "batch source_length"], source_lengths: Int[Tensor, " batch"]
-    ) -> RecurrentDecoderState:
+    def start(self, source: Input) -> RecurrentDecoderState:
         """The state before any target token: the source encoded, its keys cached."""
-        return self._first_state(self._encode(source, source_lengths), source_lengths)
+        features = self.stem(source)
+        return self._first_state(self._encode(features), features)
 
     def step(self, state: RecurrentDecoderState, token: Int[Tensor, " batch"]) -> Step:
         """Logits after one more token, and the new state."""
@@ -291,26 +263,23 @@ class RecurrentEncoderDecoder(nn.Module):
         return Step(self.logits(self._to_output(decoded.features[:, 0])), decoded.state)
 
     def weights(
-        self,
-        source: Int[Tensor, "batch source_length"],
-        source_lengths: Int[Tensor, " batch"],
-        decoder_input: Int[Tensor, "batch target_length"],
+        self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
     ) -> dict[str, Float[Tensor, "batch heads queries keys"]]:
         """Attention weights of every step over the source: "cross/0", or empty without attention."""
         mechanism = self.decoder.mechanism
         if mechanism is None:
             return {}
-        encoded = self._encode(source, source_lengths)
-        decoded = self._decode(self._first_state(encoded, source_lengths), decoder_input)
+        features = self.stem(source)
+        encoded = self._encode(features)
+        decoded = self._decode(self._first_state(encoded, features), decoder_input)
         query, key = decoded.queries[:, None], encoded.memory[:, None]
-        return {"cross/0": mechanism.weights(query, key, Padding(source_lengths))}
+        return {"cross/0": mechanism.weights(query, key, features.mask)}
 
-    def _encode(self, source: Tensor, source_lengths: Tensor) -> EncoderOutput:
-        embedded = self.dropout(self.source_embedding(source))
-        return self.encoder(embedded, Padding(source_lengths))
+    def _encode(self, features: FrameInput) -> EncoderOutput:
+        return self.encoder(self.dropout(features.frames), features.mask)
 
-    def _first_state(self, encoded: EncoderOutput, source_lengths: Tensor) -> RecurrentDecoderState:
-        batch_size = len(source_lengths)
+    def _first_state(self, encoded: EncoderOutput, features: FrameInput) -> RecurrentDecoderState:
+        batch_size = len(features.lengths)
         layers = (batch_size, len(self.decoder.layers), -1)
         hidden = torch.tanh(self.first_hidden(encoded.last_hidden)).view(layers)
         if self.first_memory is None:
@@ -321,37 +290,13 @@ class RecurrentEncoderDecoder(nn.Module):
             hidden=hidden,
             memory=memory,
             input_feed=hidden.new_zeros(batch_size, hidden.shape[2] * self.decoder.input_feeding),
-            source=self.decoder.encode_source(encoded.memory, Padding(source_lengths)),
-            position=torch.zeros_like(source_lengths),
+            source=self.decoder.encode_source(encoded.memory, features.mask),
+            position=torch.zeros_like(features.lengths),
         )
 
     def _decode(self, state: RecurrentDecoderState, decoder_input: Tensor) -> DecoderOutput:
-        return self.decoder(self.dropout(self.target_embedding(decoder_input)), state)
+        return self.decoder(self.dropout(self.target_embedding.embed(decoder_input)), state)
 
     def _to_output(self, features: Tensor) -> Tensor:
         dropped = self.dropout(features)
         return dropped if self.narrow is None else self.narrow(dropped)
-
-    def cost(self, *, batch_size: int, source_length: int, target_length: int) -> Cost:
-        """Cost of `logits(hidden(...))`."""
-        source = SequenceShape(batch_size=batch_size, length=source_length)
-        target = SequenceShape(
-            batch_size=batch_size, length=target_length, context_length=source_length
-        )
-        total = Cost(parameters=self.source_embedding.weight.numel())
-        total += Cost(parameters=self.target_embedding.weight.numel())
-        total += self.encoder.cost(source)
-        for first in filter(None, (self.first_hidden, self.first_memory)):
-            numbers = batch_size * first.out_features
-            tanh = Cost(transcendental_ops=numbers, memory=numbers, sequential_steps=1)
-            total += cost_of(first, rows=batch_size) + tanh
-        total += self.decoder.cost(target)
-        if self.narrow is not None:
-            narrowed = cost_of(self.narrow, rows=target.positions)
-            total += per_position(narrowed, length=target_length)
-        if self.output_weight is not None:
-            total += Cost(parameters=self.output_weight.numel())
-        vocabulary, width = self.output_matrix.shape
-        logits = linear_cost(rows=target.positions, in_features=width, out_features=vocabulary)
-        logits = per_position(logits, length=target_length)
-        return total + replace(logits, parameters=self.output_bias.numel())

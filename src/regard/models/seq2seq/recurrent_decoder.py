@@ -14,7 +14,6 @@ step is the same call for one token.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -22,13 +21,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.core.cost import AttentionShape, Cost
-from regard.core.counter import SOFTMAX_OPS
 from regard.core.masks import Mask
 from regard.core.mechanism import Mechanism, State, first_order_only
-from regard.layers.cost import SequenceShape, cost_of, per_position, read_matmul_flops
 from regard.layers.recurrent import Recurrent, RecurrentState
-from regard.mechanisms.scores.fused import FusedMechanism
 
 
 class RecurrentDecoderState(NamedTuple):
@@ -295,64 +290,3 @@ class RecurrentDecoder(nn.Module):
     def _combine(self, hidden: Tensor, context: Tensor, *token: Tensor) -> Tensor:
         assert self.readout is not None
         return torch.tanh(self.readout(torch.cat([context, hidden, *token], dim=-1)))
-
-    def cost(self, shape: SequenceShape) -> Cost:
-        """Cost of `forward` for tokens that attend to a source of `context_length`."""
-        total = self._layers_cost(shape)
-        if self.readout is None:
-            return total
-        outputs = shape.positions * self.readout.out_features
-        input_feed = Cost(state=shape.batch_size * self.readout.out_features * self.input_feeding)
-        tanh = Cost(transcendental_ops=outputs, memory=outputs, sequential_steps=1)
-        readout = per_position(cost_of(self.readout, rows=shape.positions), length=shape.length)
-        return total + self._attention_cost(shape) + readout + tanh + input_feed
-
-    def _layers_cost(self, shape: SequenceShape) -> Cost:
-        total = Cost()
-        for number, layer in enumerate(self.layers):
-            assert isinstance(layer, Recurrent)
-            cost = layer.cost(shape)
-            # The initial state needs a gradient; the first input feed, which is zero, does not.
-            fed_first = self.input_feeding and number == 0
-            unneeded = layer.initial_state_flops(shape.batch_size) if fed_first else 0
-            total += replace(cost, backward_matmul_flops=2 * cost.matmul_flops - unneeded)
-        return total
-
-    def _attention_cost(self, shape: SequenceShape) -> Cost:
-        """Cost of attention over all steps; the source's keys are computed once."""
-        assert self.mechanism is not None
-        assert self.readout is not None
-        assert shape.context_length is not None
-        width, keys = self.readout.out_features, shape.context_length
-        calls = shape.length if self.is_sequential else 1
-        one = AttentionShape(
-            batch_size=shape.batch_size,
-            query_length=shape.length // calls,
-            key_length=keys,
-            key_dim=width,
-            value_dim=width,
-            query_dim=width,
-        )
-        cost, step = self.mechanism.cost(one), read_matmul_flops(self.mechanism, one)
-        matmul_flops = (
-            self.mechanism.cost(replace(one, query_length=0)).matmul_flops + shape.length * step
-        )
-        if isinstance(self.mechanism, FusedMechanism):
-            # A cached state is not read by the fused kernel: queries are scaled, nothing is recomputed.
-            elementwise_ops = shape.positions * (width + SOFTMAX_OPS * keys)
-            backward = 2 * matmul_flops
-        else:
-            elementwise_ops = calls * cost.elementwise_ops
-            # Some scores have gradients that are not matrix products.
-            backward = 2 * matmul_flops - calls * (
-                2 * cost.matmul_flops - cost.backward_matmul_flops
-            )
-        return replace(
-            cost,
-            matmul_flops=matmul_flops,
-            transcendental_ops=calls * cost.transcendental_ops,
-            elementwise_ops=elementwise_ops,
-            backward_matmul_flops=backward,
-            step_matmul_flops=step,
-            sequential_steps=calls * cost.sequential_steps,
-        )

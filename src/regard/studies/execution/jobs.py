@@ -15,23 +15,22 @@ import json
 import time
 import traceback
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 
-from regard.conformance.subject import load_class
 from regard.core.atomic_write import atomic_write, remove_temporary_files
 from regard.core.errors import RegardError
-from regard.mechanisms import register_plugin
 from regard.runs.build import build_task
 from regard.runs.folder import RunFolder
+from regard.runs.plugins import load_plugins
 from regard.runs.spec import RunSpec, Sections
-from regard.runs.train import begin_run, resume_run
-from regard.runs.warm_start import initial_vocabularies
+from regard.runs.train import begin_run, read_spec, resume_run
+from regard.runs.warm_start import initial_preprocessor
 from regard.studies.folder import StudyFolder
-from regard.training.callbacks import Callback, Evaluation, Outcome, StepMetrics, TrainingStart
+from regard.training.callbacks import Callback, StepMetrics, TrainingStart
 from regard.training.process import folder_lock
 
 
@@ -144,14 +143,15 @@ def remove_failure(job: Job) -> None:
     job.failure.unlink(missing_ok=True)
 
 
-# Task options that do not affect the corpus: runs that differ in these alone share one.
-NON_CORPUS_OPTIONS = ("batch_tokens", "label_smoothing", "beam_size", "length_penalty", "metric")
+# Task options that do not affect the data: runs that differ in these alone share one.
+NON_DATA_OPTIONS = frozenset(
+    {"batch_tokens", "label_smoothing", "beam_size", "length_penalty", "metric", "metrics"}
+)
 # A process whose study was killed releases its folder within a few seconds.
 LOCK_TIMEOUT = 30.0
 REPORT_SECONDS = 0.5
 
-_loaded_plugins: set[str] = set()
-_corpus_cache: dict[str, Any] = {}  # at most one
+_dataset_cache: dict[str, Any] = {}  # at most one
 
 
 def run_job(
@@ -162,42 +162,31 @@ def run_job(
 ) -> bool:
     """Start or resume the run of these sections; False if it was stopped with a checkpoint.
 
-    A finished run is left unchanged. Files of a run without a checkpoint are removed. `plugins` are user
-    mechanisms, FILE.py:CLASS. The corpus is cached between runs, since variants mostly share it.
+    A finished run is left unchanged. Files of a run without a checkpoint are removed. `plugins` as
+    for `--plugin`. The dataset is cached between runs, since variants mostly share it.
     """
     run = RunFolder(folder)
     if run.record.is_file():
         return True
-    _load_plugins(plugins)
+    load_plugins(plugins)
     spec = RunSpec.from_sections(sections)
     if _has_checkpoint(run):
         _validate_same_spec(spec, run)
-        record = resume_run(run, corpus=_corpus(spec), callbacks=callbacks)
+        record = resume_run(run, dataset=_dataset(spec), callbacks=callbacks)
     else:
-        record = begin_run(spec, run, corpus=_corpus(spec), callbacks=callbacks)
+        record = begin_run(spec, run, dataset=_dataset(spec), callbacks=callbacks)
     return record is not None
 
 
-def _load_plugins(plugins: Sequence[str]) -> None:
-    for target in plugins:
-        if target not in _loaded_plugins:
-            register_plugin(load_class(target))
-            _loaded_plugins.add(target)
-
-
-def _corpus(spec: RunSpec) -> Any:
-    """The cached corpus if its options match; else read it and replace the cache."""
-    options = {
-        name: value
-        for name, value in asdict(spec.task_options).items()
-        if name not in NON_CORPUS_OPTIONS
-    }
-    before = None if spec.pretraining is None else asdict(spec.pretraining.task_options)
-    key = json.dumps([spec.task, options, spec.init_from, before])
-    if key not in _corpus_cache:
-        _corpus_cache.clear()  # before reading the next, to limit memory
-        _corpus_cache[key] = build_task(spec, vocabularies=initial_vocabularies(spec)).corpus
-    return _corpus_cache[key]
+def _dataset(spec: RunSpec) -> Any:
+    """The cached dataset if its options match; else read it and replace the cache."""
+    sections = spec.as_sections()
+    task = {name: value for name, value in sections["task"].items() if name not in NON_DATA_OPTIONS}
+    key = json.dumps([task, spec.init_from, sections.get("pretraining", {}).get("task")])
+    if key not in _dataset_cache:
+        _dataset_cache.clear()  # before reading the next, to limit memory
+        _dataset_cache[key] = build_task(spec, preprocessor=initial_preprocessor(spec)).dataset
+    return _dataset_cache[key]
 
 
 def _has_checkpoint(run: RunFolder) -> bool:
@@ -219,8 +208,7 @@ def _has_checkpoint(run: RunFolder) -> bool:
 
 
 def _validate_same_spec(spec: RunSpec, run: RunFolder) -> None:
-    expected: dict[str, Any] = json.loads(json.dumps(spec.as_sections()))
-    if run.read_json(run.spec) != expected:
+    if read_spec(run) != spec:
         raise RegardError(
             f"'{run.path}' contains a run with another spec. Remove the folder, or use another folder for "
             "the study."
@@ -241,7 +229,7 @@ def try_job(job: Job, report: Report) -> JobResult:
     return JobResult("finished" if finished else "stopped", callback.seconds())
 
 
-class _ProgressReporter:
+class _ProgressReporter(Callback):
     """A callback that reports progress at intervals and measures the training time."""
 
     def __init__(self, report: Report) -> None:
@@ -260,15 +248,6 @@ class _ProgressReporter:
     def on_step_end(self, info: StepMetrics) -> None:
         if time.monotonic() - self._reported >= REPORT_SECONDS:
             self._send(JobProgress(info.progress, info.step, info.seconds))
-
-    def on_evaluate(self, scores: Evaluation) -> None:
-        pass
-
-    def on_save(self, path: Path) -> None:
-        pass
-
-    def on_train_end(self, outcome: Outcome | None) -> None:
-        pass
 
     def _send(self, progress: JobProgress) -> None:
         self._reported = time.monotonic()

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Real
@@ -131,6 +131,7 @@ class VariantOnItems:
 
     variant: str
     score: float
+    interval: Interval | None  # 95 % BCa; None if all resamples are equal
 
 
 @dataclass(frozen=True)
@@ -186,10 +187,11 @@ def compare_on_items(
 
     Variants with statistics that are not finite are excluded, and listed.
 
-    >>> from regard.tasks.metrics.metric import percentage
+    >>> from regard.tasks.metrics import ExactMatchError
     >>> wrong = {"dot": [1, 1, 0, 1] * 50, "additive": [0, 1, 0, 0] * 50}
     >>> variants = {name: np.stack([errors, np.ones(200)], axis=1) for name, errors in wrong.items()}
-    >>> compare_on_items(variants, score=percentage, lower_is_better=True).pairs[0].verdict
+    >>> score = ExactMatchError().score
+    >>> compare_on_items(variants, score=score, lower_is_better=True).pairs[0].verdict
     'worse'
     """
     validate_variants(statistics)
@@ -210,19 +212,18 @@ def compare_on_items(
         table = np.stack(
             [np.asarray(statistics[variant], dtype=np.float64) for variant in names], axis=1
         )
-        scores = _finite(score(table.sum(axis=0)), what="the test set")
+        sample = _Sample.draw(
+            table, score=score, resamples=resamples, generator=np.random.default_rng(seed)
+        )
         variants = tuple(
-            VariantOnItems(variant=variant, score=float(of_variant))
-            for variant, of_variant in zip(names, scores, strict=True)
+            VariantOnItems(
+                variant=variant,
+                score=float(sample.observed[number]),
+                interval=sample.tested(np.eye(len(names))[number])[0],
+            )
+            for number, variant in enumerate(names)
         )
-        pairs = _pairs(
-            names,
-            table,
-            score=score,
-            lower_is_better=lower_is_better,
-            resamples=resamples,
-            generator=np.random.default_rng(seed),
-        )
+        pairs = _pairs(names, table, sample, lower_is_better=lower_is_better)
     return ItemComparison(
         items=items,
         resamples=resamples,
@@ -247,44 +248,68 @@ def _common_items(statistics: Mapping[str, Real[np.ndarray, "_ _"]]) -> int:
     return int(items)
 
 
+@dataclass(frozen=True)
+class _Sample:
+    """The scores of all variants: observed, of each resample, and without one item of each kind."""
+
+    observed: Float[np.ndarray, " variants"]
+    resampled: Float[np.ndarray, "resamples variants"]
+    jackknife: Float[np.ndarray, "unique variants"]
+    counts: Int[np.ndarray, " unique"]
+
+    @classmethod
+    def draw(
+        cls,
+        table: Float[np.ndarray, "items variants statistics"],
+        *,
+        score: ScoreOfSums,
+        resamples: int,
+        generator: np.random.Generator,
+    ) -> Self:
+        total = table.sum(axis=0)
+        observed = _finite(score(total), what="the test set")
+        unique = unique_items(table)
+        # One item has no other resample and no jackknife.
+        resampled = jackknife = observed[None]
+        if len(table) > 1:
+            sums = resampled_sums(unique, resamples=resamples, generator=generator)
+            resampled = _finite(score(sums), what="a resample of the test set")
+            jackknife = _finite(
+                score(total - unique.statistics), what="the test set without one item"
+            )
+        return cls(observed, resampled, jackknife, unique.counts)
+
+    def tested(self, weights: Float[np.ndarray, " variants"]) -> tuple[Interval | None, float]:
+        """Interval and p-value of a weighted sum of the scores, such as a difference."""
+        chosen = np.flatnonzero(weights)
+        observed, resampled, jackknife = (
+            scores[..., chosen] @ weights[chosen]
+            for scores in (self.observed, self.resampled, self.jackknife)
+        )
+        rounding = ROUNDING * float(np.abs(self.observed[chosen]).max())
+        if np.ptp(resampled) > rounding:
+            return bca(resampled, observed=float(observed), jackknife=jackknife, counts=self.counts)
+        if abs(observed) <= rounding:
+            return None, 1.0
+        return None, sign_test_p(observations=int(self.counts.sum()))
+
+
 def _pairs(
     names: list[str],
     table: Float[np.ndarray, "items variants statistics"],
+    sample: _Sample,
     *,
-    score: ScoreOfSums,
     lower_is_better: bool,
-    resamples: int,
-    generator: np.random.Generator,
 ) -> tuple[ItemPair, ...]:
     indices = list(combinations(range(len(names)), 2))
     if not indices:
         return ()
-    items = len(table)
-    observed = score(table.sum(axis=0))
-    unique = unique_items(table)
-    if items == 1:
-        # One item has no other resample and no jackknife.
-        resampled, jackknife = observed[None], observed[None]
-    else:
-        sums = resampled_sums(unique, resamples=resamples, generator=generator)
-        resampled = _finite(score(sums), what="a resample of the test set")
-        jackknife = _finite(
-            score(table.sum(axis=0) - unique.statistics), what="the test set without one item"
-        )
-    tested = [
-        _tested(
-            observed=observed[first] - observed[second],
-            resampled=resampled[:, first] - resampled[:, second],
-            jackknife=jackknife[:, first] - jackknife[:, second],
-            unique=unique,
-            rounding=ROUNDING * float(np.abs(observed[[first, second]]).max()),
-        )
-        for first, second in indices
-    ]
+    of_variant = np.eye(len(names))
+    tested = [sample.tested(of_variant[first] - of_variant[second]) for first, second in indices]
     adjusted = holm_adjusted(np.array([p for _, p in tested]))
     found = []
     for (first, second), (interval, p), holm_p in zip(indices, tested, adjusted, strict=True):
-        difference = float(observed[first] - observed[second])
+        difference = float(sample.observed[first] - sample.observed[second])
         differ: Bool[np.ndarray, " items"] = (table[:, first] != table[:, second]).any(axis=1)
         differing = int(differ.sum())
         verdict: Verdict = (
@@ -307,21 +332,6 @@ def _pairs(
             )
         )
     return tuple(found)
-
-
-def _tested(
-    *,
-    observed: float,
-    resampled: Float[np.ndarray, " resamples"],
-    jackknife: Float[np.ndarray, " unique"],
-    unique: UniqueItems,
-    rounding: float,
-) -> tuple[Interval | None, float]:
-    if np.ptp(resampled) > rounding:
-        return bca(resampled, observed=float(observed), jackknife=jackknife, counts=unique.counts)
-    if abs(observed) <= rounding:
-        return None, 1.0
-    return None, sign_test_p(observations=int(unique.counts.sum()))
 
 
 def _finite(scores: np.ndarray, *, what: str) -> np.ndarray:

@@ -21,10 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Int, Int64
-from torch import Tensor
+from jaxtyping import Bool, Float, Float32, Int64
 
-from regard.core.batches import END, PAD, START
+from regard.core.batches import END, PAD, START, TokenInput
 from regard.core.errors import RegardError
 from regard.core.protocols import TextClassifier
 from regard.core.records.document import DeletionRecord, Estimate, OrderRecord, validate_fractions
@@ -36,10 +35,9 @@ ALPHA = 0.05
 BOOTSTRAP_CHUNK = 4_000_000  # numbers held at once
 
 
-def word_mask(
-    tokens: Int[Tensor, "batch length"], lengths: Int[Tensor, " batch"]
-) -> Bool[np.ndarray, "batch length"]:
+def word_mask(texts: TokenInput) -> Bool[np.ndarray, "batch length"]:
     """Which positions hold words or subwords: neither padding nor START or END."""
+    tokens, lengths = texts.tokens, texts.lengths
     inside = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
     special = torch.tensor(BOUNDARY_TOKENS, device=tokens.device)
     return (inside & ~torch.isin(tokens, special)).numpy(force=True)
@@ -47,9 +45,7 @@ def word_mask(
 
 def class_probabilities(
     model: TextClassifier,
-    tokens: Int[Tensor, "batch length"],
-    lengths: Int[Tensor, " batch"],
-    segments: Int[Tensor, "batch length"] | None,
+    texts: TokenInput,
 ) -> Float32[np.ndarray, "batch classes"]:
     """The class probabilities of every row; the model must be in evaluation mode."""
     if getattr(model, "training", False):
@@ -58,14 +54,13 @@ def class_probabilities(
             "first."
         )
     with torch.inference_mode():
-        logits = model.classify(tokens, lengths, segments).logits
+        logits = model.classify(texts).logits
     return logits.float().softmax(dim=-1).numpy(force=True)
 
 
 def classify_subsets(
     model: TextClassifier,
-    tokens: Int[Tensor, "batch length"],
-    segments: Int[Tensor, "batch length"] | None,
+    texts: TokenInput,
     *,
     rows: Sequence[int],
     kept: Sequence[Int64[np.ndarray, " _"]],
@@ -77,27 +72,25 @@ def classify_subsets(
     """
     sizes = np.array([len(positions) for positions in kept])
     order = np.argsort(sizes, kind="stable")
-    device = tokens.device
-    all_tokens = tokens.numpy(force=True)
-    all_segments = None if segments is None else segments.numpy(force=True)
+    device = texts.tokens.device
+    all_tokens = texts.tokens.numpy(force=True)
+    all_segments = None if texts.segments is None else texts.segments.numpy(force=True)
     probabilities = []
     for chosen in _length_batches(order, sizes):
         width = int(sizes[chosen].max())
-        texts = np.full((len(chosen), width), PAD, dtype=np.int64)
-        numbers = np.zeros_like(texts)
+        tokens = np.full((len(chosen), width), PAD, dtype=np.int64)
+        numbers = np.zeros_like(tokens)
         for line, subset in enumerate(chosen):
             row, positions = rows[subset], kept[subset]
-            texts[line, : len(positions)] = all_tokens[row, positions]
+            tokens[line, : len(positions)] = all_tokens[row, positions]
             if all_segments is not None:
                 numbers[line, : len(positions)] = all_segments[row, positions]
-        probabilities.append(
-            class_probabilities(
-                model,
-                torch.from_numpy(texts).to(device),
-                torch.from_numpy(sizes[chosen]).to(device),
-                None if all_segments is None else torch.from_numpy(numbers).to(device),
-            )
+        subset_input = TokenInput(
+            torch.from_numpy(tokens),
+            torch.from_numpy(sizes[chosen]),
+            None if all_segments is None else torch.from_numpy(numbers),
         )
+        probabilities.append(class_probabilities(model, subset_input.to(device)))
     return np.concatenate(probabilities)[np.argsort(order)]
 
 
@@ -144,9 +137,7 @@ class DeletionResult:
 
 def deletion_curve(
     model: TextClassifier,
-    tokens: Int[Tensor, "batch length"],
-    lengths: Int[Tensor, " batch"],
-    segments: Int[Tensor, "batch length"] | None,
+    texts: TokenInput,
     *,
     fractions: tuple[float, ...] = FRACTIONS,
     draws: int = 5,
@@ -156,10 +147,10 @@ def deletion_curve(
     validate_fractions(fractions)
     if draws < 1:
         raise RegardError(f"draws={draws}: the deletion test needs 1 or more.")
-    importance = token_importance(model, tokens, lengths, segments)
-    before = class_probabilities(model, tokens, lengths, segments)
+    importance = token_importance(model, texts)
+    before = class_probabilities(model, texts)
     labels = before.argmax(axis=1)
-    is_word = word_mask(tokens, lengths)
+    is_word = word_mask(texts)
     removed = np.array(
         [[_count(fraction, int(row.sum())) for fraction in fractions] for row in is_word]
     )
@@ -169,9 +160,9 @@ def deletion_curve(
     kept: list[Int64[np.ndarray, " _"]] = []
     # The subset of a text, an order and a fraction; fractions of a short text may share one.
     subset = np.zeros((len(is_word), num_orders, len(fractions)), dtype=np.int64)
-    all_lengths = lengths.tolist()
+    all_lengths = texts.lengths.tolist()
     for row, positions in enumerate(map(np.flatnonzero, is_word)):
-        entropy = [seed, *tokens[row, : all_lengths[row]].tolist()]
+        entropy = [seed, *texts.tokens[row, : all_lengths[row]].tolist()]
         generator = np.random.default_rng(entropy)
         counts, which = np.unique(removed[row], return_inverse=True)
         for number, order in enumerate(_orders(importance[row], positions, draws, generator)):
@@ -179,10 +170,10 @@ def deletion_curve(
             everything = np.arange(all_lengths[row])
             kept += [np.delete(everything, order[:count]) for count in counts]
             rows += [row] * len(counts)
-    after = classify_subsets(model, tokens, segments, rows=rows, kept=kept)[subset]
+    after = classify_subsets(model, texts, rows=rows, kept=kept)[subset]
 
-    texts = np.arange(len(labels))
-    probability = before[texts, labels].astype(np.float64)
+    items = np.arange(len(labels))
+    probability = before[items, labels].astype(np.float64)
     label_after = np.take_along_axis(after, labels[:, None, None, None], axis=-1)[..., 0]
     # Without a removed word nothing changes, despite rounding.
     unchanged = (removed == 0)[:, None]
@@ -202,19 +193,17 @@ def deletion_curve(
 
 def token_importance(
     model: TextClassifier,
-    tokens: Int[Tensor, "batch length"],
-    lengths: Int[Tensor, " batch"],
-    segments: Int[Tensor, "batch length"] | None,
+    texts: TokenInput,
 ) -> Float[np.ndarray, "batch length"]:
     """The attention weight of every token (`TextAttention.importance`)."""
     with torch.inference_mode():
-        attention = model.text_attention(tokens, lengths, segments)
+        attention = model.text_attention(texts)
         if attention is None:
             raise RegardError(
                 f"{type(model).__name__} has no attention over its words, so there is nothing to test. "
                 "Use a model with attention, such as structured or hierarchical."
             )
-        numbers = torch.zeros_like(tokens) if segments is None else segments
+        numbers = torch.zeros_like(texts.tokens) if texts.segments is None else texts.segments
         return attention.importance(numbers).numpy(force=True)
 
 

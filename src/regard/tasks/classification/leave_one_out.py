@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
+from jaxtyping import Float
 
+from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
-from regard.core.protocols import TextClassifier
+from regard.core.protocols import TextClassifier, text_attention
 from regard.core.records.document import DocumentRecord
 from regard.tasks.classification.deletion import (
     class_probabilities,
@@ -44,22 +44,20 @@ class LeaveOneOut(NamedTuple):
 
 def leave_one_out(
     model: TextClassifier,
-    tokens: Int[Tensor, " length"],
-    segments: Int[Tensor, " length"] | None,
+    text: TokenInput,
 ) -> LeaveOneOut:
-    """Leave-one-out of one unpadded text."""
+    """Leave-one-out of one unpadded text: an input of one row."""
     from scipy.stats import kendalltau
 
-    row, lengths = tokens[None], torch.tensor([len(tokens)], device=tokens.device)
-    sentence_ids = None if segments is None else segments[None]
-    importance = token_importance(model, row, lengths, sentence_ids)[0]
-    before = class_probabilities(model, row, lengths, sentence_ids)[0]
-    positions = np.flatnonzero(word_mask(row, lengths)[0])
-    drops = np.full(len(tokens), math.nan)
+    length = text.tokens.shape[1]
+    importance = token_importance(model, text)[0]
+    before = class_probabilities(model, text)[0]
+    positions = np.flatnonzero(word_mask(text)[0])
+    drops = np.full(length, math.nan)
     if len(positions) < 2:
         return LeaveOneOut(drops, None)
-    kept = [np.delete(np.arange(len(tokens)), position) for position in positions]
-    after = classify_subsets(model, row, sentence_ids, rows=[0] * len(kept), kept=kept)
+    kept = [np.delete(np.arange(length), position) for position in positions]
+    after = classify_subsets(model, text, rows=[0] * len(kept), kept=kept)
     label = before.argmax()
     drops[positions] = before[label] - after[:, label]
     weights, effects = importance[positions], drops[positions]
@@ -70,8 +68,7 @@ def leave_one_out(
 
 def document_record(
     model: TextClassifier,
-    tokens: Int[Tensor, " length"],
-    segments: Int[Tensor, " length"] | None = None,
+    text: TokenInput,
     *,
     texts: Sequence[str],
     labels: Sequence[str],
@@ -79,35 +76,34 @@ def document_record(
     reference: str | None = None,
     seed: int = 0,
 ) -> DocumentRecord:
-    """Attention weights, deletion test and leave-one-out of one unpadded text.
+    """Attention weights, deletion test and leave-one-out of one unpadded text: an input of one row.
 
     `texts` are its tokens as text, `labels` all labels of the model.
     """
-    if len(texts) != len(tokens):
+    length = text.tokens.shape[1]
+    if len(texts) != length:
         raise RegardError(
-            f"The document has {len(texts)} texts for {len(tokens)} tokens. Give one per token."
+            f"The document has {len(texts)} texts for {length} tokens. Give one per token."
         )
-    row, lengths = tokens[None], torch.tensor([len(tokens)], device=tokens.device)
-    sentence_ids = None if segments is None else segments[None]
     with torch.inference_mode():
-        attention = model.text_attention(row, lengths, sentence_ids)
+        attention = text_attention(model, text)
     if attention is None:
         raise RegardError(
             f"{type(model).__name__} has no attention over its words. Use a model with attention, such as "
             "structured or hierarchical."
         )
-    probabilities = class_probabilities(model, row, lengths, sentence_ids)[0]
+    probabilities = class_probabilities(model, text)[0]
     if len(labels) != len(probabilities):
         raise RegardError(
             f"The model has {len(probabilities)} classes, but {len(labels)} labels were given: "
             f"{', '.join(labels)}. Give one per class, in order."
         )
-    words = int(word_mask(row, lengths).sum())
+    words = int(word_mask(text).sum())
     deletion = None
     if words >= 2:
-        deletion = mean_deletion([deletion_curve(model, row, lengths, sentence_ids, seed=seed)])
-    single = leave_one_out(model, tokens, segments) if 2 <= words <= MAX_WORDS else None
-    numbers = [0] * len(tokens) if segments is None else segments.tolist()
+        deletion = mean_deletion([deletion_curve(model, text, seed=seed)])
+    single = leave_one_out(model, text) if 2 <= words <= MAX_WORDS else None
+    numbers = [0] * length if text.segments is None else text.segments[0].tolist()
     sentences = attention.sentences
     return DocumentRecord(
         tokens=tuple(texts),

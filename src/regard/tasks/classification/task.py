@@ -1,62 +1,222 @@
-"""Text classification, trained on any file of labelled texts.
+"""Classification of texts, trained on any file of labelled texts; and what all classification tasks share.
 
     What is an atom ?   →  description
 
 Accuracy and macro-F1 (the mean F1 over labels) are in percent. For a model with several attention hops,
 `hop_overlap` is their mean cosine similarity, from 0 (disjoint) to 1 (identical). The best checkpoint also
-gets a confusion matrix, calibration, and the deletion test of its attention.
+gets a confusion matrix, calibration, and the deletion test of its attention over words.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, Shaped
+from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.core.batches import TextBatch
+from regard.core.batches import IGNORE_INDEX, Batch, TokenInput
 from regard.core.errors import RegardError
-from regard.core.protocols import ClassifierOutput, Decode, Loss, TextAttention, hop_overlap
-from regard.data.noising import IGNORE_INDEX
-from regard.data.readers.text_file import RowErrors
+from regard.core.options import PositiveInt, Probability
+from regard.core.protocols import (
+    ClassifierOutput,
+    Decode,
+    Loss,
+    TextAttention,
+    hop_overlap,
+    text_attention,
+)
+from regard.core.traits import TargetKind
+from regard.data.batching import evaluation_batches
+from regard.data.datasets.films import FilmLanguages
+from regard.data.datasets.movie_reviews import MovieReviews
+from regard.data.examples import Examples
+from regard.data.item_preprocessor import ItemPreprocessor
+from regard.data.preprocessor import Preprocessor
+from regard.data.readers.text_reader import LARGE_LINE_BYTES, Target
 from regard.data.splits import EvalSplit
-from regard.tasks.classification.corpus import (
-    ClassifyCorpus,
-    ClassifyOptions,
-    Rows,
-    count_truncation,
-    encode_texts,
-    labelled_source,
-    labelled_split,
-)
 from regard.tasks.classification.deletion import deletion_curve, mean_deletion
-from regard.tasks.classification.labels import unseen_labels_note
-from regard.tasks.metrics.classification import (
-    Calibration,
-    ConfusionMatrix,
-    exact_matches,
-    label_counts,
-    macro_f1,
-)
-from regard.tasks.metrics.metric import CorpusMetric, percentage
-from regard.tasks.task import EvalResult, eval_batches, to_device_of
-from regard.tasks.text_task import TextBatches, TextTask, TextVocabularies, collate_texts
+from regard.tasks.metrics import Accuracy, HopOverlap, Loss as LossMetric, MacroF1, Metric
+from regard.tasks.metrics.classification import Calibration, ConfusionMatrix
+from regard.tasks.sequence import Tokenizer
+from regard.tasks.task import Baselines, EvalResult, FileOptions, Task, device_of
 
 # The deletion test classifies some thirty variants of a text, so it samples texts; the first texts of a
 # file often have the same label.
 DELETION_TEXTS = 100
 DELETION_BATCH = 10
 OVERLAP_TEXTS = 100
+MAX_LINEAR_ROWS = 20_000  # of the training split, evenly spaced
+MAX_LINEAR_ITERATIONS = 200
+
+
+class TextOptions(FileOptions):
+    """Options of tasks that predict one label or number for a text; longer texts are truncated.
+
+    Args:
+        max_line_bytes: Maximum length of a line; longer ones are malformed.
+        tokens: Tokenizer: wordpiece, subwords, word_punct, words or characters.
+        vocabulary_size: Maximum size of a WordPiece, subword or word vocabulary.
+        min_count: Minimum frequency of a word in a word vocabulary.
+        lowercase: Lower-case all texts.
+        max_length: Maximum sequence length, START and END included.
+        sentences: Split texts into sentences, as the model `hierarchical` needs.
+        sentence_length: Maximum tokens in a sentence; longer ones are split.
+    """
+
+    max_line_bytes: Annotated[int, Field(ge=1, le=2**40)] = LARGE_LINE_BYTES
+    tokens: Tokenizer = "wordpiece"
+    vocabulary_size: PositiveInt = 8000
+    min_count: PositiveInt = 1
+    lowercase: bool = True
+    max_length: Annotated[int, Field(ge=8)] = 128
+    sentences: bool = False
+    sentence_length: PositiveInt = 60
+    batch_tokens: PositiveInt = 4096
+
+    @model_validator(mode="after")
+    def _validate_batch(self) -> Self:
+        validate_batch_tokens(self)
+        return self
+
+
+def validate_batch_tokens(options: Any) -> None:
+    """Raise unless a row of the maximum length fits into a batch."""
+    if options.batch_tokens <= options.max_length:
+        raise RegardError(
+            f"task.batch_tokens={options.batch_tokens} does not hold a row of "
+            f"task.max_length={options.max_length}. Make it larger than that."
+        )
+
+
+class ClassifyOptions(TextOptions):
+    """As `TextOptions`.
+
+    `train_file` is a file of labelled texts or an embedded dataset: film-languages (the default),
+    movie-reviews or movie-sentences (docs/documents.md).
+
+    Args:
+        label_smoothing: Probability mass spread over all labels (Szegedy et al. 2016).
+    """
+
+    label_smoothing: Probability = 0.0
+
+
+class Classification(Task):
+    """A class per input, whatever the input; the default metric is accuracy."""
+
+    preprocessor_class: ClassVar[type[Preprocessor]] = ItemPreprocessor
+    target_kind: ClassVar[TargetKind] = "class"
+    # `hop_overlap` only for models with several attention hops.
+    metrics: ClassVar[tuple[Metric, ...]] = (Accuracy(), MacroF1(), LossMetric(), HopOverlap())
+    linear_baseline: ClassVar[str] = "TF-IDF + logistic regression"
+
+    def loss(self, model: Any, batch: Batch) -> Loss:
+        """Cross-entropy summed over labelled rows, plus the model's penalty of these rows."""
+        output: ClassifierOutput = model.classify(batch.input)
+        labels = batch.target.labels
+        total = F.cross_entropy(
+            output.logits,
+            labels,
+            ignore_index=IGNORE_INDEX,
+            label_smoothing=self.options.label_smoothing if model.training else 0.0,
+            reduction="sum",
+        )
+        penalty = (output.penalty * (labels != IGNORE_INDEX)).sum()
+        return Loss(total + penalty, batch.num_predictions)
+
+    def evaluate_on(self, model: Any, split: EvalSplit) -> EvalResult:
+        """Loss, metrics and predicted labels on a split.
+
+        A label unseen in training counts as an error; it has no cross-entropy.
+        """
+        preprocessor = self.dataset.preprocessor
+        examples = preprocessor.encode_split(split)
+        logits = class_logits(model, examples)
+        labels = torch.from_numpy(examples.targets)
+        loss = F.cross_entropy(logits, labels, ignore_index=IGNORE_INDEX, reduction="sum").item()
+        known = int((labels != IGNORE_INDEX).sum())
+        predictions = [preprocessor.target.labels[number] for number in logits.argmax(dim=-1)]
+        scores = {
+            **self.scores(predictions, split.references, self.options),
+            "loss": loss / known if known else math.nan,
+        }
+        return EvalResult(scores | mean_hop_overlap(model, examples), predictions, logits)
+
+    @classmethod
+    def predict(
+        cls, model: Any, inputs: Sequence[Any], preprocessor: Any, decode: Decode
+    ) -> list[str]:
+        """The predicted label of each input; long inputs are truncated."""
+        del decode
+        with torch.inference_mode():
+            numbers = class_logits(model, preprocessor.encode_inputs(inputs)).argmax(dim=-1)
+        return [preprocessor.target.labels[number] for number in numbers]
+
+    def baselines(self, split: EvalSplit) -> Baselines:
+        """The most frequent training label, and a linear model."""
+        found: Baselines = {}
+        preprocessor, train = self.dataset.preprocessor, self.dataset.train
+        labels = np.array(preprocessor.target.labels)
+        majority = preprocessor.balance(train).most_frequent
+        self.baseline(found, "majority baseline", split, lambda: [majority] * len(split))
+
+        def linear() -> list[str]:
+            test = preprocessor.encode_inputs(split.inputs)
+            chosen: list[str] = labels[linear_predictions(train, test, is_classifier=True)].tolist()
+            return chosen
+
+        self.baseline(found, self.linear_baseline, split, linear)
+        return found
+
+    def validate_metric(self, model: Any) -> None:
+        """Raise if the metric is `hop_overlap` and the model has fewer than two hops."""
+        if self.metric != "hop_overlap":
+            return
+        inputs = self.dataset.validation.inputs[:1]
+        training = model.training
+        found = mean_hop_overlap(model.eval(), self.dataset.preprocessor.encode_inputs(inputs))
+        model.train(training)
+        if not found:
+            others = [metric.name for metric in self.metrics if metric.name != self.metric]
+            raise RegardError(
+                f"task.metric={self.metric}: this model has fewer than two attention hops. Choose one "
+                f"of: {', '.join(others)}; or a model with hops, such as structured with model.hops=8."
+            )
+
+    def details(self, model: Any, split: EvalSplit, result: EvalResult) -> dict[str, Any]:
+        """Confusion matrix, calibration and deletion test."""
+        preprocessor = self.dataset.preprocessor
+        return classify_details(
+            model,
+            preprocessor.encode_inputs(split.inputs),
+            result.outputs,
+            predictions=result.predictions,
+            targets=split.references,
+            labels=preprocessor.target.labels,
+        )
+
+
+class Classify(Classification):
+    """Text classification."""
+
+    options_class = ClassifyOptions
+    file_target: ClassVar[Target] = "label"
+    datasets: ClassVar[Mapping[str, Any]] = {
+        "film-languages": lambda _: FilmLanguages(),
+        "movie-reviews": lambda _: MovieReviews(),
+        "movie-sentences": lambda _: MovieReviews(name="rotten_tomatoes"),
+    }
 
 
 def classify_details(
     model: Any,
-    rows: Rows,
+    examples: Examples,
     logits: Float[Tensor, "texts classes"],
     *,
     predictions: Sequence[str],
@@ -72,24 +232,23 @@ def classify_details(
         "confusion": ConfusionMatrix.of(predictions, targets, labels=known).as_json(),
         "calibration": Calibration.of(confidence, np.array(correct)).as_json(),
     }
-    has_two_words = np.flatnonzero(rows.store.source_lengths >= 2)
+    has_two_words = np.flatnonzero(examples.inputs.lengths >= 2)
     sample = _sample(has_two_words, count=DELETION_TEXTS, seed=seed)
-    if len(sample) and _attention(model, rows, sample[:1]) is not None:
-        batches = (
-            to_device_of(model, collate_texts(rows, sample[start : start + DELETION_BATCH]))
-            for start in range(0, len(sample), DELETION_BATCH)
-        )
-        results = [
-            deletion_curve(model, batch.tokens, batch.lengths, batch.segments) for batch in batches
-        ]
+    is_text = examples.inputs.values.ndim == 1
+    if is_text and len(sample) and _attention(model, examples, sample[:1]) is not None:
+        results = []
+        for start in range(0, len(sample), DELETION_BATCH):
+            inputs = examples.collate_inputs(sample[start : start + DELETION_BATCH])
+            assert isinstance(inputs, TokenInput)
+            results.append(deletion_curve(model, inputs.to(device_of(model))))
         found["deletion"] = mean_deletion(results).to_dict()
     return found
 
 
-def mean_hop_overlap(model: Any, rows: Rows, *, seed: int = 0) -> dict[str, float]:
-    """The mean `hop_overlap` of a sample of texts; empty for a model without several hops."""
-    sample = _sample(np.arange(len(rows)), count=OVERLAP_TEXTS, seed=seed)
-    attention = _attention(model, rows, sample) if len(sample) else None
+def mean_hop_overlap(model: Any, examples: Examples, *, seed: int = 0) -> dict[str, float]:
+    """The mean `hop_overlap` of a sample of inputs; empty for a model without several hops."""
+    sample = _sample(np.arange(len(examples)), count=OVERLAP_TEXTS, seed=seed)
+    attention = _attention(model, examples, sample) if len(sample) else None
     if attention is None or attention.tokens.shape[1] < 2:
         return {}
     return {"hop_overlap": hop_overlap(attention.tokens).mean().item()}
@@ -105,162 +264,63 @@ def _sample(
 
 
 def _attention(
-    model: Any, rows: Rows, indices: Int64[np.ndarray, " sample"]
+    model: Any, examples: Examples, indices: Int64[np.ndarray, " sample"]
 ) -> TextAttention | None:
-    batch = to_device_of(model, collate_texts(rows, indices))
     with torch.inference_mode():
-        attention: TextAttention | None = model.text_attention(
-            batch.tokens, batch.lengths, batch.segments
-        )
-    return attention
+        return text_attention(model, examples.collate_inputs(indices).to(device_of(model)))
 
 
-class Classify(TextTask):
-    """Text classification; the default metric is accuracy."""
-
-    options_class = ClassifyOptions
-    # `hop_overlap` only for models with several attention hops.
-    metrics: ClassVar[dict[str, bool]] = {
-        "accuracy": False,
-        "macro_f1": False,
-        "loss": True,
-        "hop_overlap": True,
-    }
-    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {
-        "accuracy": CorpusMetric(exact_matches, percentage),
-        "macro_f1": CorpusMetric(label_counts, macro_f1),
-    }
-
-    @classmethod
-    def read_corpus(
-        cls, options: ClassifyOptions, vocabularies: TextVocabularies | None
-    ) -> ClassifyCorpus:
-        """Read the data files that the options name."""
-        texts = labelled_source(options, options.train_file)
-        return ClassifyCorpus.read(options, texts=texts, vocabularies=vocabularies)
-
-    @classmethod
-    def cost_kwargs(cls, batch: TextBatch) -> dict[str, int]:
-        """The sizes of a batch, as keyword arguments of `cost`; `sentences` is the mean per row."""
-        ends = batch.segments.gather(1, batch.lengths[:, None] - 1).float() + 1
-        return {**super().cost_kwargs(batch), "sentences": max(1, round(ends.mean().item()))}
-
-    @classmethod
-    def read_split(
-        cls, file: str, options: ClassifyOptions, *, vocabularies: Any = None, errors: RowErrors
-    ) -> EvalSplit:
-        """Read a file of labelled texts to evaluate on."""
-        del vocabularies
-        return labelled_split(labelled_source(options, file).rows(errors=errors))
-
-    def baselines(self, split: EvalSplit) -> dict[str, float]:
-        """The accuracy of the majority baseline: always the most frequent training label."""
-        counts = np.bincount(self.corpus.train.labels)
-        majority = self.corpus.vocabularies.labels[int(counts.argmax())]
-        scores = self.scores([majority] * len(split), split.references)
-        return {"majority baseline": scores["accuracy"]}
-
-    def epoch(self, number: int) -> TextBatches:
-        """The batches of one epoch, by length."""
-        rows: Rows = self.corpus.train
-        return TextBatches(
-            index_batches=self.batches(rows.store, epoch=number),
-            collate=lambda indices: collate_texts(rows, indices),
-        )
-
-    def loss(self, model: Any, batch: TextBatch) -> Loss:
-        """Cross-entropy summed over labelled rows, plus the model's penalty of these rows."""
-        labelled = batch.labelled
-        logits, penalty = classifier_output(model, batch)
-        total = F.cross_entropy(
-            logits[labelled],
-            batch.labels[labelled],
-            label_smoothing=self.options.label_smoothing if model.training else 0.0,
-            reduction="sum",
-        )
-        return Loss(total + penalty[labelled].sum(), batch.num_predictions)
-
-    def evaluate_on(self, model: Any, split: EvalSplit) -> EvalResult:
-        """Loss, metrics and predicted labels on a split."""
-        vocabularies: TextVocabularies = self.corpus.vocabularies
-        class_of = {label: number for number, label in enumerate(vocabularies.labels)}
-        # A label unseen in training counts as an error; it has no cross-entropy.
-        labels = [class_of.get(choices[0], IGNORE_INDEX) for choices in split.references]
-        rows = encode_texts(split.inputs, vocabularies, self.options, labels=labels)
-        logits = class_logits(model, rows)
-        targets = torch.tensor(labels)
-        known = targets != IGNORE_INDEX
-        loss = F.cross_entropy(logits[known], targets[known], reduction="sum").item()
-        mean = loss / int(known.sum()) if known.any() else math.nan
-        predictions = [vocabularies.labels[number] for number in logits.argmax(dim=-1)]
-        scores = {**self.scores(predictions, split.references), "loss": mean}
-        return EvalResult(scores | mean_hop_overlap(model, rows), predictions, logits)
-
-    def notes(self, split: EvalSplit) -> list[str]:
-        """Labels unseen in training, and truncated texts."""
-        vocabularies: TextVocabularies = self.corpus.vocabularies
-        truncation = count_truncation(split.inputs, vocabularies, self.options)
-        targets = [choices[0] for choices in split.references]
-        found = [
-            unseen_labels_note(targets, vocabularies.labels),
-            truncation.describe(self.options.max_length),
-        ]
-        return [note for note in found if note]
-
-    def validate_metric(self, model: Any) -> None:
-        """Raise if the metric is `hop_overlap` and the model has fewer than two hops."""
-        if self.metric != "hop_overlap":
-            return
-        inputs = self.corpus.validation.inputs[:1]
-        rows = encode_texts(inputs, self.corpus.vocabularies, self.options)
-        training = model.training
-        found = mean_hop_overlap(model.eval(), rows)
-        model.train(training)
-        if not found:
-            others = [name for name in self.metrics if name != self.metric]
-            raise RegardError(
-                f"task.metric={self.metric}: this model has fewer than two attention hops. Choose one "
-                f"of: {', '.join(others)}; or a model with hops, such as structured with model.hops=8."
-            )
-
-    def details(self, model: Any, split: EvalSplit, result: EvalResult) -> dict[str, Any]:
-        """Confusion matrix, calibration and deletion test."""
-        vocabularies: TextVocabularies = self.corpus.vocabularies
-        return classify_details(
-            model,
-            encode_texts(split.inputs, vocabularies, self.options),
-            result.outputs,
-            predictions=result.predictions,
-            targets=[choices[0] for choices in split.references],
-            labels=vocabularies.labels,
-        )
-
-    @classmethod
-    def predict(
-        cls, model: Any, texts: Sequence[str], vocabularies: Any, decode: Decode, *, options: Any
-    ) -> list[str]:
-        """The predicted label of each text; long texts are truncated."""
-        del decode
-        rows = encode_texts(texts, vocabularies, options)
-        with torch.inference_mode():
-            numbers = class_logits(model, rows).argmax(dim=-1)
-        return [vocabularies.labels[number] for number in numbers]
-
-
-def classifier_output(model: Any, batch: TextBatch) -> ClassifierOutput:
-    """Logits and penalty of every row."""
-    output: ClassifierOutput = model.classify(batch.tokens, batch.lengths, batch.segments)
-    return output
-
-
-def class_logits(model: Any, rows: Rows) -> Float[Tensor, "rows classes"]:
-    """The logits of all rows, in order."""
-    index_batches = eval_batches(rows.store)
-    indices = [index_batches.indices(number) for number in range(len(index_batches))]
+def class_logits(model: Any, examples: Examples) -> Float[Tensor, "rows classes"]:
+    """The logits of all examples, in order."""
+    batches = evaluation_batches(examples)
+    indices = [batches.indices(number) for number in range(len(batches))]
+    device = device_of(model)
     logits = [
-        classifier_output(model, to_device_of(model, collate_texts(rows, chosen))).logits.cpu()
-        for chosen in indices
+        model.classify(examples.collate_inputs(rows).to(device)).logits.cpu() for rows in indices
     ]
     if not logits:
         return torch.zeros(0, 1)
     return torch.cat(logits)[torch.from_numpy(np.concatenate(indices).argsort())]
+
+
+def linear_predictions(
+    train: Examples, test: Examples, *, is_classifier: bool
+) -> Shaped[np.ndarray, " items"]:
+    """Predicted class ids (logistic regression) or numbers (ridge regression): a classical baseline.
+
+    Texts are counted in the tokens of the task's preprocessor; frames are summarised by the mean and the
+    standard deviation of every feature.
+    """
+    from sklearn.feature_extraction.text import TfidfTransformer
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    step = max(1, -(-len(train) // MAX_LINEAR_ROWS))
+    fitted = train.select(np.arange(0, len(train), step))
+    frames = train.inputs.values.ndim > 1
+    scale: Any = StandardScaler() if frames else TfidfTransformer(sublinear_tf=True)
+    kind: Any = LogisticRegression(max_iter=MAX_LINEAR_ITERATIONS) if is_classifier else Ridge()
+    features = _moments if frames else _counts
+    size = 0 if frames else 1 + int(max(train.inputs.values.max(), test.inputs.values.max()))
+    model = make_pipeline(scale, kind)
+    model.fit(features(fitted, size), fitted.targets)
+    return np.asarray(model.predict(features(test, size)))
+
+
+def _counts(examples: Examples, size: int) -> Any:
+    """A sparse matrix of token counts."""
+    from scipy.sparse import csr_matrix
+
+    inputs = examples.inputs
+    ones = np.ones(len(inputs.values))
+    indices = inputs.values.astype(np.int64)  # a writeable copy
+    matrix = csr_matrix((ones, indices, inputs.offsets), shape=(len(inputs), size))
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _moments(examples: Examples, _: int) -> Any:
+    """Mean and standard deviation of every feature over the frames."""
+    rows = [examples.inputs[row] for row in range(len(examples))]
+    return np.array([np.concatenate([row.mean(axis=0), row.std(axis=0)]) for row in rows])

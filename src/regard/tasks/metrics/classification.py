@@ -1,14 +1,13 @@
-"""Classification metrics: accuracy, exact match, macro-F1, perplexity, confusion matrix and calibration.
+"""Classification metrics: accuracy, macro-F1, overlap of hops, confusion matrix and calibration.
 
-Accuracies and F1 are in percent. Each is computed from per-item statistics, so that it can be taken of
-any resample of the items. `ConfusionMatrix` has precision, recall and F1 of each label:
+`ConfusionMatrix` has precision, recall and F1 of each label:
 
              predicted a   predicted b
     true a        8             2          recall of a: 8 of the 10 that are a
     true b        1             4          precision of a: 8 of the 9 predicted as a
 
 F1 is the harmonic mean of precision and recall, 2 · correct / (predicted + true). A score with a zero
-denominator is undefined (NaN) rather than 0; `macro_f1` is the mean F1 over the other labels.
+denominator is undefined (NaN) rather than 0; `MacroF1` is the mean F1 over the other labels.
 
 `Calibration`: from the confidence p of each prediction and whether it is correct (c = 1) or not (c = 0),
 
@@ -33,100 +32,64 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from regard.core.errors import RegardError
-
-MAX_NATS = 700.0  # the exponential of more overflows
-
-
-def exact_matches(
-    predictions: Sequence[str], references: Sequence[Sequence[str]]
-) -> list[tuple[float, float]]:
-    """Per item: 1 if the prediction is one of the references, and the count 1.
-
-    >>> exact_matches(["a", "b"], [["a"], ["c"]])
-    [(1.0, 1.0), (0.0, 1.0)]
-    """
-    pairs = zip(predictions, references, strict=True)
-    return [(float(prediction in choices), 1.0) for prediction, choices in pairs]
+from regard.tasks.metrics.metric import Metric, ModelMetric, RatioMetric, only
 
 
-def exact_match(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """The percentage of predictions that are one of their references.
+class Accuracy(RatioMetric):
+    """The percentage of predicted labels that are correct.
 
-    >>> exact_match(["a", "b"], [["a"], ["c"]])
+    >>> Accuracy()(["a", "b"], ["a", "c"])
     50.0
     """
-    hits = [hit for hit, _ in exact_matches(predictions, references)]
-    return 100.0 * sum(hits) / max(1, len(hits))
+
+    name, unit = "accuracy", "%"
+
+    def statistics(
+        self, predictions: Sequence[Any], references: Sequence[Any]
+    ) -> Float[np.ndarray, "items 2"]:
+        pairs = zip(predictions, references, strict=True)
+        hits = np.array([label == only(target) for label, target in pairs], dtype=np.float64)
+        return np.stack([hits, np.ones_like(hits)], axis=1)
 
 
-def token_matches(
-    predictions: Sequence[str], references: Sequence[Sequence[str]]
-) -> list[tuple[float, float]]:
-    """Per item: tokens that equal the first reference at their position, and its number of tokens.
-
-    >>> token_matches(["the cat"], [["a cat sat"]])
-    [(1.0, 3.0)]
-    """
-    found = []
-    for prediction, choices in zip(predictions, references, strict=True):
-        target = choices[0].split()
-        same = sum(one == other for one, other in zip(prediction.split(), target, strict=False))
-        found.append((float(same), float(len(target))))
-    return found
-
-
-def label_counts(
-    predictions: Sequence[str], references: Sequence[Sequence[str]]
-) -> list[list[float]]:
-    """Per item, for each label in sorted order: true positives, predicted, true.
-
-    The labels are those that occur in the predictions or first references: count several models together.
-
-    >>> label_counts(["a", "a"], [["a"], ["b"]])
-    [[1.0, 1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0, 1.0]]
-    """
-    targets = [choices[0] for choices in references]
-    labels = sorted({*predictions, *targets})
-    return [
-        [
-            float(count)
-            for label in labels
-            for count in (prediction == target == label, prediction == label, target == label)
-        ]
-        for prediction, target in zip(predictions, targets, strict=True)
-    ]
-
-
-def macro_f1(sums: Float[np.ndarray, "*samples k"]) -> Float[np.ndarray, "*samples"]:
-    """Mean F1 over labels, in percent, from sums of `label_counts`.
+class MacroF1(Metric):
+    """The mean F1 over labels, in percent.
 
     As in scikit-learn, a label that is predicted but never true has an F1 of 0. NaN without labels.
 
-    >>> macro_f1(np.array([1.0, 2.0, 1.0, 0.0, 0.0, 1.0])).round(1).item()
+    >>> round(MacroF1()(["a", "a"], ["a", "b"]), 1)
     33.3
     """
-    hits, predicted, true = np.moveaxis(sums.reshape(*sums.shape[:-1], -1, 3), -1, 0)
-    counted = predicted + true > 0
-    of_label = np.divide(2 * hits, predicted + true, out=np.zeros_like(hits), where=counted)
-    labels = counted.sum(axis=-1)
-    undefined = np.full(labels.shape, np.nan)
-    mean = np.divide(of_label.sum(axis=-1), labels, out=undefined, where=labels > 0)
-    return np.asarray(100 * mean)
+
+    name, unit = "macro_f1", "%"
+
+    def statistics(
+        self, predictions: Sequence[Any], references: Sequence[Any]
+    ) -> Float[np.ndarray, "items k"]:
+        """For each label in sorted order: true positives, predicted, true.
+
+        The labels are those that occur: count several models together.
+        """
+        targets = [only(reference) for reference in references]
+        _, numbers = np.unique([*predictions, *targets], return_inverse=True)
+        is_label = numbers.reshape(2, -1, 1) == np.arange(numbers.max() + 1)
+        predicted, true = is_label.astype(np.float64)
+        return np.stack([predicted * true, predicted, true], axis=-1).reshape(len(targets), -1)
+
+    def score(self, sums: Float[np.ndarray, "*samples k"]) -> Float[np.ndarray, "*samples"]:
+        hits, predicted, true = np.moveaxis(sums.reshape(*sums.shape[:-1], -1, 3), -1, 0)
+        counted = predicted + true > 0
+        of_label = np.divide(2 * hits, predicted + true, out=np.zeros_like(hits), where=counted)
+        labels = counted.sum(axis=-1)
+        undefined = np.full(labels.shape, np.nan)
+        mean = np.divide(of_label.sum(axis=-1), labels, out=undefined, where=labels > 0)
+        return np.asarray(100 * mean)
 
 
-def validate_references(references: Sequence[Sequence[str]]) -> None:
-    """Raise if no item has a reference."""
-    if not any(choices and choices[0] for choices in references):
-        raise RegardError("There is nothing to score: no item has a reference. Give one or more.")
+class HopOverlap(ModelMetric):
+    """The mean overlap of the attention of two hops; 1 if all hops read the same words."""
 
-
-def perplexity(nats: float) -> float:
-    """The exponential of a mean loss per token.
-
-    >>> round(perplexity(math.log(8)), 6)
-    8.0
-    """
-    return math.exp(min(nats, MAX_NATS))
+    name, lower_is_better, digits = "hop_overlap", True, 3
 
 
 # With more labels, the matrix does not fit a terminal: the most frequent confusions are listed.

@@ -1,135 +1,132 @@
-"""Corpus metrics: scores computed from statistics summed over items, for many bootstrap samples at once.
+"""A metric: per-item sufficient statistics, a corpus score computed from their sums, direction and unit.
 
-A corpus score is not the mean of item scores: an error rate is all edits over all lengths
-(`edit_distance.py`), and BLEU and chrF sum their n-gram counts over the corpus (`translation.py`). The
-statistics of an item are in the last axis.
+A corpus score is not the mean of item scores: an error rate is all edits over all lengths, and BLEU sums
+its n-gram counts over the corpus. From the statistics of each item, a score of any resample of the items
+follows without a second pass over the predictions, so every metric has intervals and paired tests.
+
+    class Length(RatioMetric):                  # mean length of the predictions, in words
+        name = "length"
+
+        def statistics(self, predictions, references):
+            return np.array([(len(text.split()), 1) for text in predictions])
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Real
 
 from regard.core.errors import RegardError
-from regard.core.registry import lookup
-
-CHARACTER_ORDERS = 6
-RECALL_WEIGHT = 4  # β² of chrF2
 
 
-class CorpusMetric(NamedTuple):
-    """A metric as a function of sums over items.
+class Metric(ABC):
+    """A metric of predictions against references.
 
-    `statistics(predictions, references)` are the sufficient statistics of each item; `score` maps their
-    sums to the metric.
+    name             how tables, options and records call it
+    unit             "%" for percentages, "" for plain numbers, "bits", "nats"
+    lower_is_better  the direction
+    digits           digits after the point when printed
+    note             one line shown with it, such as what others call it
+
+    `predictions[i]` and `references[i]` are what the task predicts and its dataset holds: for sequence
+    tasks a text and a tuple of reference texts, for classification labels, for regression numbers.
     """
 
-    statistics: Callable[[Sequence[str], Sequence[Sequence[str]]], Sequence[Sequence[float]]]
-    score: Callable[[Float[np.ndarray, "*samples k"]], Float[np.ndarray, "*samples"]]
+    name: ClassVar[str]
+    unit: ClassVar[str] = ""
+    lower_is_better: ClassVar[bool] = False
+    digits: ClassVar[int] = 2
+    note: ClassVar[str] = ""
+    is_itemwise: ClassVar[bool] = True
 
+    @abstractmethod
+    def statistics(
+        self, predictions: Sequence[Any], references: Sequence[Any]
+    ) -> Real[np.ndarray, "items k"]:
+        """The sufficient statistics of each item."""
 
-def fraction(sums: Float[np.ndarray, "*samples 2"]) -> Float[np.ndarray, "*samples"]:
-    """The first sum over the second, such as edits over lengths; NaN if the second is 0.
+    @abstractmethod
+    def score(self, sums: Float[np.ndarray, "*samples k"]) -> Float[np.ndarray, "*samples"]:
+        """The metric of each sample, from its summed statistics; NaN where it is undefined."""
 
-    >>> fraction(np.array([3.0, 12.0])).item()
-    0.25
-    """
-    part, whole = sums[..., 0], sums[..., 1]
-    return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
-
-
-def percentage(sums: Float[np.ndarray, "*samples 2"]) -> Float[np.ndarray, "*samples"]:
-    """The first sum in percent of the second.
-
-    >>> percentage(np.array([3.0, 12.0])).item()
-    25.0
-    """
-    return np.asarray(100.0 * fraction(sums))
-
-
-def bleu_from_sums(sums: Float[np.ndarray, "*samples 10"]) -> Float[np.ndarray, "*samples"]:
-    """BLEU-4 in percent with exponential smoothing, as sacrebleu computes it.
-
-    The sums are, in sacrebleu's order: prediction length, reference length, matching n-grams of order
-    1 to 4, predicted n-grams of order 1 to 4.
-    """
-    predicted, reference = sums[..., 0], sums[..., 1]
-    matches, totals = np.split(sums[..., 2:], 2, axis=-1)
-    # The first order without a match counts as half a match, the next as a quarter, and so on.
-    missed = matches == 0
-    credited = np.where(missed, 0.5 ** np.cumsum(missed, axis=-1), matches)
-    counted = totals > 0
-    precision = np.divide(credited, totals, out=np.ones_like(totals), where=counted)
-    mean = np.exp(np.log(precision).mean(axis=-1))
-    ratio = np.divide(reference, predicted, out=np.ones_like(predicted), where=predicted > 0)
-    brevity = np.exp(np.minimum(0.0, 1.0 - ratio))
-    scored = counted.all(axis=-1) & ~missed.all(axis=-1)
-    return np.where(scored, 100.0 * brevity * mean, 0.0)
-
-
-def chrf_from_sums(sums: Float[np.ndarray, "*samples 18"]) -> Float[np.ndarray, "*samples"]:
-    """chrF2 in percent, as sacrebleu computes it.
-
-    The sums are, for each order 1 to 6: n-grams of the prediction, of the reference, and matches. An
-    order without n-grams on either side is ignored.
-    """
-    counts = sums.reshape(*sums.shape[:-1], CHARACTER_ORDERS, 3)
-    predicted, reference, shared = counts[..., 0], counts[..., 1], counts[..., 2]
-    counted = (predicted > 0) & (reference > 0)
-    orders = np.maximum(1, counted.sum(axis=-1))
-    precision, recall = (
-        np.divide(shared, of, out=np.zeros_like(of), where=counted).sum(axis=-1) / orders
-        for of in (predicted, reference)
-    )
-    weighed = RECALL_WEIGHT * precision + recall
-    score = (1 + RECALL_WEIGHT) * precision * recall
-    return np.asarray(
-        100.0 * np.divide(score, weighed, out=np.zeros_like(score), where=weighed > 0)
-    )
-
-
-class MetricTable:
-    """The metrics of a task, by name."""
-
-    # metric → whether lower is better
-    metrics: ClassVar[dict[str, bool]]
-    # those that are a function of sums over items
-    corpus_metrics: ClassVar[dict[str, CorpusMetric]] = {}
-
-    @classmethod
-    def item_statistics(
-        cls, metric: str, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    def table(
+        self, predictions: Sequence[Any], references: Sequence[Any]
     ) -> Float[np.ndarray, "items k"]:
-        """The statistics of each item, whose sums `corpus_metric(metric).score` maps to the metric."""
-        statistics = cls.corpus_metric(metric).statistics(predictions, references)
-        return np.array(statistics, dtype=np.float64)
-
-    @classmethod
-    def corpus_metric(cls, metric: str) -> CorpusMetric:
-        """The metric as a function of sums over items; raises if it is not one."""
-        lookup("metric", metric, cls.metrics)
-        if metric not in cls.corpus_metrics:
+        """The statistics of each item, after a check of the number of items."""
+        if len(predictions) != len(references) or not len(predictions):
             raise RegardError(
-                f"The metric '{metric}' has no per-item statistics, since it is not a function of the "
-                f"predictions. Choose one of: {', '.join(cls.corpus_metrics)}."
+                f"{self.name}: there are {len(predictions)} predictions for {len(references)} references. "
+                "Give one prediction per reference, and at least one."
             )
-        return cls.corpus_metrics[metric]
+        rows = np.asarray(self.statistics(predictions, references), dtype=np.float64)
+        if rows.ndim != 2 or len(rows) != len(predictions):
+            raise RegardError(
+                f"{self.name}: statistics() returned an array of shape {rows.shape} for "
+                f"{len(predictions)} items. Return one row of numbers per item."
+            )
+        return rows
 
-    @classmethod
-    def scores(
-        cls, predictions: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> dict[str, float]:
-        """Every metric that is a function of the predictions."""
-        sums = {
-            name: cls.item_statistics(name, predictions, references).sum(axis=0)
-            for name in cls.corpus_metrics
-        }
-        return {name: cls.corpus_metrics[name].score(of).item() for name, of in sums.items()}
+    def __call__(self, predictions: Sequence[Any], references: Sequence[Any]) -> float:
+        """The corpus score."""
+        return float(self.score(self.table(predictions, references).sum(axis=0)))
 
-    @classmethod
-    def signatures(cls) -> dict[str, str]:
-        """Signatures of the metrics that have several definitions."""
-        return {}
+    def format(self, value: float) -> str:
+        """The value as tables print it, without its unit."""
+        return f"{value:.{self.digits}f}"
+
+    @property
+    def signature(self) -> str:
+        """The exact definition, for a metric that has several; empty otherwise."""
+        return ""
+
+
+class RatioMetric(Metric):
+    """The sum of the first of two statistics over that of the second; with the unit "%" times 100."""
+
+    def score(self, sums: Float[np.ndarray, "*samples 2"]) -> Float[np.ndarray, "*samples"]:
+        part, whole = sums[..., 0], sums[..., 1]
+        ratio = np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
+        return np.asarray(100.0 * ratio if self.unit == "%" else ratio)
+
+
+class ModelMetric(Metric):
+    """A metric that the model reports, such as its loss: not a function of the predictions.
+
+    It has no per-item statistics, so a study compares it over seeds only.
+    """
+
+    is_itemwise = False
+
+    def statistics(
+        self, predictions: Sequence[Any], references: Sequence[Any]
+    ) -> Real[np.ndarray, "items k"]:
+        raise RegardError(
+            f"The metric '{self.name}' has no per-item statistics: it is not a function of the predictions."
+        )
+
+    def score(self, sums: Float[np.ndarray, "*samples k"]) -> Float[np.ndarray, "*samples"]:
+        raise RegardError(f"The metric '{self.name}' has no per-item statistics.")
+
+
+class Loss(ModelMetric):
+    """The mean loss per prediction, in nats."""
+
+    name, unit, lower_is_better, digits = "loss", "nats", True, 4
+
+
+def only(reference: Any) -> Any:
+    """The reference of an item that has one: itself, or the first of a tuple."""
+    return reference[0] if isinstance(reference, tuple) else reference
+
+
+def validate_choices(references: Sequence[Sequence[str]]) -> None:
+    """Raise if an item of a sequence task has no reference."""
+    for number, choices in enumerate(references, start=1):
+        if not choices:
+            raise RegardError(
+                f"Item {number} has no references. Give each item at least one, or remove the item."
+            )

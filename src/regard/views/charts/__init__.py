@@ -1,1 +1,1 @@
-"""Charts, for pages (SVG) and for files (matplotlib)."""
+"""Charts as SVG, for pages and for files."""

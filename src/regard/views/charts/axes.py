@@ -125,6 +125,39 @@ def y_tick(y: float, text: str, *, left: float, right: float) -> Markup:
     )
 
 
+def grid(
+    across: Scale,
+    up: Scale,
+    *,
+    x_ticks: Iterable[tuple[float, str]] | None = None,
+    y_ticks: Iterable[tuple[float, str]] | None = None,
+) -> Markup:
+    """Grid lines and labels of both axes, by default at the ticks of the scales."""
+    xs = ((tick, tick_text(tick)) for tick in across.ticks()) if x_ticks is None else x_ticks
+    ys = ((tick, tick_text(tick)) for tick in up.ticks()) if y_ticks is None else y_ticks
+    return joined(
+        *(x_tick(across.position(x), text, top=up.end, bottom=up.start) for x, text in xs),
+        *(y_tick(up.position(y), text, left=across.start, right=across.end) for y, text in ys),
+    )
+
+
+def line_to_label(
+    name: str, points: Sequence[tuple[float, float]], *, label: tuple[float, float]
+) -> Markup:
+    """A line with a dot at its end, and its name at `label`, connected by a thin curve."""
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    (x, y), (left, middle) = points[-1], label
+    leader = f"M{x + 4:.1f} {y:.1f} C{x + 18:.1f} {y:.1f} "
+    leader += f"{left - 18:.1f} {middle:.1f} {left - 4:.1f} {middle:.1f}"
+    return joined(
+        element("polyline", points=path, class_="hit-area"),
+        element("polyline", points=path, class_="stroke"),
+        element("path", d=leader, class_="leader"),
+        element("circle", cx=x, cy=y, r=3),
+        element("text", name, x=left, y=middle + 4),
+    )
+
+
 def truncate(text: str, max_length: int) -> str:
     """The text, truncated with an ellipsis.
 

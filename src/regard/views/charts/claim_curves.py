@@ -1,4 +1,4 @@
-"""Claim figures as SVG for a page: line charts with error bands, and matrices.
+"""Claim figures for a page and as files: line charts with error bands, and matrices.
 
 Colours come from the page. Values outside the domain of a scale, such as 0 on a logarithmic one, leave a
 gap, which the caption mentions. Matrix cells are shaded by opacity, negative numbers in a second colour,
@@ -9,33 +9,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from regard.core.errors import RegardError
 from regard.core.records.claim import Curve, CurveFigure, Figure, MatrixFigure
 from regard.views.charts.axes import SMALLEST, Scale, fit_scale, truncate, x_tick, y_tick
-from regard.views.pages.html import Markup, element, joined
+from regard.views.charts.figure_file import MARGIN, text_block, validate_figure_suffix, write_figure
+from regard.views.charts.heatmap import Cells, colour_scale, opacity
+from regard.views.pages.html import Markup, element, joined, svg
 from regard.views.text.claims import number_text, tick_text
 
 WIDTH, HEIGHT = 520.0, 352.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 508.0, 30.0, 296.0
 COLOURS = 8
 MAX_TICKS = 7
-CHAR_WIDTH, LINE_HEIGHT = 6.4, 14.0
+CHAR_WIDTH, LINE_HEIGHT, LEGEND_LINE = 6.4, 14.0, 20.0
 
 Point = tuple[float, float]
 
 
-def curves_chart(figure: CurveFigure) -> Markup:
-    """Line chart; empty if no point is visible."""
+def curves_chart(figure: CurveFigure, *, x_range: Sequence[float] = ()) -> Markup:
+    """Line chart whose x-axis includes `x_range`; empty if no point is visible."""
     marks = place_marks(figure)
     # The names of marks are above the curves.
     below_names = TOP + LINE_HEIGHT * num_name_rows(marks)
-    field = field_of(figure, left=LEFT, right=RIGHT, top=below_names, bottom=BOTTOM)
+    field = field_of(
+        figure, left=LEFT, right=RIGHT, top=below_names, bottom=BOTTOM, x_range=x_range
+    )
     if field is None:
         return Markup("")
     across, up = field
-    return element(
-        "svg",
+
+    return svg(
         *(
             x_tick(across.position(tick), tick_text(tick), top=TOP, bottom=BOTTOM)
             for tick in thin_ticks(across.ticks())
@@ -47,23 +53,26 @@ def curves_chart(figure: CurveFigure) -> Markup:
         element("text", figure.y_label, class_="unit", x=2, y=TOP - 14),
         element("text", figure.x_label, class_="unit", x=RIGHT, y=BOTTOM + 42, text_anchor="end"),
         *map(_mark, marks),
-        *(
-            _drawn(figure, curve, number=number, across=across, up=up)
-            for number, curve in enumerate(figure.curves)
-        ),
-        viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}",
+        *(_drawn(figure, curve, across=across, up=up) for curve in figure.curves),
+        width=WIDTH,
+        height=HEIGHT,
         class_="claim-chart",
-        role="img",
         aria_label=f"{figure.title}: {figure.y_label} against {figure.x_label}.",
     )
 
 
 def field_of(
-    figure: CurveFigure, *, left: float, right: float, top: float, bottom: float
+    figure: CurveFigure,
+    *,
+    left: float,
+    right: float,
+    top: float,
+    bottom: float,
+    x_range: Sequence[float] = (),
 ) -> tuple[Scale, Scale] | None:
     """Scales of both axes that fit all visible points; None if there are none."""
     x_log, y_log = figure.x_scale == "log", figure.y_scale == "log"
-    xs, ys = [], []
+    xs, ys = [*x_range], []
     for curve in figure.curves:
         for segment in visible_segments(figure, curve):
             xs += [x for x, _ in segment]
@@ -148,12 +157,14 @@ def num_name_rows(marks: Sequence[PlacedMark]) -> int:
     return 1 + max((mark.row for mark in marks), default=-1)
 
 
-def tone(number: int) -> str:
-    """CSS class of a curve's colour; colours repeat after eight."""
-    return f"tone-{number % COLOURS}"
+def curve_class(figure: CurveFigure, curve: Curve) -> str:
+    """CSS classes of a curve: curves of equal label share a colour, and colours repeat after eight."""
+    labels = list(dict.fromkeys(each.label for each in figure.curves))
+    shape = " points" if curve.points_only else " dashed" if curve.dashed else ""
+    return f"tone-{labels.index(curve.label) % COLOURS}{shape}"
 
 
-def _drawn(figure: CurveFigure, curve: Curve, *, number: int, across: Scale, up: Scale) -> Markup:
+def _drawn(figure: CurveFigure, curve: Curve, *, across: Scale, up: Scale) -> Markup:
     def path(points: Sequence[Point]) -> str:
         return " ".join(f"{across.position(x):.1f},{up.position(y):.1f}" for x, y in points)
 
@@ -175,8 +186,7 @@ def _drawn(figure: CurveFigure, curve: Curve, *, number: int, across: Scale, up:
             ]
         else:
             parts.append(element("polyline", points=path(segment), class_="stroke"))
-    dashed = " dashed" if curve.dashed else ""
-    return element("g", *parts, class_=f"line {tone(number)}{dashed}")
+    return element("g", *parts, class_=f"line {curve_class(figure, curve)}")
 
 
 def _mark(mark: PlacedMark) -> Markup:
@@ -195,61 +205,39 @@ def _mark(mark: PlacedMark) -> Markup:
 
 MATRIX_WIDTH, MAX_MATRIX_HEIGHT = 520.0, 520.0
 MATRIX_CHAR_WIDTH, FONT_SIZE = 6.7, 11.0
-MAX_LABEL_LENGTH = 22
+MAX_LABEL_LENGTH, MAX_LABELS = 22, 40
 MAX_CELL_WIDTH, MAX_CELL_HEIGHT, MIN_CELL = 62.0, 26.0, 3.0
-# Cells at least this large contain their number.
-NUMBER_WIDTH, NUMBER_HEIGHT = 44.0, 18.0
-# Opacity is the square root of the value, so that small numbers are visible.
-GAMMA = 0.5
-# Cells with numbers have a lower opacity, for contrast.
-MAX_OPACITY, MAX_OPACITY_WITH_NUMBER = 1.0, 0.5
-MAX_LABELS = 40
-
-
-class Layout(NamedTuple):
-    """Position and size of the cells."""
-
-    left: float
-    top: float
-    width: float
-    height: float
-    rotated: bool
-
-    @property
-    def has_numbers(self) -> bool:
-        return self.width >= NUMBER_WIDTH and self.height >= NUMBER_HEIGHT
+# Cells at least this large contain their number, and have a lower opacity for contrast.
+NUMBER_WIDTH, NUMBER_HEIGHT, MAX_OPACITY_WITH_NUMBER = 44.0, 18.0, 0.5
 
 
 def matrix_chart(figure: MatrixFigure) -> Markup:
-    """Matrix chart; empty without cells."""
+    """Matrix chart; empty without cells. Labels take the width they need, cells the rest."""
     rows, columns = len(figure.values), max(map(len, figure.values), default=0)
     if not columns:
         return Markup("")
-    layout = layout_of(figure)
     limit = largest(figure)
-    right, bottom = layout.left + columns * layout.width, layout.top + rows * layout.height
-    cells = [
-        _cell(figure, value, row=row, column=column, layout=layout, limit=limit)
+    left, above = _labels_width(figure.row_labels), _labels_width(figure.column_labels)
+    width = min(max((MATRIX_WIDTH - left) / columns, MIN_CELL), MAX_CELL_WIDTH)
+    height = min(max(min(width, MAX_MATRIX_HEIGHT / rows), MIN_CELL), MAX_CELL_HEIGHT)
+    upright = above <= width
+    top = above if not upright else FONT_SIZE + 8 if figure.column_labels else 2.0
+    cells = Cells(left, top, width, height)
+    right = left + columns * width + 2
+    drawn = [
+        _cell(figure, value, row=row, column=column, cells=cells, limit=limit)
         for row, values in enumerate(figure.values)
         for column, value in enumerate(values)
     ]
-    return element(
-        "svg",
-        element(
-            "rect",
-            class_="ground",
-            x=layout.left,
-            y=layout.top,
-            width=right - layout.left,
-            height=bottom - layout.top,
-        ),
-        *_row_labels(figure, layout),
-        *_column_labels(figure, layout),
-        element("g", *cells, class_="cells"),
-        viewBox=f"0 0 {right + 2:.0f} {bottom + 2:.0f}",
+    return svg(
+        cells.ground(rows=rows, columns=columns),
+        *cells.row_labels(_thinned(figure.row_labels)),
+        *cells.column_labels(_thinned(figure.column_labels), upright=upright),
+        element("g", *drawn, class_="cells"),
+        width=right,
+        height=top + rows * height + 2,
         class_="claim-matrix",
-        style=f"max-width:{right + 2:.0f}px",
-        role="img",
+        style=f"max-width:{right:.0f}px",
         aria_label=f"{figure.title}: {rows} rows, {columns} columns; largest {number_text(limit)}.",
     )
 
@@ -260,111 +248,38 @@ def largest(figure: MatrixFigure) -> float:
     return max(sizes, default=0.0)
 
 
-def layout_of(figure: MatrixFigure) -> Layout:
-    """Labels take the width they need, cells the rest."""
-    rows, columns = len(figure.values), max(map(len, figure.values))
-    left = _labels_width(figure.row_labels)
-    width = min(max((MATRIX_WIDTH - left) / columns, MIN_CELL), MAX_CELL_WIDTH)
-    height = min(max(min(width, MAX_MATRIX_HEIGHT / rows), MIN_CELL), MAX_CELL_HEIGHT)
-    rotated = _labels_width(figure.column_labels) > width
-    top = (
-        _labels_width(figure.column_labels)
-        if rotated
-        else FONT_SIZE + 8
-        if figure.column_labels
-        else 2
-    )
-    return Layout(left, top, width, height, rotated)
-
-
 def _labels_width(labels: Sequence[str]) -> float:
-    return (
-        MATRIX_CHAR_WIDTH
-        * max((len(truncate(label, MAX_LABEL_LENGTH)) for label in labels), default=0)
-        + 8.0
-    )
+    longest = max((min(len(label), MAX_LABEL_LENGTH) for label in labels), default=0)
+    return MATRIX_CHAR_WIDTH * longest + 8.0
 
 
 def _cell(
-    figure: MatrixFigure,
-    value: float,
-    *,
-    row: int,
-    column: int,
-    layout: Layout,
-    limit: float,
+    figure: MatrixFigure, value: float, *, row: int, column: int, cells: Cells, limit: float
 ) -> Markup:
-    x, y = layout.left + column * layout.width, layout.top + row * layout.height
-    named = [
-        labels[index]
-        for labels, index in ((figure.row_labels, row), (figure.column_labels, column))
-        if index < len(labels)
-    ]
+    named = [*figure.row_labels[row : row + 1], *figure.column_labels[column : column + 1]]
     title = f"{' → '.join(named)}: {number_text(value)}" if named else number_text(value)
-    full = MAX_OPACITY_WITH_NUMBER if layout.has_numbers else MAX_OPACITY
-    relative = abs(value) / limit if limit and math.isfinite(value) else 0.0
-    parts = [
-        element("title", title),
-        element(
-            "rect",
-            class_="negative" if value < 0 else None,
-            x=x,
-            y=y,
-            width=layout.width - min(1.0, layout.width / 8),
-            height=layout.height - min(1.0, layout.height / 8),
-            fill_opacity=full * relative**GAMMA,
-        ),
-    ]
-    if layout.has_numbers:
-        parts.append(
-            element(
-                "text",
-                number_text(value, digits=2),
-                x=x + layout.width / 2,
-                y=y + layout.height / 2 + FONT_SIZE / 3,
-                text_anchor="middle",
-            )
-        )
-    return element("g", *parts)
+    shade = opacity(value, limit=limit) if limit and math.isfinite(value) else 0.0
+    if cells.width < NUMBER_WIDTH or cells.height < NUMBER_HEIGHT:
+        return cells.cell(row, column, value, title, shade=shade)
+    number = element(
+        "text",
+        number_text(value, digits=2),
+        x=cells.left + cells.width * (column + 0.5),
+        y=cells.top + cells.height * (row + 0.5) + FONT_SIZE / 3,
+        text_anchor="middle",
+    )
+    return joined(
+        cells.cell(row, column, value, title, shade=MAX_OPACITY_WITH_NUMBER * shade), number
+    )
 
 
-def _row_labels(figure: MatrixFigure, layout: Layout) -> list[Markup]:
-    return [
-        element(
-            "text",
-            truncate(label, MAX_LABEL_LENGTH),
-            x=layout.left - 6,
-            y=layout.top + layout.height * (index + 0.5) + FONT_SIZE / 3,
-            text_anchor="end",
-        )
-        for index, label in _thinned(figure.row_labels)
-    ]
-
-
-def _column_labels(figure: MatrixFigure, layout: Layout) -> list[Markup]:
-    found = []
-    for index, label in _thinned(figure.column_labels):
-        middle = layout.left + layout.width * (index + 0.5)
-        if layout.rotated:
-            transform = f"translate({middle + FONT_SIZE / 3:.1f} {layout.top - 5:.1f}) rotate(-90)"
-            found.append(element("text", truncate(label, MAX_LABEL_LENGTH), transform=transform))
-        else:
-            found.append(
-                element(
-                    "text",
-                    truncate(label, MAX_LABEL_LENGTH),
-                    x=middle,
-                    y=layout.top - 6,
-                    text_anchor="middle",
-                )
-            )
-    return found
-
-
-def _thinned(labels: Sequence[str]) -> list[tuple[int, str]]:
-    """Labels with their indices, at most `MAX_LABELS`."""
+def _thinned(labels: Sequence[str]) -> list[str]:
+    """Labels, of which at most `MAX_LABELS` are not empty."""
     step = math.ceil(len(labels) / MAX_LABELS) or 1
-    return list(enumerate(labels))[::step]
+    return [
+        truncate(label, MAX_LABEL_LENGTH) if number % step == 0 else ""
+        for number, label in enumerate(labels)
+    ]
 
 
 def claim_figure(figure: Figure) -> Markup:
@@ -382,10 +297,10 @@ def _legend(figure: CurveFigure) -> list[Markup]:
     items = [
         element(
             "li",
-            element("span", class_=f"swatch {_kind(number, figure)}", aria_hidden="true"),
+            element("span", class_=f"swatch {curve_class(figure, curve)}", aria_hidden="true"),
             curve.label,
         )
-        for number, curve in enumerate(figure.curves)
+        for curve in figure.curves
     ]
     parts = [element("ul", *items, class_="curve-list")]
     if has_gaps(figure):
@@ -394,24 +309,42 @@ def _legend(figure: CurveFigure) -> list[Markup]:
     return parts
 
 
-def _kind(number: int, figure: CurveFigure) -> str:
-    curve = figure.curves[number]
-    shape = " points" if curve.points_only else " dashed" if curve.dashed else ""
-    return f"{tone(number)}{shape}"
-
-
 def _scale(figure: MatrixFigure) -> list[Markup]:
     limit = largest(figure)
     if not limit:
         return []
     signed = any(value < 0 for row in figure.values for value in row)
-    full = number_text(limit)
-    return [
-        element(
-            "p",
-            f"−{full}" if signed else "0",
-            element("span", class_="ramp signed" if signed else "ramp", aria_hidden="true"),
-            full,
-            class_="legend",
+    return [colour_scale(number_text(limit), signed=signed, tag="p")]
+
+
+def draw_claim(figure: Figure, *, path: Path) -> None:
+    """Draw the figure of a claim to `path`, an .svg or .png file."""
+    validate_figure_suffix(path)
+    if isinstance(figure, CurveFigure):
+        chart, legend = curves_chart(figure), legend_chart(figure)
+    else:
+        chart, legend = matrix_chart(figure), Markup("")
+    if not chart:
+        missing = "point within its scales" if isinstance(figure, CurveFigure) else "cells"
+        raise RegardError(
+            f"The figure '{figure.title}' has no {missing}. Run the claim with other settings."
         )
-    ]
+    title = text_block(figure.title, max_width=WIDTH - 2 * MARGIN, title=True)
+    write_figure(title, chart, legend, path=path)
+
+
+def legend_chart(figure: CurveFigure) -> Markup:
+    """The labels of the curves with their colours, for a figure file."""
+    curves = {curve.label: curve for curve in reversed(figure.curves)}
+    rows = []
+    for number, label in enumerate(dict.fromkeys(curve.label for curve in figure.curves)):
+        y = LEGEND_LINE * (number + 0.5)
+        sample = (
+            element("circle", cx=MARGIN + 12, cy=y, r=2.8)
+            if curves[label].points_only
+            else element("polyline", points=f"{MARGIN},{y} {MARGIN + 24},{y}", class_="stroke")
+        )
+        text = element("text", label, x=MARGIN + 32, y=y + 4)
+        rows.append(element("g", sample, text, class_=f"line {curve_class(figure, curves[label])}"))
+    height = LEGEND_LINE * len(rows) + MARGIN
+    return svg(*rows, width=WIDTH, height=height, class_="claim-chart")

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.core.errors import RegardError
-from regard.views.charts.axes import Scale, x_tick, y_tick
+from regard.views.charts.axes import Scale, grid
 from regard.views.charts.heatmap import opacity
-from regard.views.pages.html import Markup, element, joined
+from regard.views.pages.html import Markup, element, heading, joined, row, scrolled, svg, table
 from regard.views.text.numbers import spaced
 
 
@@ -29,46 +29,26 @@ def confusion_table(*, labels: Sequence[str], counts: Sequence[Sequence[int]]) -
             f"There are {len(labels)} labels, but counts is not a {len(labels)} × {len(labels)} matrix. "
             "Pass the values of a confusion record."
         )
-    heads = [element("th", element("span", label), scope="col") for label in labels]
+    heads = [heading(element("span", label)) for label in labels]
     rows = [
-        _row(label, row, number=number, labels=labels)
-        for number, (label, row) in enumerate(zip(labels, counts, strict=True))
+        _row(label, each, number=number, labels=labels)
+        for number, (label, each) in enumerate(zip(labels, counts, strict=True))
     ]
-    table = element(
-        "table",
-        element(
-            "thead",
-            element(
-                "tr",
-                element("td", "true \\ predicted"),
-                *heads,
-                element("th", "recall", scope="col"),
-            ),
-        ),
-        element("tbody", *rows),
-        class_="matrix confusion",
-    )
+    corner = element("td", "true \\ predicted")
+    matrix = table([corner, *heads, "recall"], rows, class_="matrix confusion")
     hint = element(
         "p",
         "Rows are true labels, columns predicted labels; a cell is shaded by its fraction of the row. "
         "Cells off the diagonal are errors.",
         class_="hint",
     )
-    scrolled = element(
-        "div",
-        table,
-        class_="scroll",
-        tabindex="0",
-        role="region",
-        aria_label="Confusion matrix",
-    )
-    return joined(hint, scrolled)
+    return joined(hint, scrolled(matrix, "Confusion matrix"))
 
 
-def _row(label: str, row: Sequence[int], *, number: int, labels: Sequence[str]) -> Markup:
-    total = sum(row)
+def _row(label: str, counts: Sequence[int], *, number: int, labels: Sequence[str]) -> Markup:
+    total = sum(counts)
     cells = []
-    for column, count in enumerate(row):
+    for column, count in enumerate(counts):
         fraction = count / total if total else 0.0
         correct = column == number
         predicted = "correct" if correct else f"predicted as {labels[column]}"
@@ -80,9 +60,8 @@ def _row(label: str, row: Sequence[int], *, number: int, labels: Sequence[str]) 
                 style=_shade(fraction, correct=correct) if count else None,
             )
         )
-    recall = f"{100 * row[number] / total:.0f}\u202f%" if total else "–"
-    head = element("th", label, scope="row")
-    return element("tr", head, *cells, element("td", recall, class_="recall"))
+    recall = f"{100 * counts[number] / total:.0f}\u202f%" if total else "–"
+    return row(label, *cells, element("td", recall, class_="recall"))
 
 
 def _shade(fraction: float, *, correct: bool) -> str:
@@ -107,12 +86,9 @@ def reliability_chart(bins: Sequence[Mapping[str, Any]], *, error: float) -> Mar
         )
     across, up = Scale(0.0, 100.0, LEFT, RIGHT), Scale(0.0, 100.0, BOTTOM, TOP)
     most = max(each["items"] for each in filled)
-    ticks = [(tick, f"{tick:.0f}") for tick in across.ticks()]
     summary = f"expected calibration error {100 * error:.1f} points, {len(bins)} equal bins"
-    return element(
-        "svg",
-        *(x_tick(across.position(tick), text, top=TOP, bottom=BOTTOM) for tick, text in ticks),
-        *(y_tick(up.position(tick), text, left=LEFT, right=RIGHT) for tick, text in ticks),
+    return svg(
+        grid(across, up),
         element(
             "line",
             class_="diagonal",
@@ -126,10 +102,10 @@ def reliability_chart(bins: Sequence[Mapping[str, Any]], *, error: float) -> Mar
         element("text", "confidence, %", class_="unit", x=RIGHT, y=BOTTOM + 38, text_anchor="end"),
         element("text", summary, class_="unit", x=LEFT, y=BOTTOM + 38),
         *(_dot(each, across=across, up=up, most=most) for each in filled),
-        viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}",
+        width=WIDTH,
+        height=HEIGHT,
         class_="cost-chart reliability",
         style=f"min-width:0;max-width:{WIDTH:.0f}px",
-        role="img",
         aria_label=f"Reliability diagram: accuracy against confidence; {summary}.",
     )
 

@@ -9,28 +9,18 @@ of a cost report, or its FLOPs without a calibration, with crossover points mark
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from regard.core.cost import Cost
 from regard.core.errors import RegardError
-from regard.core.records.cost import CostReport, Crossover, Curve
+from regard.core.records.cost import CostReport, Crossover
 from regard.core.records.overview import MechanismRecord, Overview
-from regard.views.charts.axes import x_tick, y_tick
-from regard.views.charts.figure_file import (
-    GRID,
-    INK,
-    QUIET_INK,
-    Sheet,
-    figure_settings,
-    printable,
-    text_width,
-    validate_figure_suffix,
-    write_figure,
-)
-from regard.views.pages.html import Markup, element, joined
+from regard.views.charts.axes import Scale, grid, line_to_label
+from regard.views.charts.figure_file import text_block, validate_figure_suffix, write_figure
+from regard.views.pages.html import Markup, element, joined, scrolled, svg
 from regard.views.text.costs import machine_text, setting_text
 from regard.views.text.numbers import count_text, seconds_text, spaced
 
@@ -68,20 +58,20 @@ def costs_by_length(record: MechanismRecord) -> list[LengthCost]:
     ]
 
 
-WIDTH = 1000
-LEFT, RIGHT, TOP = 56.0, 700.0, 24.0
-# Height of a power of ten, the same in every chart, so that slopes can be compared.
+WIDTH = 1000.0
+LEFT, RIGHT, TOP, BELOW = 64.0, 700.0, 24.0, 50.0
+# Height of a power of ten in an overview, the same in every chart, so that slopes can be compared.
 POWER_HEIGHT = 84.0
-BELOW = 50.0
+REPORT_HEIGHT = 520.0
 LINE_HEIGHT = 17.0
 
 
 class Line(NamedTuple):
-    """Mechanisms of equal cost, and their FLOPs at each length."""
+    """A labelled line in the colour of a CSS class, with values above 0 by length."""
 
-    names: list[str]
-    family: int
-    points: tuple[tuple[int, int], ...]
+    name: str
+    colour: str
+    points: tuple[tuple[int, float], ...]
 
 
 def cost_charts(overview: Overview) -> Markup:
@@ -90,53 +80,102 @@ def cost_charts(overview: Overview) -> Markup:
     for width in head_dims(overview):
         title, chart = head_dim_title(width), cost_chart(overview, width=width)
         if chart:
-            scrolled = element(
-                "div", chart, class_="scroll", tabindex="0", role="region", aria_label=title
-            )
-            charts.append(joined(element("h3", title), scrolled))
+            charts.append(joined(element("h3", title), scrolled(chart, title)))
     return joined(*charts)
 
 
 def cost_chart(overview: Overview, *, width: int) -> Markup:
     """FLOPs against length for one head width; empty with fewer than two lengths."""
-    lines = _lines(overview, width=width)
+    names: dict[tuple[int, tuple[tuple[int, float], ...]], list[str]] = {}
+    for record in overview.mechanisms:
+        if record.cost_head_dim == width:
+            found = ((each.length, float(each.cost.flops)) for each in costs_by_length(record))
+            points = tuple(point for point in found if point[1] > 0)
+            if points:
+                key = overview.families.index(record.family), points
+                names.setdefault(key, []).append(record.name)
+    return _chart(
+        [Line(", ".join(n), f"family-{family}", points) for (family, points), n in names.items()],
+        unit="FLOPs",
+        text=lambda value: count_text(round(value)),
+        description=f"FLOPs against length, {head_dim_title(width)}; the table has the numbers.",
+    )
+
+
+def _chart(
+    lines: list[Line],
+    *,
+    unit: str,
+    text: Callable[[float], str],
+    description: str,
+    height: float = 0.0,
+    marks: Sequence[CrossoverLabel] = (),
+) -> Markup:
+    """The lines with names beside their ends; empty with fewer than two lengths."""
     lengths = sorted({length for line in lines for length, _ in line.points})
-    counts = [count for line in lines for _, count in line.points if count > 0]
-    if len(lengths) < 2 or not counts:
+    if len(lengths) < 2:
         return Markup("")
-    lowest, highest = math.floor(math.log10(min(counts))), math.ceil(math.log10(max(counts)))
-    powers = max(highest - lowest, 1)
-    bottom = TOP + max(powers * POWER_HEIGHT, len(lines) * LINE_HEIGHT)
-
-    def across(length: int) -> float:
-        span = math.log2(lengths[-1] / lengths[0])
-        return LEFT + (RIGHT - LEFT) * math.log2(length / lengths[0]) / span
-
-    def down(count: int) -> float:
-        fraction = (math.log10(max(count, 1)) - lowest) / powers
-        return bottom - (bottom - TOP) * fraction
-
-    lines.sort(key=lambda line: down(line.points[-1][1]))
-    ends = [down(line.points[-1][1]) for line in lines]
-    drawn = []
-    for line, end, label in zip(lines, ends, spread_labels(ends), strict=True):
-        positions = [(across(length), down(count)) for length, count in line.points]
-        drawn.append(_line(line, positions=positions, end=end, label=label))
-    return element(
-        "svg",
-        *(x_tick(across(length), spaced(length), top=TOP, bottom=bottom) for length in lengths),
-        *(
-            y_tick(down(10**power), _power_of_ten(power), left=LEFT, right=RIGHT)
-            for power in range(lowest, highest + 1)
+    values = [value for line in lines for _, value in line.points]
+    lowest, highest = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    highest = max(highest, lowest + 1)
+    bottom = TOP + (height or max((highest - lowest) * POWER_HEIGHT, len(lines) * LINE_HEIGHT))
+    across = Scale(float(lengths[0]), float(lengths[-1]), LEFT, RIGHT, logarithmic=True)
+    up = Scale(10.0**lowest, 10.0**highest, bottom, TOP, logarithmic=True)
+    lines = sorted(lines, key=lambda line: -line.points[-1][1])
+    labels = spread_labels([up.position(line.points[-1][1]) for line in lines])
+    powers = range(math.ceil(math.log2(lengths[0])), math.floor(math.log2(lengths[-1])) + 1)
+    return svg(
+        grid(
+            across,
+            up,
+            x_ticks=[(2.0**power, spaced(2**power)) for power in powers],
+            y_ticks=[(10.0**p, _short(text(10.0**p))) for p in range(lowest, highest + 1)],
         ),
         element("text", "tokens", class_="unit", x=RIGHT, y=bottom + 38, text_anchor="end"),
-        element("text", "FLOPs", class_="unit", x=LEFT, y=TOP - 10),
-        *drawn,
-        viewBox=f"0 0 {WIDTH} {bottom + BELOW:.0f}",
+        element("text", unit, class_="unit", x=LEFT, y=TOP - 10),
+        *(
+            _line(line, across=across, up=up, text=text, label=label)
+            for line, label in zip(lines, labels, strict=True)
+        ),
+        *(_crossover(mark, across=across, up=up) for mark in marks),
+        width=WIDTH,
+        height=max(bottom, *labels) + BELOW,
         class_="cost-chart",
-        role="img",
-        aria_label=f"FLOPs against length, {head_dim_title(width)}; the table has the numbers.",
+        aria_label=description,
     )
+
+
+def _short(tick: str) -> str:
+    return tick.replace(".00", "").replace(".0", "")
+
+
+def _line(
+    line: Line, *, across: Scale, up: Scale, text: Callable[[float], str], label: float
+) -> Markup:
+    length, value = line.points[-1]
+    points = [(across.position(float(n)), up.position(v)) for n, v in line.points]
+    return element(
+        "g",
+        element("title", f"{line.name}: {text(value)} at {length} tokens"),
+        line_to_label(line.name, points, label=(points[-1][0] + 30, label)),
+        class_=f"line {line.colour}",
+    )
+
+
+def _crossover(mark: CrossoverLabel, *, across: Scale, up: Scale) -> Markup:
+    circles = [
+        element(
+            "circle",
+            element("title", each.sentence),
+            cx=across.position(float(each.length or 0)),
+            cy=up.position(each.value or 0.0),
+            r=6,
+        )
+        for each in mark.crossovers
+    ]
+    x, y = across.position(float(mark.length)) - 8, up.position(mark.value) - 11
+    name = element("text", mark.text, x=x, y=y, text_anchor="end")
+    return element("g", *circles, name, class_="crossover")
 
 
 def spread_labels(
@@ -168,84 +207,8 @@ def _first(block: list[float], spacing: float, top: float) -> float:
     return max(sum(block) / len(block) - spacing * (len(block) - 1) / 2, top)
 
 
-def _lines(overview: Overview, *, width: int) -> list[Line]:
-    found: dict[object, Line] = {}
-    for record in overview.mechanisms:
-        if record.cost_head_dim != width:
-            continue
-        points = tuple((each.length, each.cost.flops) for each in costs_by_length(record))
-        if points:
-            family = overview.families.index(record.family)
-            line = Line([], family, points)
-            found.setdefault((family, points), line).names.append(record.name)
-    return list(found.values())
-
-
-def _line(
-    line: Line, *, positions: Sequence[tuple[float, float]], end: float, label: float
-) -> Markup:
-    text = ", ".join(line.names)
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in positions)
-    start, stop = f"{RIGHT + 5} {end:.1f}", f"{RIGHT + 26} {label:.1f}"
-    leader = f"M{start} C{RIGHT + 18} {end:.1f} {RIGHT + 12} {label:.1f} {stop}"
-    return element(
-        "g",
-        element(
-            "title", f"{text}: {count_text(line.points[-1][1])} at {line.points[-1][0]} tokens"
-        ),
-        element("polyline", points=path, class_="hit-area"),
-        element("polyline", points=path, class_="stroke"),
-        element("path", d=leader, class_="leader"),
-        element("circle", cx=RIGHT, cy=end, r=3),
-        element("text", text, x=RIGHT + 30, y=label + 4),
-        class_=f"line family-{line.family}",
-    )
-
-
-def _power_of_ten(power: int) -> str:
-    return count_text(10**power).replace(".0", "")
-
-
 # Crossovers within this factor share a label.
 CLOSE_RATIO = 1.25
-
-
-class Ranges(NamedTuple):
-    """Range of lengths, and the powers of ten around all values."""
-
-    shortest: int
-    longest: int
-    min_power: int
-    max_power: int
-
-
-def ranges(report: CostReport) -> Ranges | None:
-    """Ranges of the curves; None with fewer than two lengths."""
-    points = [point for curve in report.curves for point in curve.points if point[1] > 0]
-    lengths = {length for length, _ in points}
-    if len(lengths) < 2:
-        return None
-    values = [value for _, value in points]
-    lowest, highest = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    return Ranges(min(lengths), max(lengths), lowest, max(highest, lowest + 1))
-
-
-def length_ticks(found: Ranges) -> list[int]:
-    """Powers of two within the range."""
-    first, last = math.ceil(math.log2(found.shortest)), math.floor(math.log2(found.longest))
-    return [1 << power for power in range(first, last + 1)]
-
-
-def value_tick_text(report: CostReport, power: int) -> str:
-    """Tick label of a power of ten, in seconds or FLOPs."""
-    if not report.has_times:
-        return count_text(10**power).replace(".0", "")
-    return seconds_text(10.0**power).replace(".00", "").replace(".0", "")
-
-
-def value_name(report: CostReport) -> str:
-    """Name of the y-axis."""
-    return "predicted time" if report.has_times else "FLOPs"
 
 
 class CrossoverLabel(NamedTuple):
@@ -279,198 +242,53 @@ def crossover_labels(report: CostReport) -> list[CrossoverLabel]:
 
 def visible_crossovers(report: CostReport) -> list[Crossover]:
     """Crossovers within the chart, of curves that are drawn."""
-    found, drawn = ranges(report), {curve.name for curve in report.curves}
+    drawn = {curve.name for curve in report.curves}
+    lengths = [length for curve in report.curves for length, value in curve.points if value > 0]
     return [
         crossover
         for crossover in report.crossovers
-        if found is not None
-        and crossover.length is not None
+        if crossover.length is not None
         and crossover.value is not None
-        and found.shortest < crossover.length < found.longest
         and {crossover.baseline, crossover.candidate} <= drawn
+        and min(lengths) < crossover.length < max(lengths)
     ]
 
 
-TIME_LEFT, TIME_RIGHT, TIME_TOP, HEIGHT, TIME_BELOW = 64.0, 740.0, 24.0, 520.0, 50.0
+def value_name(report: CostReport) -> str:
+    """Name of the y-axis."""
+    return "predicted time" if report.has_times else "FLOPs"
 
 
 def cost_curves_chart(report: CostReport) -> Markup:
     """Predicted time against length as SVG; empty with fewer than two lengths."""
-    found = ranges(report)
-    if found is None:
-        return Markup("")
-    bottom = TIME_TOP + HEIGHT
-
-    def across(length: int) -> float:
-        fraction = math.log(length / found.shortest) / math.log(found.longest / found.shortest)
-        return TIME_LEFT + (TIME_RIGHT - TIME_LEFT) * fraction
-
-    def down(value: float) -> float:
-        fraction = (math.log10(value) - found.min_power) / (found.max_power - found.min_power)
-        return bottom - HEIGHT * fraction
-
-    def line(curve: Curve, label: float) -> Markup:
-        positions = [(across(length), down(value)) for length, value in curve.points if value > 0]
-        return _time_line(report, curve, positions=positions, label=label)
-
-    def drawn(mark: CrossoverLabel) -> Markup:
-        positions = [
-            (across(crossover.length), down(crossover.value), crossover.sentence)
-            for crossover in mark.crossovers
-            if crossover.length is not None and crossover.value is not None
-        ]
-        x, y = across(mark.length), down(mark.value)
-        return element(
-            "g",
-            *(
-                element("circle", element("title", sentence), cx=cx, cy=cy, r=6)
-                for cx, cy, sentence in positions
-            ),
-            element("text", mark.text, x=x - 8, y=y - 11, text_anchor="end"),
-            class_="crossover",
-        )
-
-    curves = sorted(report.curves, key=lambda curve: -curve.points[-1][1])
-    labels = spread_labels([down(curve.points[-1][1]) for curve in curves])
-    powers = range(found.min_power, found.max_power + 1)
-    return element(
-        "svg",
-        *(
-            x_tick(across(length), spaced(length), top=TIME_TOP, bottom=bottom)
-            for length in length_ticks(found)
-        ),
-        *(
-            y_tick(
-                down(10.0**power), value_tick_text(report, power), left=TIME_LEFT, right=TIME_RIGHT
-            )
-            for power in powers
-        ),
-        element("text", "tokens", class_="unit", x=TIME_RIGHT, y=bottom + 38, text_anchor="end"),
-        element("text", value_name(report), class_="unit", x=TIME_LEFT, y=TIME_TOP - 10),
-        *(line(curve, label) for curve, label in zip(curves, labels, strict=True)),
-        *(drawn(mark) for mark in crossover_labels(report)),
-        viewBox=f"0 0 {WIDTH} {max(bottom, *labels) + TIME_BELOW:.0f}",
-        class_="cost-chart",
-        role="img",
-        aria_label=f"{value_name(report)} against length; crossovers are listed below.",
+    lines = []
+    for curve in report.curves:
+        index = "layer" if curve.family == "layer" else report.families.index(curve.family)
+        points = tuple(point for point in curve.points if point[1] > 0)
+        if points:
+            lines.append(Line(curve.name, f"family-{index}", points))
+    return _chart(
+        lines,
+        unit=value_name(report),
+        text=seconds_text if report.has_times else lambda value: count_text(round(value)),
+        description=f"{value_name(report)} against length; crossovers are listed below.",
+        height=REPORT_HEIGHT,
+        marks=crossover_labels(report),
     )
-
-
-def family_class(report: CostReport, family: str) -> str:
-    """CSS class of a family's colour."""
-    return "family-layer" if family == "layer" else f"family-{report.families.index(family)}"
-
-
-def _time_line(
-    report: CostReport, curve: Curve, *, positions: list[tuple[float, float]], label: float
-) -> Markup:
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in positions)
-    x, end = positions[-1]
-    leader = f"M{x + 5:.1f} {end:.1f} C{x + 18:.1f} {end:.1f} {x + 12:.1f} {label:.1f} "
-    leader += f"{x + 26:.1f} {label:.1f}"
-    length, value = curve.points[-1]
-    text = seconds_text(value) if report.has_times else count_text(round(value))
-    return element(
-        "g",
-        element("title", f"{curve.name}: {text} at {length} tokens"),
-        element("polyline", points=path, class_="hit-area"),
-        element("polyline", points=path, class_="stroke"),
-        element("path", d=leader, class_="leader"),
-        element("circle", cx=x, cy=end, r=3),
-        element("text", curve.name, x=x + 30, y=label + 4),
-        class_=f"line {family_class(report, curve.family)}",
-    )
-
-
-# Inches.
-FILE_WIDTH, FILE_HEIGHT, FILE_LEFT, FILE_TOP, BOTTOM = 9.6, 6.2, 0.85, 0.95, 0.65
-LABEL_SIZE, FILE_LINE_HEIGHT, LEADER = 9.0, 0.17, 0.28
-FAMILY_COLOURS = ("#2463b4", "#b8480f", "#1f7f57", "#8447a8", "#94700a", "#6e7781")
 
 
 def draw_cost_curves(report: CostReport, *, path: Path) -> None:
     """Draw predicted time against length to `path`, an .svg or .png file."""
     validate_figure_suffix(path)
-    found = ranges(report)
-    if found is None:
+    chart = cost_curves_chart(report)
+    if not chart:
         raise RegardError(
             "There are no curves with two lengths or more. Select mechanisms that support this shape."
         )
-    with figure_settings():
-        write_figure(_figure(report, found), path=path)
-
-
-def _figure(report: CostReport, found: Ranges) -> Any:
-    names = [printable(curve.name) for curve in report.curves]
-    right = LEADER + max(text_width(name, font_size=LABEL_SIZE) for name in names) + 0.15
-    sheet = Sheet(width=FILE_WIDTH, height=FILE_HEIGHT)
-    width, height = FILE_WIDTH - FILE_LEFT - right, FILE_HEIGHT - FILE_TOP - BOTTOM
-    axes = sheet.axes(FILE_LEFT, FILE_TOP, width, height)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.set_xlim(found.shortest, found.longest)
-    axes.set_ylim(10.0**found.min_power, 10.0**found.max_power)
-    lengths = length_ticks(found)
-    axes.set_xticks(lengths, labels=[str(length) for length in lengths])
-    powers = range(found.min_power, found.max_power + 1)
-    axes.set_yticks([10.0**p for p in powers], labels=[value_tick_text(report, p) for p in powers])
-    axes.minorticks_off()
-    axes.grid(color=GRID)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel("tokens")
-    sheet.text(FILE_LEFT, 0.35, f"{value_name(report)} against length", size=12, weight="bold")
-    sheet.text(FILE_LEFT, 0.58, setting_text(report, with_length=False), size=9, color=QUIET_INK)
-    sheet.text(FILE_LEFT, 0.76, machine_text(report), size=9, color=QUIET_INK)
-    _draw_curves(axes, report, width=width, height=height)
-    for mark in crossover_labels(report):
-        for crossover in mark.crossovers:
-            axes.plot(crossover.length, crossover.value, "o", mfc="none", mec=INK, ms=8, zorder=4)
-        axes.annotate(
-            mark.text,
-            (mark.length, mark.value),
-            xytext=(-8, 7),
-            textcoords="offset points",
-            ha="right",
-            fontsize=8.5,
-            weight="bold",
-            bbox={"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1},
-        )
-    return sheet.figure
-
-
-def _draw_curves(axes: Any, report: CostReport, *, width: float, height: float) -> None:
-    """Draw the lines with their names beside their ends."""
-    curves = sorted(report.curves, key=lambda curve: -curve.points[-1][1])
-    to_fraction = (axes.transScale + axes.transLimits).transform
-    ends = [height * (1 - to_fraction(curve.points[-1])[1]) for curve in curves]
-    for curve, end, label in zip(
-        curves, ends, spread_labels(ends, spacing=FILE_LINE_HEIGHT, top=0.0), strict=True
-    ):
-        colour = _colour(report, curve.family)
-        axes.plot(*zip(*curve.points, strict=True), color=colour, lw=1.6)
-        axes.annotate(
-            printable(curve.name),
-            (1.0, 1 - end / height),
-            xycoords="axes fraction",
-            xytext=(1 + LEADER / width, 1 - label / height),
-            textcoords="axes fraction",
-            va="center",
-            color=colour,
-            fontsize=LABEL_SIZE,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": colour,
-                "alpha": 0.4,
-                "lw": 0.7,
-                "relpos": (0, 0.5),
-                "shrinkA": 1,
-                "shrinkB": 1,
-            },
-        )
-
-
-def _colour(report: CostReport, family: str) -> str:
-    if family == "layer":
-        return INK
-    return FAMILY_COLOURS[report.families.index(family) % len(FAMILY_COLOURS)]
+    write_figure(
+        text_block(f"{value_name(report)} against length", title=True),
+        text_block(setting_text(report, with_length=False)),
+        text_block(machine_text(report)),
+        chart,
+        path=path,
+    )

@@ -1,4 +1,4 @@
-"""Deletion test of faithfulness as text, chart and figure: drop in label probability by fraction removed.
+"""Deletion test of faithfulness as text and chart: drop in label probability by fraction removed.
 
 One line per order: highest weight first, random, lowest weight first. The band around a line is the 95 %
 confidence interval over texts or, for a single text, the range over its random draws. Fractions are on a
@@ -7,15 +7,11 @@ logarithmic scale, since the first few words matter most.
 
 from __future__ import annotations
 
-from typing import Any
-
 from regard.core.records.document import DeletionRecord, Estimate, OrderRecord
-from regard.views.charts.axes import Scale, tick_text, x_tick, y_tick
+from regard.views.charts.axes import Scale, grid
 from regard.views.charts.cost_curves import spread_labels
-from regard.views.charts.document_words import wrap_text
-from regard.views.charts.figure_file import GRID, QUIET_INK, Sheet
 from regard.views.charts.variants import counted
-from regard.views.pages.html import Markup, element, joined
+from regard.views.pages.html import Markup, element, joined, svg
 from regard.views.text.numbers import percent_text
 
 # The fraction that the summary reports.
@@ -153,23 +149,15 @@ def deletion_chart(record: DeletionRecord) -> Markup:
         _order(name, orders[name], record.fractions, across=across, up=up, label=label)
         for name, label in zip(named, labels, strict=True)
     ]
-    return element(
-        "svg",
-        *(
-            x_tick(across.position(fraction), percent_text(fraction), top=TOP, bottom=BOTTOM)
-            for fraction in record.fractions
-        ),
-        *(
-            y_tick(up.position(tick), tick_text(tick), left=LEFT, right=RIGHT)
-            for tick in up.ticks(count=5)
-        ),
+    return svg(
+        grid(across, up, x_ticks=[(each, percent_text(each)) for each in record.fractions]),
         element("line", class_="zero", x1=LEFT, x2=RIGHT, y1=up.position(0.0), y2=up.position(0.0)),
         element("text", "drop of the label’s probability", class_="unit", x=4, y=TOP - 14),
         element("text", "words removed", class_="unit", x=RIGHT, y=BOTTOM + 38, text_anchor="end"),
         *drawn,
-        viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}",
+        width=WIDTH,
+        height=HEIGHT,
         class_="deletion-chart",
-        role="img",
         aria_label=deletion_sentence(record),
     )
 
@@ -236,75 +224,3 @@ def _order(
 def _end(estimate: Estimate, end: str) -> float:
     value: float | None = getattr(estimate, end)
     return estimate.mean if value is None else value
-
-
-# Inches.
-FILE_WIDTH, CHART_HEIGHT, FILE_LEFT, FILE_RIGHT, FILE_BOTTOM, MARGIN = 6.4, 2.6, 0.7, 1.25, 0.6, 0.2
-LINE, TEXT_SIZE, LABEL_ROOM = 0.2, 9.5, 0.17
-COLOURS = {"top": "#b8480f", "random": QUIET_INK, "least": "#2463b4"}
-STYLES = {"top": "-", "random": "--", "least": ":"}
-
-
-def deletion_lines(record: DeletionRecord, *, max_width: float) -> list[str]:
-    """The summary in lines of at most `max_width` inches."""
-    summary = f"{deletion_sentence(record)} {deletion_verdict(record)}"
-    return wrap_text(summary, max_width=max_width, font_size=TEXT_SIZE)
-
-
-def deletion_height() -> float:
-    """Height of the chart with its title and axis, in inches."""
-    return 0.4 + CHART_HEIGHT + FILE_BOTTOM
-
-
-def add_deletion(sheet: Sheet, record: DeletionRecord, *, top: float) -> None:
-    """Add the chart to a sheet at `top`."""
-    axes = sheet.axes(FILE_LEFT, top + 0.4, FILE_WIDTH - FILE_LEFT - FILE_RIGHT, CHART_HEIGHT)
-    up, across = (scale(record, start=0.0, end=1.0) for scale in (drop_scale, fraction_scale))
-    axes.set_xscale("log")
-    axes.set_xlim(across.low, across.high)
-    axes.set_ylim(up.low, up.high)
-    axes.set_xticks(
-        record.fractions, labels=[percent_text(fraction) for fraction in record.fractions]
-    )
-    axes.minorticks_off()
-    axes.grid(color=GRID)
-    axes.set_axisbelow(True)
-    axes.axhline(0.0, color=QUIET_INK, lw=0.8)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=8.5)
-    axes.set_xlabel("words removed", fontsize=TEXT_SIZE)
-    sheet.text(MARGIN, top + 0.3, "drop of the label’s probability", size=TEXT_SIZE, weight="bold")
-    _draw_orders(axes, record)
-
-
-def _draw_orders(axes: Any, record: DeletionRecord) -> None:
-    orders = record.orders()
-    named = sorted(orders, key=lambda name: -orders[name].drops[-1].mean)
-    up = drop_scale(record, start=CHART_HEIGHT, end=0.0)
-    ends = [up.position(orders[name].drops[-1].mean) for name in named]
-    for name, label in zip(named, spread_labels(ends, spacing=LABEL_ROOM, top=0.0), strict=True):
-        drops, colour = orders[name].drops, COLOURS[name]
-        means = [drop.mean for drop in drops]
-        low, high = (
-            [drop.mean if end is None else end for drop, end in zip(drops, side, strict=True)]
-            for side in ([drop.low for drop in drops], [drop.high for drop in drops])
-        )
-        axes.fill_between(record.fractions, low, high, color=colour, alpha=0.15, lw=0)
-        axes.plot(
-            record.fractions,
-            means,
-            color=colour,
-            ls=STYLES[name],
-            lw=1.7,
-            marker="o",
-            ms=4,
-            clip_on=False,
-        )
-        axes.annotate(
-            NAMES[name],
-            (1.02, 1 - label / CHART_HEIGHT),
-            xycoords="axes fraction",
-            va="center",
-            color=colour,
-            fontsize=TEXT_SIZE,
-        )

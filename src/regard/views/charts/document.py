@@ -1,27 +1,19 @@
 """Document figures: words shaded by attention weight, with the deletion test below.
 
 A figure file for papers and slides; `pages/document.py` shows the same record as a page. A bar beside each
-sentence is proportional to its weight. Sizes are in inches, font sizes in points.
+sentence is proportional to its weight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from regard.core.records.document import DocumentRecord
 from regard.core.registry import lookup
-from regard.views.charts.deletion import (
-    FILE_WIDTH as WIDTH,
-    LINE as TEXT_LINE,
-    MARGIN,
-    TEXT_SIZE,
-    add_deletion,
-    deletion_height,
-    deletion_lines,
-)
+from regard.views.charts.axes import truncate
+from regard.views.charts.deletion import deletion_chart, deletion_sentence, deletion_verdict
 from regard.views.charts.document_words import (
     HALF_SHADE,
     LEGEND,
@@ -37,25 +29,22 @@ from regard.views.charts.document_words import (
     sentence_starts,
     shade_opacity,
     short_title,
-    truncate_word,
     truncation_note,
     weight_views,
-    wrap_text,
 )
 from regard.views.charts.figure_file import (
-    QUIET_INK,
-    Sheet,
-    figure_settings,
+    MARGIN,
     printable,
+    text_block,
     text_width,
     validate_figure_suffix,
     write_figure,
 )
+from regard.views.pages.html import Markup, element, joined, svg
 
-MAX_WORDS = 400
-WORD_SIZE, LINE, BOX_HEIGHT, INSIDE, SPACE = 10.0, 0.27, 0.215, 0.035, 0.035
-BAR_SPACE, BAR_LENGTH, LEGEND_SIZE = 0.95, 0.5, 9.0
-SHADE, SENTENCE, LINE_COLOUR = "#f59a23", "#2463b4", "#d0d7de"
+WIDTH, MAX_WORDS, MAX_WORD_LENGTH, MAX_BLOCKS = 640.0, 400, 32, 12
+WORD_SIZE, LINE, BOX_HEIGHT, INSIDE, SPACE = 14.0, 26.0, 21.0, 3.0, 4.0
+BAR_SPACE, BAR_LENGTH = 92.0, 50.0
 
 
 class WordLayout(NamedTuple):
@@ -66,106 +55,6 @@ class WordLayout(NamedTuple):
     starts: list[int]
     left: float
 
-    @property
-    def height(self) -> float:
-        """Height of all lines."""
-        return LINE * (self.positions[-1].line + 1)
-
-
-def layout_document(record: DocumentRecord, *, left: float, right: float) -> WordLayout:
-    """Lay out the first words of a document between two edges."""
-    drawn = [
-        DisplayToken(truncate_word(piece.text), piece.continues_word)
-        for piece in display_tokens(record.tokens)[:MAX_WORDS]
-    ]
-    widths = {piece.text: text_width(piece.text, font_size=WORD_SIZE) for piece in drawn}
-    starts = [start for start in sentence_starts(record) if start < len(drawn)]
-    left += BAR_SPACE if record.sentence_weights is not None else 0.0
-    positions = layout_words(
-        [widths[piece.text] + 2 * INSIDE for piece in drawn],
-        continues_word=[piece.continues_word for piece in drawn],
-        starts=set(starts),
-        max_width=right - left,
-        space=SPACE,
-    )
-    return WordLayout(drawn, positions, starts, left)
-
-
-def draw_words(
-    axes: Any, record: DocumentRecord, view: WeightView, text: WordLayout, *, top: float
-) -> None:
-    """Draw one block of shaded words from `top`, with the bars of sentence weights."""
-    for token, piece, position, relative in zip(
-        record.tokens, text.tokens, text.positions, view.relative, strict=False
-    ):
-        left, line_top = text.left + position.left, top + LINE * position.line
-        _draw_box(axes, left, line_top, position.width, relative=relative)
-        axes.text(
-            left + INSIDE,
-            line_top + BOX_HEIGHT / 2,
-            piece.text,
-            size=WORD_SIZE,
-            va="center_baseline",
-            style="italic" if token in MARKERS else "normal",
-        )
-    if record.sentence_weights is None:
-        return
-    ends = [*text.starts, len(text.positions)]
-    for start, end in pairwise(ends):
-        first, last = text.positions[start].line, text.positions[end - 1].line
-        weight = record.sentence_weights[record.segments[start]]
-        above, right = top + LINE * first, text.left - 0.1
-        axes.plot([right, right], [above, top + LINE * last + BOX_HEIGHT], color=LINE_COLOUR, lw=1)
-        length = BAR_LENGTH * weight
-        _rectangle(axes, right - length, above + 0.05, length, BOX_HEIGHT - 0.1, SENTENCE)
-        axes.text(
-            right - length - 0.04,
-            above + BOX_HEIGHT / 2,
-            f"{weight:.2f}",
-            size=8,
-            color=QUIET_INK,
-            ha="right",
-            va="center",
-        )
-
-
-def draw_legend(axes: Any, record: DocumentRecord, *, left: float, top: float) -> None:
-    """Draw the legend of the shades."""
-    start = left
-    for relative in LEGEND:
-        text = relative_text(relative)
-        width = text_width(text, font_size=LEGEND_SIZE) + 2 * INSIDE
-        _draw_box(axes, left, top, width, relative=relative)
-        axes.text(left + INSIDE, top + BOX_HEIGHT / 2, text, size=LEGEND_SIZE, va="center_baseline")
-        left += width + 2 * SPACE
-    text_kwargs = {"size": LEGEND_SIZE, "color": QUIET_INK, "va": "center_baseline"}
-    axes.text(left + SPACE, top + BOX_HEIGHT / 2, "of the uniform weight;", **text_kwargs)
-    bars = "" if record.sentence_weights is None else "; bars at the left: sentence weights"
-    second = f"opacity is relative weight / (relative weight + {HALF_SHADE:g}){bars}"
-    axes.text(start, top + LINE + BOX_HEIGHT / 2, second, **text_kwargs)
-
-
-def _draw_box(axes: Any, left: float, top: float, width: float, *, relative: float) -> None:
-    _rectangle(axes, left, top, width, BOX_HEIGHT, _blend(shade_opacity(relative)))
-
-
-def _rectangle(
-    axes: Any, left: float, top: float, width: float, height: float, colour: str
-) -> None:
-    from matplotlib.patches import Rectangle
-
-    axes.add_patch(Rectangle((left, top), width, height, facecolor=colour, linewidth=0))
-
-
-def _blend(opacity: float) -> str:
-    """The shade at an opacity, over white."""
-    parts = (int(SHADE[start : start + 2], 16) for start in (1, 3, 5))
-    return "#" + "".join(f"{round(255 + (part - 255) * opacity):02x}" for part in parts)
-
-
-MAX_BLOCKS = 12
-HEAD_SIZE, HEAD_LINE, BLOCK_GAP = 11.0, 0.24, 0.2
-
 
 def draw_document(record: DocumentRecord, *, path: Path, hops: str = "mean") -> None:
     """Draw the document to `path`, an .svg or .png file.
@@ -174,67 +63,120 @@ def draw_document(record: DocumentRecord, *, path: Path, hops: str = "mean") -> 
     """
     validate_figure_suffix(path)
     views = lookup("choice of hops", hops, VIEW_CHOICES)(weight_views(record))
-    with figure_settings():
-        write_figure(_figure(record, views), path=path)
+    text = layout_document(record, left=MARGIN, right=WIDTH - MARGIN)
+    notes = [omission_note(record, drawn=len(text.positions)), truncation_note(record)]
+    if len(views) > MAX_BLOCKS:
+        notes.append(f"{len(views) - MAX_BLOCKS} more hops are not drawn.")
+    prediction = f"{printable(record.label)}, {prediction_sentence(record)}"
+    max_width = WIDTH - 2 * MARGIN
+    blocks = [
+        text_block(prediction, max_width=max_width, title=True),
+        text_block(short_title(record), max_width=max_width, max_lines=1),
+    ]
+    for view in views[:MAX_BLOCKS]:
+        blocks += [text_block(view.name)] if len(views) > 1 else []
+        blocks.append(_words(record, view, text))
+    blocks += [text_block(" ".join(notes), max_width=max_width), _legend(record)]
+    if record.deletion is not None:
+        summary = f"{deletion_sentence(record.deletion)} {deletion_verdict(record.deletion)}"
+        blocks += [text_block(summary, max_width=max_width), deletion_chart(record.deletion)]
+    write_figure(*blocks, path=path)
 
 
 VIEW_CHOICES = {"mean": lambda views: views[:1], "each": lambda views: views}
 
 
-def _figure(record: DocumentRecord, views: Sequence[WeightView]) -> Any:
-    max_width = WIDTH - 2 * MARGIN
-    text = layout_document(record, left=MARGIN, right=WIDTH - MARGIN)
-    blocks = views[:MAX_BLOCKS]
-    prediction = f"{printable(record.label)}, {prediction_sentence(record)}"
-    heading = wrap_text(prediction, max_width=max_width, font_size=HEAD_SIZE, weight="bold")
-    notes = [omission_note(record, drawn=len(text.positions)), truncation_note(record)]
-    if len(blocks) < len(views):
-        notes.append(f"{len(views) - len(blocks)} more hops are not drawn.")
-    below = wrap_text(" ".join(notes), max_width=max_width, font_size=TEXT_SIZE)
-    deletion = (
-        [] if record.deletion is None else deletion_lines(record.deletion, max_width=max_width)
+def layout_document(record: DocumentRecord, *, left: float, right: float) -> WordLayout:
+    """Lay out the first words of a document between two edges."""
+    drawn = [
+        DisplayToken(truncate(piece.text, MAX_WORD_LENGTH), piece.continues_word)
+        for piece in display_tokens(record.tokens)[:MAX_WORDS]
+    ]
+    starts = [start for start in sentence_starts(record) if start < len(drawn)]
+    left += BAR_SPACE if record.sentence_weights is not None else 0.0
+    positions = layout_words(
+        [text_width(piece.text, font_size=WORD_SIZE) + 2 * INSIDE for piece in drawn],
+        continues_word=[piece.continues_word for piece in drawn],
+        starts=set(starts),
+        max_width=right - left,
+        space=SPACE,
     )
-    named = len(views) > 1
-    block = text.height + BLOCK_GAP + (TEXT_LINE if named else 0.0)
+    return WordLayout(drawn, positions, starts, left)
 
-    title_top = MARGIN + HEAD_LINE * len(heading)
-    top = title_top + TEXT_LINE + 0.12
-    below_top = top + block * len(blocks)
-    legend_top = below_top + TEXT_LINE * len(below) + (0.08 if below else 0.0)
-    deletion_top = legend_top + 0.62
-    chart_top = deletion_top + TEXT_LINE * len(deletion)
-    height = chart_top + (deletion_height() if record.deletion else 0.0)
 
-    sheet = Sheet(width=WIDTH, height=height)
-    axes = sheet.axes(0.0, 0.0, WIDTH, height)
-    axes.set_xlim(0.0, WIDTH)
-    axes.set_ylim(height, 0.0)
-    axes.axis("off")
-    for number, line in enumerate(heading):
-        sheet.text(
-            MARGIN, MARGIN + HEAD_LINE * number, line, size=HEAD_SIZE, weight="bold", va="top"
+def _words(record: DocumentRecord, view: WeightView, text: WordLayout) -> Markup:
+    """One block of shaded words, with the bars of sentence weights."""
+    parts = [
+        _word(
+            piece.text,
+            left=text.left + position.left,
+            top=LINE * position.line,
+            width=position.width,
+            relative=relative,
+            marker=token in MARKERS,
         )
-    muted = {"size": TEXT_SIZE, "color": QUIET_INK, "va": "top"}
-    sheet.text(MARGIN, title_top, _one_line(short_title(record), max_width=max_width), **muted)
-    for number, view in enumerate(blocks):
-        start = top + block * number
-        if named:
-            sheet.text(MARGIN, start, view.name, size=TEXT_SIZE, weight="bold", va="top")
-            start += TEXT_LINE
-        draw_words(axes, record, view, text, top=start)
-    for number, line in enumerate(below):
-        sheet.text(MARGIN, below_top + TEXT_LINE * number, line, **muted)
-    draw_legend(axes, record, left=MARGIN, top=legend_top)
-    for number, line in enumerate(deletion):
-        sheet.text(MARGIN, deletion_top + TEXT_LINE * number, line, size=TEXT_SIZE, va="top")
-    if record.deletion is not None:
-        add_deletion(sheet, record.deletion, top=chart_top)
-    return sheet.figure
+        for token, piece, position, relative in zip(
+            record.tokens, text.tokens, text.positions, view.relative, strict=False
+        )
+    ]
+    if record.sentence_weights is not None:
+        for start, end in pairwise([*text.starts, len(text.positions)]):
+            weight = record.sentence_weights[record.segments[start]]
+            lines = text.positions[start].line, text.positions[end - 1].line
+            parts.append(_bar(weight, lines=lines, right=text.left - 8))
+    height = LINE * (text.positions[-1].line + 1) + MARGIN
+    return svg(*parts, width=WIDTH, height=height, class_="document-words")
 
 
-def _one_line(title: str, *, max_width: float) -> str:
-    """The title, truncated to one line."""
-    text = title
-    while text and text_width(f"{text}…", font_size=TEXT_SIZE) > max_width:
-        text = text[: -max(1, len(text) // 8)]
-    return text if text == title else f"{text}…"
+def _word(
+    text: str, *, left: float, top: float, width: float, relative: float, marker: bool = False
+) -> Markup:
+    middle, baseline = left + width / 2, top + 0.72 * BOX_HEIGHT
+    return joined(
+        element(
+            "rect",
+            class_="shade",
+            x=left,
+            y=top,
+            width=width,
+            height=BOX_HEIGHT,
+            fill_opacity=shade_opacity(relative),
+        ),
+        element(
+            "text",
+            text,
+            class_="marker" if marker else None,
+            x=middle,
+            y=baseline,
+            text_anchor="middle",
+        ),
+    )
+
+
+def _bar(weight: float, *, lines: tuple[int, int], right: float) -> Markup:
+    top, bottom, length = LINE * lines[0], LINE * lines[1] + BOX_HEIGHT, BAR_LENGTH * weight
+    left, baseline = right - length, top + 0.72 * BOX_HEIGHT
+    return joined(
+        element("line", class_="edge", x1=right, x2=right, y1=top, y2=bottom),
+        element("rect", class_="bar", x=left, y=top + 5, width=length, height=BOX_HEIGHT - 10),
+        element(
+            "text", f"{weight:.2f}", class_="weight", x=left - 4, y=baseline, text_anchor="end"
+        ),
+    )
+
+
+def _legend(record: DocumentRecord) -> Markup:
+    left, parts = MARGIN, []
+    for relative in LEGEND:
+        text = relative_text(relative)
+        width = text_width(text, font_size=WORD_SIZE) + 2 * INSIDE
+        parts.append(_word(text, left=left, top=0.0, width=width, relative=relative))
+        left += width + 2 * SPACE
+    bars = "" if record.sentence_weights is None else "; bars at the left: sentence weights"
+    second = f"opacity is relative weight / (relative weight + {HALF_SHADE:g}){bars}"
+    baseline = 0.72 * BOX_HEIGHT
+    parts += [
+        element("text", "of the uniform weight;", class_="weight", x=left, y=baseline),
+        element("text", second, class_="weight", x=MARGIN, y=LINE + baseline),
+    ]
+    return svg(*parts, width=WIDTH, height=2 * LINE + MARGIN, class_="document-words")

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from regard.core.batches import END, SPECIAL_TOKENS, START
 from regard.core.records.document import DocumentRecord
-from regard.views.charts.axes import truncate
-from regard.views.charts.figure_file import printable, text_width
+from regard.views.charts.figure_file import printable
 from regard.views.text.numbers import percent_text
 
 # Relative weight at an opacity of one half.
@@ -175,11 +174,8 @@ def agreement_note(record: DocumentRecord) -> str:
     )
 
 
-MAX_WORD_LENGTH = 32
-
-
 class WordPosition(NamedTuple):
-    """Line of a word, counted from 0, and the left edge and width of its box in inches."""
+    """Line of a word, counted from 0, and the left edge and width of its box."""
 
     line: int
     left: float
@@ -211,26 +207,3 @@ def layout_words(
         found.append(WordPosition(line, left, width))
         right = left + width
     return found
-
-
-def truncate_word(text: str) -> str:
-    """A long word truncated with an ellipsis.
-
-    >>> truncate_word("x" * 40) == "x" * 31 + "…"
-    True
-    """
-    return truncate(text, MAX_WORD_LENGTH)
-
-
-def wrap_text(
-    text: str, *, max_width: float, font_size: float, weight: str = "normal"
-) -> list[str]:
-    """Wrap a text into lines of at most `max_width` inches; overlong words are truncated."""
-    lines: list[str] = []
-    for word in map(truncate_word, text.split()):
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and text_width(longer, font_size=font_size, weight=weight) <= max_width:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return lines

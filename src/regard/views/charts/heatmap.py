@@ -8,17 +8,19 @@ shows one heatmap per variant for the same source, all on one scale, as the mean
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from regard.core.records.attention import AlignmentRecord
 from regard.core.records.overview import MechanismRecord
 from regard.core.records.study import AttentionExample, StudyRecord
 from regard.views.charts.axes import truncate
+from regard.views.charts.figure_file import printable
 from regard.views.charts.variants import ranked, variant_label
-from regard.views.pages.html import Markup, element, joined
+from regard.views.pages.html import Markup, element, svg
 from regard.views.text.numbers import weight_text
 
-CELL = 20
-GAP = 1
+CELL = 20.0
+GAP = 1.0
 CHAR_WIDTH = 6.1
 FONT_SIZE = 10.5
 MAX_LABEL_LENGTH = 12
@@ -26,25 +28,80 @@ MAX_LABEL_LENGTH = 12
 GAMMA = 0.5
 
 
+class Cells(NamedTuple):
+    """Positions of the cells of a heatmap, of this size with the gap between them."""
+
+    left: float
+    top: float
+    width: float = CELL
+    height: float = CELL
+
+    def ground(self, *, rows: int, columns: int) -> Markup:
+        """The background of all cells."""
+        width, height = self.width * columns - GAP, self.height * rows - GAP
+        return element("rect", class_="ground", x=self.left, y=self.top, width=width, height=height)
+
+    def cell(self, row: int, column: int, weight: float, title: str, *, shade: float) -> Markup:
+        """One cell, of opacity `shade`."""
+        return element(
+            "rect",
+            element("title", title),
+            class_="negative" if weight < 0 else None,
+            x=self.left + self.width * column,
+            y=self.top + self.height * row,
+            width=self.width - min(GAP, self.width / 8),
+            height=self.height - min(GAP, self.height / 8),
+            fill_opacity=shade,
+        )
+
+    def row_labels(self, labels: Sequence[str]) -> list[Markup]:
+        """Labels at the left; empty ones are omitted."""
+        x, first = self.left - 5, self.top + self.height / 2 + FONT_SIZE / 3
+        return [
+            element("text", label, x=x, y=first + self.height * number, text_anchor="end")
+            for number, label in enumerate(labels)
+            if label
+        ]
+
+    def column_labels(self, labels: Sequence[str], *, upright: bool) -> list[Markup]:
+        """Labels above; with `upright`, those that fit their column are not rotated."""
+        found = []
+        for number, label in enumerate(labels):
+            middle, bottom = self.left + self.width * (number + 0.5), self.top - 5
+            if upright and label and CHAR_WIDTH * len(label) < self.width:
+                found.append(element("text", label, x=middle, y=bottom, text_anchor="middle"))
+            elif label:
+                rotated = f"translate({middle + FONT_SIZE / 3:.1f} {bottom:.1f}) rotate(-90)"
+                found.append(element("text", label, transform=rotated))
+        return found
+
+
 def heatmap(record: MechanismRecord, *, tokens: Sequence[str]) -> Markup:
     """Heatmap of one mechanism; the title of a cell names query, key and weight."""
     labels = [truncate(token, MAX_LABEL_LENGTH) for token in tokens]
     margin = CHAR_WIDTH * max(len(label) for label in labels) + 8.0
-    side = margin + CELL * len(tokens) + 1
-    limit = scale_limit(record)
-    cells = [
-        _cell(weight, row=row, column=column, margin=margin, limit=limit, tokens=tokens)
+    cells, limit, side = Cells(margin, margin), scale_limit(record), margin + CELL * len(tokens) + 1
+    drawn = [
+        cells.cell(
+            row,
+            column,
+            weight,
+            f"{tokens[row]} → {tokens[column]}: {weight_text(weight)}",
+            shade=opacity(weight, limit=limit),
+        )
         for row, weights in enumerate(record.weights)
         for column, weight in enumerate(weights)
     ]
-    return element(
-        "svg",
-        *_axes(labels, margin=margin),
-        element("g", *cells, class_="cells"),
+    rows, columns = cells.row_labels(labels), cells.column_labels(labels, upright=False)
+    return svg(
+        cells.ground(rows=len(tokens), columns=len(tokens)),
+        element("g", *rows, class_="axis rows", aria_hidden="true"),
+        element("g", *columns, class_="axis columns", aria_hidden="true"),
+        element("g", *drawn, class_="cells"),
         element("rect", class_="pair", width=CELL, height=CELL, x=-2 * CELL, y=0),
-        viewBox=f"0 0 {side:.0f} {side:.0f}",
+        width=side,
+        height=side,
         class_="heatmap",
-        role="img",
         tabindex="0",
         data_columns=len(tokens),
         aria_label=_description(record, tokens),
@@ -64,54 +121,13 @@ def opacity(weight: float, *, limit: float) -> float:
 
 def legend(record: MechanismRecord) -> Markup:
     """The colour scale with its limits."""
-    limit = weight_text(scale_limit(record))
-    low = f"−{limit}" if record.signed else "0"
-    return element(
-        "span",
-        low,
-        element("span", class_="ramp signed" if record.signed else "ramp", aria_hidden="true"),
-        limit,
-        class_="legend",
-    )
+    return colour_scale(weight_text(scale_limit(record)), signed=record.signed)
 
 
-def _cell(
-    weight: float, *, row: int, column: int, margin: float, limit: float, tokens: Sequence[str]
-) -> Markup:
-    title = f"{tokens[row]} → {tokens[column]}: {weight_text(weight)}"
-    return element(
-        "rect",
-        element("title", title),
-        class_="negative" if weight < 0 else None,
-        x=margin + CELL * column,
-        y=margin + CELL * row,
-        width=CELL - GAP,
-        height=CELL - GAP,
-        fill_opacity=opacity(weight, limit=limit),
-    )
-
-
-def _axes(labels: Sequence[str], *, margin: float) -> list[Markup]:
-    side = CELL * len(labels) - GAP
-    ground = element("rect", class_="ground", x=margin, y=margin, width=side, height=side)
-    middle = [margin + CELL * index + CELL / 2 for index in range(len(labels))]
-    rows = [
-        element("text", label, x=margin - 5, y=y + FONT_SIZE / 3, text_anchor="end")
-        for label, y in zip(labels, middle, strict=True)
-    ]
-    columns = [
-        element(
-            "text",
-            label,
-            transform=f"translate({x + FONT_SIZE / 3:.1f} {margin - 5:.1f}) rotate(-90)",
-        )
-        for label, x in zip(labels, middle, strict=True)
-    ]
-    return [
-        ground,
-        element("g", joined(*rows), class_="axis rows", aria_hidden="true"),
-        element("g", joined(*columns), class_="axis columns", aria_hidden="true"),
-    ]
+def colour_scale(limit: str, *, signed: bool, tag: str = "span") -> Markup:
+    """A colour ramp from 0, or with `signed` from the negative limit, to the limit."""
+    ramp = element("span", class_="ramp signed" if signed else "ramp", aria_hidden="true")
+    return element(tag, f"−{limit}" if signed else "0", ramp, limit, class_="legend")
 
 
 def _description(record: MechanismRecord, tokens: Sequence[str]) -> str:
@@ -126,7 +142,7 @@ def _description(record: MechanismRecord, tokens: Sequence[str]) -> str:
     )
 
 
-# Cells below this weight are not drawn, which keeps pages with long sentences small.
+# Cells below this fraction of the limit are not drawn, which keeps pages with long sentences small.
 MIN_WEIGHT = 0.004
 # Rounding may leave a weight just below zero.
 NEGATIVE = -1e-6
@@ -135,7 +151,12 @@ NEGATIVE = -1e-6
 def attention_columns(record: StudyRecord, example: AttentionExample) -> Markup:
     """One heatmap per variant for the same source, best variant first."""
     names = [variant.name for variant in ranked(record) if variant.name in example.alignments]
-    means = {name: mean_weights(example.alignments[name]) for name in names}
+    means = {
+        name: mean_weights(
+            [head for heads in example.alignments[name].maps.values() for head in heads]
+        )
+        for name in names
+    }
     weights = [weight for rows in means.values() for row in rows for weight in row]
     largest = max(map(abs, weights), default=0.0)
     signed = min(weights, default=0.0) < NEGATIVE
@@ -144,25 +165,22 @@ def attention_columns(record: StudyRecord, example: AttentionExample) -> Markup:
         element(
             "figure",
             element("figcaption", variant_label(record, name)),
-            _heatmap(example.alignments[name], means[name], limit=limit, variant=name),
+            alignment_map(example.alignments[name], means[name], limit=limit, name=name),
             _mean_note(example.alignments[name]),
         )
         for name in names
     ]
-    written = weight_text(limit)
-    ramp = element("span", class_="ramp signed" if signed else "ramp", aria_hidden="true")
-    legend = element("span", f"−{written}" if signed else "0", ramp, written, class_="legend")
+    scale = colour_scale(weight_text(limit), signed=signed)
     widest = max((len(example.alignments[name].source_tokens) for name in names), default=1)
     return element(
         "div",
-        element("p", "columns: source tokens, rows: output tokens; weight ", legend, class_="hint"),
+        element("p", "columns: source tokens, rows: output tokens; weight ", scale, class_="hint"),
         element("div", *columns, class_="attention", style=f"--tokens:{widest}"),
     )
 
 
-def mean_weights(record: AlignmentRecord) -> list[list[float]]:
-    """Mean over all heads of all maps, of shape (output, source)."""
-    heads = [head for heads in record.maps.values() for head in heads]
+def mean_weights(heads: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
+    """Mean over heads, of shape (output, source)."""
     return [
         [sum(weights) / len(heads) for weights in zip(*rows, strict=True)]
         for rows in zip(*heads, strict=True)
@@ -176,55 +194,44 @@ def _mean_note(record: AlignmentRecord) -> Markup:
     return element("small", "mean over heads and layers")
 
 
-def _heatmap(
-    record: AlignmentRecord, weights: Sequence[Sequence[float]], *, limit: float, variant: str
+def token_label(token: str) -> str:
+    """A token as a label: spaces are made visible, a long token is truncated.
+
+    >>> token_label("a b")
+    'a␣b'
+    """
+    return truncate(printable(token).replace(" ", "␣"), MAX_LABEL_LENGTH)
+
+
+def alignment_map(
+    record: AlignmentRecord, weights: Sequence[Sequence[float]], *, limit: float, name: str
 ) -> Markup:
-    sources = [truncate(token, MAX_LABEL_LENGTH) for token in record.source_tokens]
-    outputs = [truncate(token, MAX_LABEL_LENGTH) for token in record.output_tokens]
+    """Heatmap of one attention matrix over the tokens of a record."""
+    sources = [token_label(token) for token in record.source_tokens]
+    outputs = [token_label(token) for token in record.output_tokens]
     left, top = (CHAR_WIDTH * max(2, *map(len, labels)) + 8.0 for labels in (outputs, sources))
-    width, height = CELL * len(sources) - GAP, CELL * len(outputs) - GAP
-    cells = [
-        element(
-            "rect",
-            element("title", f"{output} ← {source}: {weight_text(weight)}"),
-            class_="negative" if weight < 0 else None,
-            x=left + CELL * column,
-            y=top + CELL * row,
-            width=CELL - GAP,
-            height=CELL - GAP,
-            fill_opacity=opacity(weight, limit=limit),
+    cells, width = Cells(left, top), left + CELL * len(sources)
+    drawn = [
+        cells.cell(
+            row,
+            column,
+            weight,
+            f"{output} ← {source}: {weight_text(weight)}",
+            shade=opacity(weight, limit=limit),
         )
         for row, output in enumerate(record.output_tokens)
         for column, source in enumerate(record.source_tokens)
-        if abs(weight := weights[row][column]) >= MIN_WEIGHT
+        if abs(weight := weights[row][column]) >= MIN_WEIGHT * limit
     ]
-    down = [
-        element("text", label, x=left - 5, y=top + _middle(row), text_anchor="end")
-        for row, label in enumerate(outputs)
-    ]
-    along = [_above(label, left + CELL * column, top - 5) for column, label in enumerate(sources)]
-    return element(
-        "svg",
-        element("rect", class_="ground", x=left, y=top, width=width, height=height),
-        element("g", *cells, class_="cells"),
-        element("g", *down, *along, aria_hidden="true"),
-        viewBox=f"0 0 {left + width + 1:.0f} {top + height + 1:.0f}",
-        style=f"max-width:{1.25 * (left + width):.0f}px",
+    labels = [*cells.row_labels(outputs), *cells.column_labels(sources, upright=True)]
+    return svg(
+        cells.ground(rows=len(outputs), columns=len(sources)),
+        element("g", *drawn, class_="cells"),
+        element("g", *labels, aria_hidden="true"),
+        width=width,
+        height=top + CELL * len(outputs),
         class_="attention-map",
-        role="img",
-        aria_label=f"Attention of {variant} over {' '.join(record.source_tokens)} "
+        style=f"max-width:{1.25 * (width - GAP):.0f}px",
+        aria_label=f"Attention of {name} over {' '.join(record.source_tokens)} "
         f"while generating {' '.join(record.output_tokens)}",
     )
-
-
-def _above(label: str, left: float, bottom: float) -> Markup:
-    """A column label, rotated if it is wider than its column."""
-    middle = left + CELL / 2
-    if CHAR_WIDTH * len(label) < CELL:
-        return element("text", label, x=middle, y=bottom, text_anchor="middle")
-    rotated = f"translate({middle + FONT_SIZE / 3:.1f} {bottom:.1f}) rotate(-90)"
-    return element("text", label, transform=rotated)
-
-
-def _middle(index: int) -> float:
-    return CELL * index + CELL / 2 + FONT_SIZE / 3

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from regard.core.records.study import StudyRecord, VariantRecord
 from regard.views.charts.axes import Scale, fit_scale, tick_text
 from regard.views.charts.variants import interval_text, variant_class, variant_label, variant_number
-from regard.views.pages.html import Markup, element, joined
+from regard.views.pages.html import Markup, element, heading, joined, row, svg, table
 
-WIDTH, HEIGHT, SIDE = 300.0, 34.0, 12.0
+WIDTH, HEIGHT, SIDE, AXIS_HEIGHT = 300.0, 34.0, 12.0, 26.0
 # How far whiskers may extend the scale beyond the dots, relative to the range of the dots.
 MAX_EXTENSION = 0.5
 
@@ -78,31 +78,31 @@ def grid_lines(scale: Scale, *, top: float, bottom: float, at: float | None = No
 
 def tick_labels(scale: Scale, *, below: float) -> Markup:
     """The tick labels, with their baseline at the height `below`."""
+    placed = [(tick_text(tick), scale.position(tick)) for tick in scale.ticks()]
     return joined(
         *(
-            element(
-                "text",
-                tick_text(tick),
-                class_="tick",
-                x=scale.position(tick),
-                y=below,
-                text_anchor="middle",
-            )
-            for tick in scale.ticks()
+            element("text", text, class_="tick", x=x, y=below, text_anchor="middle")
+            for text, x in placed
         )
     )
 
 
 def row_svg(*content: str, height: float = HEIGHT, **attributes: str | None) -> Markup:
     """An SVG for one cell of a table."""
-    return element(
-        "svg",
-        *content,
-        viewBox=f"0 0 {WIDTH:.0f} {height:.0f}",
-        class_="chart interval-plot",
-        role="img",
-        **attributes,
+    return svg(
+        *content, width=WIDTH, height=height, class_="chart interval-plot", role="img", **attributes
     )
+
+
+def axis_heading(name: Markup, scale: Scale | None) -> Markup:
+    """The heading of the column of a table that has the rows of a plot."""
+    axis = row_svg(tick_labels(scale, below=AXIS_HEIGHT - 6), height=AXIS_HEIGHT) if scale else ""
+    return heading(joined(name, axis), class_="chart-cell")
+
+
+def with_interval(text: str, within: str) -> Markup:
+    """A value in bold with its interval."""
+    return joined(element("b", text), " ", element("small", within or "no interval"))
 
 
 def _cap(x: float, middle: float, *, direction: float, clipped: bool) -> Markup:
@@ -112,9 +112,6 @@ def _cap(x: float, middle: float, *, direction: float, clipped: bool) -> Markup:
         points = f"{back:.1f},{middle - 4:.1f} {x:.1f},{middle:.1f} {back:.1f},{middle + 4:.1f}"
         return element("polyline", points=points, class_="whisker")
     return element("line", class_="whisker", x1=x, x2=x, y1=middle - 4, y2=middle + 4)
-
-
-AXIS_HEIGHT = 26.0
 
 
 def agreement_chart(record: StudyRecord) -> Markup:
@@ -134,21 +131,9 @@ def agreement_chart(record: StudyRecord) -> Markup:
     clipped = [min(max(end, 0.0), 100.0) for end in ends]
     around = fit_scale(clipped, start=SIDE, end=WIDTH - SIDE)
     scale = around._replace(high=min(around.high, 100.0))
-    axis = joined(
-        element("span", "agreement, %", class_="axis-name"),
-        row_svg(tick_labels(scale, below=AXIS_HEIGHT - 6), height=AXIS_HEIGHT),
-    )
-    headings = [
-        element("th", "variant", scope="col"),
-        element("th", axis, scope="col", class_="chart-cell"),
-        element("th", "mean and 95 % interval", scope="col"),
-    ]
-    return element(
-        "table",
-        element("thead", element("tr", *headings)),
-        element("tbody", *(_row(record, variant, scale) for variant in variants)),
-        class_="cards agreement",
-    )
+    axis = axis_heading(element("span", "agreement, %", class_="axis-name"), scale)
+    rows = [_row(record, variant, scale) for variant in variants]
+    return table(["variant", axis, "mean and 95 % interval"], rows, class_="cards agreement")
 
 
 def _row(record: StudyRecord, variant: VariantRecord, scale: Scale) -> Markup:
@@ -177,9 +162,8 @@ def _row(record: StudyRecord, variant: VariantRecord, scale: Scale) -> Markup:
         ),
         aria_label=f"{variant.name}: {text}" + (f", 95 % interval {within}" if within else ""),
     )
-    return element(
-        "tr",
-        element("th", variant_label(record, variant.name), scope="row"),
+    return row(
+        variant_label(record, variant.name),
         element("td", chart, class_="chart-cell"),
-        element("td", element("b", text), " ", element("small", within)),
+        element("td", with_interval(text, within)),
     )

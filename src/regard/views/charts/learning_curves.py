@@ -13,26 +13,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.core.errors import RegardError
+from regard.core.records.claim import Curve, CurveFigure
 from regard.core.records.study import CurvePoint, StudyRecord
 from regard.core.registry import lookup
-from regard.views.charts.axes import Scale, fit_scale, tick_text, truncate, x_tick, y_tick
+from regard.views.charts import claim_curves
+from regard.views.charts.axes import Scale, fit_scale, grid, line_to_label, tick_text, truncate
 from regard.views.charts.cost_curves import spread_labels
-from regard.views.charts.figure_file import (
-    GRID,
-    Sheet,
-    figure_settings,
-    printable,
-    validate_figure_suffix,
-    write_figure,
-)
+from regard.views.charts.figure_file import text_block, validate_figure_suffix, write_figure
 from regard.views.charts.variants import (
-    score_decimals,
     score_text,
     scored,
     variant_class,
     variant_number,
 )
-from regard.views.pages.html import Markup, element
+from regard.views.pages.html import Markup, element, svg
 
 WIDTH = 760.0
 LEFT, RIGHT, TOP, MIN_HEIGHT, BELOW = 50.0, 560.0, 30.0, 330.0, 52.0
@@ -90,22 +84,19 @@ def curves_chart(record: StudyRecord, axis: Axis) -> Markup:
     ends = [up.position(line.mean[-1][1]) for line in lines]
     labels = spread_labels(ends, spacing=LINE_HEIGHT, top=TOP)
     name = f"{axis.name}, {unit}" if unit else axis.name
-    return element(
-        "svg",
-        *(x_tick(across.position(t), tick_text(t), top=TOP, bottom=bottom) for t in across.ticks()),
-        *(
-            y_tick(up.position(tick), tick_text(tick), left=LEFT, right=RIGHT)
-            for tick in up.ticks(count=6)
+    return svg(
+        grid(across, up, y_ticks=[(tick, tick_text(tick)) for tick in up.ticks(count=6)]),
+        element(
+            "text", f"{record.primary.label} on validation", class_="unit", x=LEFT - 36, y=TOP - 12
         ),
-        element("text", f"{record.metric} on validation", class_="unit", x=LEFT - 36, y=TOP - 12),
         element("text", name, class_="unit", x=RIGHT, y=bottom + 40, text_anchor="end"),
         *(
             _drawn(record, line, across=across, up=up, size=size, label=label)
             for line, label in zip(lines, labels, strict=True)
         ),
-        viewBox=f"0 0 {WIDTH:.0f} {max(bottom, *labels) + BELOW:.0f}",
+        width=WIDTH,
+        height=max(bottom, *labels) + BELOW,
         class_="chart curves-chart",
-        role="img",
         aria_label=f"{record.metric} on validation against {axis.name}; the table has the last scores.",
     )
 
@@ -140,17 +131,17 @@ def _unit(axis: Axis, largest: float) -> tuple[str, float]:
 def _drawn(
     record: StudyRecord, line: Line, *, across: Scale, up: Scale, size: float, label: float
 ) -> Markup:
-    def path(points: Sequence[Point]) -> str:
-        return " ".join(f"{across.position(x / size):.1f},{up.position(y):.1f}" for x, y in points)
+    def positions(points: Sequence[Point]) -> list[Point]:
+        return [(across.position(x / size), up.position(y)) for x, y in points]
 
-    x, score = line.mean[-1]
-    end, height = across.position(x / size), up.position(score)
-    beside = RIGHT + 26
-    leader = f"M{end + 4:.1f} {height:.1f} C{end + 20:.1f} {height:.1f} "
-    leader += f"{beside - 18:.1f} {label:.1f} {beside - 4:.1f} {label:.1f}"
-    text = score_text(score, decimals=score_decimals(record))
+    text = score_text(line.mean[-1][1], decimals=record.primary.digits)
+    name = truncate(line.name, MAX_LABEL_LENGTH)
     seeds = [
-        element("polyline", points=path(curve), class_="seed")
+        element(
+            "polyline",
+            points=" ".join(f"{x:.1f},{y:.1f}" for x, y in positions(curve)),
+            class_="seed",
+        )
         for curve in line.seeds
         if len(line.seeds) > 1
     ]
@@ -158,38 +149,10 @@ def _drawn(
         "g",
         element("title", f"{line.name}: {text} at the end"),
         *seeds,
-        element("polyline", points=path(line.mean), class_="hit-area"),
-        element("polyline", points=path(line.mean), class_="stroke"),
-        element("path", d=leader, class_="leader"),
-        element("circle", cx=end, cy=height, r=3),
-        element("text", truncate(line.name, MAX_LABEL_LENGTH), x=beside, y=label + 4),
+        line_to_label(name, positions(line.mean), label=(RIGHT + 26, label)),
         class_=f"curve {variant_class(record, line.name)}",
         data_variant=variant_number(record, line.name),
     )
-
-
-# Inches.
-FILE_WIDTH, PANEL_HEIGHT, FILE_LEFT, FILE_RIGHT, FILE_TOP, BOTTOM, GAP = (
-    7.2,
-    2.1,
-    0.85,
-    0.75,
-    0.5,
-    0.6,
-    0.55,
-)
-LOSS_COLOUR, VALIDATION_COLOUR = "#0969da", "#bc4c00"
-# Curves with fewer points have markers.
-MAX_MARKERS = 40
-
-
-class Curve(NamedTuple):
-    """The values of one panel and the steps they were measured at."""
-
-    name: str
-    colour: str
-    steps: list[float]
-    values: list[float]
 
 
 def draw_learning_curve(rows: Sequence[Mapping[str, Any]], *, metric: str, path: Path) -> None:
@@ -201,30 +164,37 @@ def draw_learning_curve(rows: Sequence[Mapping[str, Any]], *, metric: str, path:
     validate_figure_suffix(path)
     loss = _curve(
         "training loss",
-        LOSS_COLOUR,
         ((number, row, row["loss"]) for number, row in enumerate(rows, start=1) if "loss" in row),
     )
     validation = _curve(
         f"validation {metric}",
-        VALIDATION_COLOUR,
         (
             (number, row, lookup("metric", metric, _scores(row["validation"], row=number)))
             for number, row in enumerate(rows, start=1)
             if "validation" in row
         ),
     )
-    curves = [curve for curve in (loss, validation) if curve.steps]
+    curves = [curve for curve in (loss, validation) if curve.x]
     if not curves:
         raise RegardError(
             f"None of the {len(rows)} rows has a 'loss' or 'validation' scores, so there is no curve. "
             "Train and log at least one step."
         )
-    with figure_settings():
-        write_figure(_figure(curves), path=path)
+    steps = [0.0, *(step for curve in curves for step in curve.x)]
+    write_figure(*(part for curve in curves for part in _panel(curve, steps)), path=path)
 
 
-def _curve(name: str, colour: str, points: Iterable[tuple[int, Mapping[str, Any], Any]]) -> Curve:
-    curve = Curve(printable(name), colour, [], [])
+def _panel(curve: Curve, steps: Sequence[float]) -> list[Markup]:
+    """One titled chart; all charts span the same steps."""
+    last = f"last: {curve.y[-1]:.4g}"
+    figure = CurveFigure(title=curve.label, x_label="step", y_label=last, curves=(curve,))
+    chart = claim_curves.curves_chart(figure, x_range=steps)
+    title = text_block(curve.label, title=True)
+    return [title, chart or text_block("No value is finite.")]
+
+
+def _curve(name: str, points: Iterable[tuple[int, Mapping[str, Any], Any]]) -> Curve:
+    steps, values = [], []
     for number, row, value in points:
         step = _number(row.get("step"), name="step", row=number)
         if math.isnan(step) or step < 0:
@@ -232,9 +202,9 @@ def _curve(name: str, colour: str, points: Iterable[tuple[int, Mapping[str, Any]
                 f"Row {number} has step={row['step']}; steps must be 0 or more. "
                 "Pass the rows of metrics.jsonl."
             )
-        curve.steps.append(step)
-        curve.values.append(_number(value, name=name, row=number))
-    return curve
+        steps.append(step)
+        values.append(_number(value, name=name, row=number))
+    return Curve(label=name, x=tuple(steps), y=tuple(values))
 
 
 def _scores(validation: Any, *, row: int) -> Mapping[str, Any]:
@@ -253,32 +223,3 @@ def _number(value: Any, *, name: str, row: int) -> float:
             "Pass the rows of metrics.jsonl."
         )
     return float(value) if math.isfinite(value) else math.nan
-
-
-def _figure(curves: Sequence[Curve]) -> Any:
-    height = FILE_TOP + len(curves) * (PANEL_HEIGHT + GAP) - GAP + BOTTOM
-    sheet = Sheet(width=FILE_WIDTH, height=height)
-    last = max(step for curve in curves for step in curve.steps)
-    for number, curve in enumerate(curves):
-        top = FILE_TOP + number * (PANEL_HEIGHT + GAP)
-        axes = sheet.axes(FILE_LEFT, top, FILE_WIDTH - FILE_LEFT - FILE_RIGHT, PANEL_HEIGHT)
-        marker = "o" if len(curve.steps) < MAX_MARKERS else ""
-        axes.plot(curve.steps, curve.values, color=curve.colour, lw=1.6, marker=marker, ms=3.5)
-        axes.grid(color=GRID)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set_xlim(0, last * 1.02 or 1)
-        axes.ticklabel_format(useOffset=False)
-        sheet.text(FILE_LEFT, top - 0.12, curve.name, size=11, weight="bold", color=curve.colour)
-        _annotate_last(axes, curve)
-    axes.set_xlabel("step")
-    return sheet.figure
-
-
-def _annotate_last(axes: Any, curve: Curve) -> None:
-    """Write the last value beside its point."""
-    step, value = curve.steps[-1], curve.values[-1]
-    if math.isfinite(value) and math.isfinite(step):
-        axes.annotate(
-            f"{value:.4g}", (step, value), xytext=(7, 0), textcoords="offset points", va="center"
-        )

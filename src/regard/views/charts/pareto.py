@@ -15,21 +15,18 @@ from regard.views.charts.axes import (
     Box,
     Scale,
     fit_scale,
+    grid,
     place_labels,
-    tick_text,
     truncate,
-    x_tick,
-    y_tick,
 )
 from regard.views.charts.intervals import interval_scale
 from regard.views.charts.variants import (
-    score_decimals,
     score_text,
     scored,
     variant_class,
     variant_number,
 )
-from regard.views.pages.html import Markup, element, joined
+from regard.views.pages.html import Markup, element, joined, svg
 from regard.views.text.numbers import bytes_text, count_text, duration_text
 
 # Costs within this ratio count as equal.
@@ -159,14 +156,9 @@ def pareto_chart(record: StudyRecord, measure: CostMeasure) -> Markup:
     }
     where = "down" if record.lower_is_better else "up"
     name = f"{measure.name}, {unit}" if unit else measure.name
-    return element(
-        "svg",
-        *(x_tick(across.position(t), tick_text(t), top=TOP, bottom=BOTTOM) for t in across.ticks()),
-        *(
-            y_tick(up.position(tick), tick_text(tick), left=LEFT, right=RIGHT)
-            for tick in up.ticks()
-        ),
-        element("text", record.metric, class_="unit", x=LEFT - 36, y=TOP - 14),
+    return svg(
+        grid(across, up),
+        element("text", record.primary.label, class_="unit", x=LEFT - 36, y=TOP - 14),
         element("text", name, class_="unit", x=RIGHT, y=BOTTOM + 40, text_anchor="end"),
         element(
             "text", f"best: {where} and left", class_="unit", x=RIGHT, y=TOP - 14, text_anchor="end"
@@ -175,9 +167,9 @@ def pareto_chart(record: StudyRecord, measure: CostMeasure) -> Markup:
             "path", d=_steps([positions[variant.name] for variant in front]), class_="pareto-front"
         ),
         *_points(record, measure, variants, front=front, positions=positions, up=up),
-        viewBox=f"0 0 {WIDTH:.0f} {HEIGHT:.0f}",
+        width=WIDTH,
+        height=HEIGHT,
         class_="chart pareto-chart",
-        role="img",
         aria_label=f"{record.metric} against {measure.name} with Pareto front: "
         f"{', '.join(variant.name for variant in front)}.",
     )
@@ -220,7 +212,7 @@ def _points(
         num_priority=len(front),
         obstacles=_front_boxes([positions[variant.name] for variant in front]),
     )
-    decimals, drawn = score_decimals(record), []
+    decimals, drawn = record.primary.digits, []
     for variant, text, label in zip(ordered, texts, labels, strict=True):
         x, y = positions[variant.name]
         on_front = variant.name in names

@@ -6,8 +6,6 @@ dashed lines. Colour is never the only cue: a name or a title says the same.
 
 from __future__ import annotations
 
-import math
-
 from regard.core.records.study import StudyRecord, VariantRecord
 from regard.views.pages.html import Markup, element
 
@@ -65,23 +63,6 @@ def seed_scores(record: StudyRecord, name: str) -> list[tuple[int, float]]:
         for run in record.runs_of(name)
         if record.metric in run.scores
     ]
-
-
-def score_decimals(record: StudyRecord) -> int:
-    """Significant decimals: two digits of the median range over seeds of a variant.
-
-    Without several seeds, two digits of a tenth of the range over all variants.
-    """
-    by_variant = [
-        [score for _, score in seed_scores(record, variant.name)] for variant in record.variants
-    ]
-    spreads = sorted(max(scores) - min(scores) for scores in by_variant if len(scores) > 1)
-    found = [score for scores in by_variant for score in scores]
-    found += [variant.mean for variant in record.variants if variant.mean is not None]
-    span = max(found, default=0.0) - min(found, default=0.0)
-    typical = spreads[len(spreads) // 2] if spreads else 0.0
-    size = typical or span / 10 or max(map(abs, found), default=0.0) / 100
-    return min(max(1 - math.floor(math.log10(size)), 1), 5) if size > 0 else 2
 
 
 def score_text(score: float | None, *, decimals: int, signed: bool = False) -> str:

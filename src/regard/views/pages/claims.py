@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from regard.core.records.claim import ClaimRecord, Finding
 from regard.views.charts.claim_curves import claim_figure
-from regard.views.pages.html import Markup, element, joined, page
+from regard.views.pages.html import Markup, choice, element, footer, joined, page, totals
 from regard.views.text.claims import (
     FAILED,
     ICONS,
@@ -168,8 +168,7 @@ def claim_page(records: Sequence[ClaimRecord]) -> str:
     """All claims as self-contained HTML, in the given order."""
     topics = by_topic(records)
     main = element("main", *(_section(topic, found) for topic, found in topics.items()))
-    foot = element("footer", element("p", "Made by regard. The page loads no external resources."))
-    body = [_headline(records), _contents(topics), main, foot]
+    body = [_headline(records), _contents(topics), main, footer("Made by regard.")]
     return page(title="regard: claims about attention, tested", body=body, kind="claims")
 
 
@@ -194,12 +193,10 @@ def with_false_claims(records: Sequence[ClaimRecord]) -> list[list[ClaimRecord]]
 
 def _headline(records: Sequence[ClaimRecord]) -> Markup:
     counts = Counter(verdict_of(record) for record in records)
-    found = unexpected(records)
-    tiles = [_tile("claims", len(records))]
-    tiles += [
-        _tile(word, counts[verdict]) for verdict, word in TILE_NAMES.items() if counts[verdict]
-    ]
-    tiles.append(_tile("not as expected", len(found), alarm=bool(found)))
+
+    numbers = {"claims": len(records)}
+    numbers |= {name: counts[verdict] for verdict, name in TILE_NAMES.items() if counts[verdict]}
+    numbers["not as expected"] = len(unexpected(records))
     return element(
         "header",
         element("p", "regard claims", class_="kicker"),
@@ -210,15 +207,10 @@ def _headline(records: Sequence[ClaimRecord]) -> Markup:
             "correct ones and must fail.",
             class_="lead",
         ),
-        element("dl", *tiles, class_="totals"),
+        totals(numbers, alarm="not as expected"),
         element("p", summary_line(records), class_="hint"),
         class_="headline",
     )
-
-
-def _tile(word: str, number: int, *, alarm: bool = False) -> Markup:
-    shown = element("dt", word), element("dd", str(number))
-    return element("div", *shown, class_="alarm" if alarm else None)
 
 
 def _contents(topics: dict[str, list[ClaimRecord]]) -> Markup:
@@ -247,21 +239,8 @@ def _contents(topics: dict[str, list[ClaimRecord]]) -> Markup:
 
 def _filter(topics: dict[str, list[ClaimRecord]]) -> Markup:
     present = {verdict_of(record) for records in topics.values() for record in records}
-    choices = [
-        ("", "all"),
-        *((v, f"{ICONS[v]} {TILE_NAMES[v]}") for v in TILE_NAMES if v in present),
-    ]
-    labels = [
-        element(
-            "label",
-            element("input", type="radio", name="verdict", value=value, checked=not value),
-            element("span", word),
-        )
-        for value, word in choices
-    ]
-    return element(
-        "fieldset", element("legend", "show"), *labels, class_="radio-group needs-script"
-    )
+    verdicts = {v: f"{ICONS[v]} {name}" for v, name in TILE_NAMES.items() if v in present}
+    return choice("show", {"": "all", **verdicts}, name="verdict")
 
 
 def _section(topic: str, records: Sequence[ClaimRecord]) -> Markup:

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from regard.core.records.cost import CostReport, CostRow
 from regard.views.charts.cost_curves import cost_curves_chart, value_name
-from regard.views.pages.html import Markup, element, joined, page
+from regard.views.pages.html import (
+    Markup,
+    definitions,
+    element,
+    footer,
+    joined,
+    page,
+    scrolled,
+    section,
+)
 from regard.views.text.costs import Column, columns, machine_text, setting_text
 
 SECTIONS = {
@@ -35,34 +44,16 @@ def cost_page(report: CostReport) -> str:
         element("nav", *links, aria_label="Sections"),
         class_="headline",
     )
-    main = element("main", *(_section(anchor, content) for anchor, content in present.items()))
-    foot = element(
-        "footer",
-        element(
-            "p",
-            f"regard {report.version}; {machine_text(report)}. The page loads no external resources.",
-        ),
+    main = element(
+        "main", *(section(anchor, SECTIONS[anchor], content) for anchor, content in present.items())
     )
+    foot = footer(f"regard {report.version}; {machine_text(report)}.")
     return page(title="regard: costs of attention", body=[headline, main, foot])
-
-
-def _section(anchor: str, content: Markup) -> Markup:
-    heading = element("h2", SECTIONS[anchor], id=f"{anchor}-heading")
-    return element("section", heading, content, id=anchor, aria_labelledby=f"{anchor}-heading")
 
 
 def _chart(report: CostReport) -> Markup:
     chart = cost_curves_chart(report)
-    if not chart:
-        return chart
-    return element(
-        "div",
-        chart,
-        class_="scroll",
-        tabindex="0",
-        role="region",
-        aria_label=f"{value_name(report)} against length",
-    )
+    return scrolled(chart, f"{value_name(report)} against length") if chart else chart
 
 
 def _crossovers(report: CostReport) -> Markup:
@@ -98,10 +89,9 @@ def _tables(report: CostReport) -> Markup:
         ),
         *((column.heading, column.meaning) for column in shown),
     ]
-    explained = [joined(element("dt", word), element("dd", meaning)) for word, meaning in meanings]
     return joined(
-        element("div", table, class_="scroll", tabindex="0", role="region", aria_label="Costs"),
-        element("dl", *explained, class_="meanings"),
+        scrolled(table, "Costs"),
+        definitions(meanings),
         _remarks(report),
     )
 
@@ -131,14 +121,7 @@ def _formulas(report: CostReport) -> Markup:
         *(
             joined(
                 element("h3", f"{formulas.name}, one head of one sequence"),
-                element(
-                    "dl",
-                    *(
-                        joined(element("dt", field), element("dd", formula))
-                        for field, formula, _ in formulas.by_field
-                    ),
-                    class_="meanings",
-                ),
+                definitions((field, formula) for field, formula, _ in formulas.by_field),
                 element("p", formulas.length_note) if formulas.length_note else Markup(""),
             )
             for formulas in report.formulas

@@ -29,7 +29,7 @@ from regard.views.charts.document_words import (
     weight_views,
 )
 from regard.views.charts.figure_file import printable
-from regard.views.pages.html import Markup, element, joined, page
+from regard.views.pages.html import Markup, choice, element, footer, joined, page, row, table
 
 MAX_LABELS = 8
 NUM_TOP_WORDS = 10
@@ -82,18 +82,9 @@ def _top_words(record: DocumentRecord) -> Markup:
         if record.drops is not None:
             drop = record.drops[index]
             cells.append("–" if drop is None else f"{drop:.2f}".replace("-", "−"))
-        name = element("th", texts[index].text, scope="row")
-        rows.append(element("tr", name, *(element("td", cell) for cell in cells)))
-    return element(
-        "section",
-        element("h2", "Top words"),
-        element(
-            "table",
-            element("thead", element("tr", *(element("th", head, scope="col") for head in heads))),
-            element("tbody", *rows),
-            class_="top-words",
-        ),
-    )
+        rows.append(row(texts[index].text, *cells))
+    words = table(heads, rows, class_="top-words")
+    return element("section", element("h2", "Top words"), words)
 
 
 MAX_WORDS = 3000
@@ -115,7 +106,7 @@ def document_page(record: DocumentRecord) -> str:
     )
     both = element("div", _text(record), document_sidebar(record), class_="document")
     main = element("main", both)
-    foot = element("footer", element("p", "Made by regard. The page loads no external resources."))
+    foot = footer("Made by regard.")
     title = f"{printable(record.label)}: {short_title(record)}"
     return page(title=title, body=[headline, main, foot], kind="document")
 
@@ -147,17 +138,7 @@ def _view_tabs(views: list[WeightView]) -> Markup:
     """Radio buttons that select the weights shown; empty if there is only one kind."""
     if len(views) < 2:
         return Markup("")
-    choices = [
-        element(
-            "label",
-            element("input", type="radio", name="view", value=index, checked=index == 0),
-            element("span", view.name),
-        )
-        for index, view in enumerate(views)
-    ]
-    return element(
-        "fieldset", element("legend", "Weight"), *choices, class_="radio-group needs-script"
-    )
+    return choice("Weight", {index: view.name for index, view in enumerate(views)}, name="view")
 
 
 def _words(record: DocumentRecord, views: list[WeightView]) -> list[Markup]:

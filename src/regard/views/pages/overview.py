@@ -13,7 +13,21 @@ from typing import NamedTuple
 from regard.core.records.overview import CheckRecord, MechanismRecord, Outcome, Overview
 from regard.views.charts.cost_curves import LengthCost, cost_charts, costs_by_length, head_dims
 from regard.views.charts.heatmap import heatmap, legend
-from regard.views.pages.html import Markup, element, joined, page
+from regard.views.pages.html import (
+    Markup,
+    choice,
+    definitions,
+    element,
+    footer,
+    heading,
+    joined,
+    page,
+    row,
+    scrolled,
+    section,
+    table,
+    totals,
+)
 from regard.views.text.numbers import count_text, factor_text, spaced
 
 
@@ -66,18 +80,10 @@ def conformance_matrix(overview: Overview) -> Markup:
     """Checks against mechanisms; an icon other than ✓ links to its reason below the table."""
     found = _by_check(overview)
     names = [record.name for record in overview.mechanisms]
-    heading = [element("th", element("span", name), scope="col") for name in names]
+    headings = [heading(element("span", name)) for name in names]
     rows = [_row(check, by_name, names) for check, by_name in found.items()]
-    table = element(
-        "table",
-        element("thead", element("tr", element("th", "check", scope="col"), *heading)),
-        element("tbody", *rows),
-        class_="matrix",
-    )
     return joined(
-        element(
-            "div", table, class_="scroll", tabindex="0", role="region", aria_label="Conformance"
-        ),
+        scrolled(table(["check", *headings], rows, class_="matrix"), "Conformance"),
         _reasons(found, "failed", "Failed checks"),
         _reasons(found, "not_applicable", "Checks that do not apply"),
     )
@@ -93,10 +99,8 @@ def _by_check(overview: Overview) -> Found:
 
 def _row(check: str, by_name: dict[str, CheckRecord], names: Iterable[str]) -> Markup:
     description = next(iter(by_name.values())).description
-    heading = element(
-        "th", element("b", _breakable(check)), element("span", description), scope="row"
-    )
-    return element("tr", heading, *(_outcome_cell(by_name.get(name), name) for name in names))
+    name_and_meaning = joined(element("b", _breakable(check)), element("span", description))
+    return row(name_and_meaning, *(_outcome_cell(by_name.get(name), name) for name in names))
 
 
 def _breakable(name: str) -> Markup:
@@ -113,12 +117,9 @@ def _outcome_cell(check: CheckRecord | None, name: str) -> Markup:
     if check.outcome == "passed":
         inside = element("span", icon, role="img", aria_label=text, title=title)
     else:
-        inside = element("a", icon, href=f"#{_anchor(check)}", aria_label=text, title=title)
+        anchor = f"#{check.outcome}-{check.name}"
+        inside = element("a", icon, href=anchor, aria_label=text, title=title)
     return element("td", inside, class_=check.outcome)
-
-
-def _anchor(check: CheckRecord) -> str:
-    return f"{check.outcome}-{check.name}"
 
 
 def _reasons(found: Found, outcome: Outcome, heading: str) -> Markup:
@@ -143,7 +144,7 @@ def _reasons(found: Found, outcome: Outcome, heading: str) -> Markup:
 
 DEFAULT_LENGTH = 4096
 
-WIDTH_HEADING = "head_dim"
+
 WIDTH_MEANING = (
     "size of a query, key and value of one head; compare costs of the same head_dim only"
 )
@@ -196,11 +197,11 @@ COLUMNS = (
 
 def cost_table(overview: Overview) -> Markup:
     """Cost table with radio buttons for the length."""
-    table = {
+    costs = {
         record.name: {cost.length: cost for cost in costs_by_length(record)}
         for record in overview.mechanisms
     }
-    lengths = sorted({length for by_length in table.values() for length in by_length})
+    lengths = sorted({length for by_length in costs.values() for length in by_length})
     if not lengths:
         return element("p", "No costs were declared for a length and its double.")
     shown = DEFAULT_LENGTH if DEFAULT_LENGTH in lengths else lengths[-1]
@@ -208,79 +209,50 @@ def cost_table(overview: Overview) -> Markup:
     for length in lengths:
         for width in head_dims(overview):
             here = [
-                (record, table[record.name][length])
+                (record, costs[record.name][length])
                 for record in overview.mechanisms
-                if record.cost_head_dim == width and length in table[record.name]
+                if record.cost_head_dim == width and length in costs[record.name]
             ]
             most = max((each.cost.flops for _, each in here), default=0)
             rows = [_cost_row(record, cost, most=most) for record, cost in here]
             bodies.append(element("tbody", *rows, data_length=length, hidden=length != shown))
-    return joined(_choice(lengths, shown=shown), _framed(bodies, shown=shown))
-
-
-def _choice(lengths: list[int], *, shown: int) -> Markup:
-    buttons = [
-        element(
-            "label",
-            element("input", type="radio", name="length", value=length, checked=length == shown),
-            element("span", spaced(length)),
-        )
-        for length in lengths
-    ]
-    return element("fieldset", element("legend", "tokens"), *buttons, class_="lengths needs-script")
+    texts = {length: spaced(length) for length in lengths}
+    buttons = choice("tokens", texts, name="length", checked=shown, class_="lengths")
+    return joined(buttons, _framed(bodies, shown=shown))
 
 
 def _framed(bodies: list[Markup], *, shown: int) -> Markup:
     headings = [
-        element(
-            "th",
-            element("button", column.heading, type="button", title=column.meaning),
-            scope="col",
-        )
+        heading(element("button", column.heading, type="button", title=column.meaning))
         for column in COLUMNS
     ]
-    mechanism = element("th", element("button", "mechanism", type="button"), scope="col")
+    mechanism = heading(element("button", "mechanism", type="button"))
     # Not sortable: rows are grouped by head_dim.
-    width = element("th", WIDTH_HEADING, title=WIDTH_MEANING, scope="col")
+    width = heading("head_dim", title=WIDTH_MEANING)
     caption = element(
         "caption",
         "At ",
         element("b", spaced(shown), id="shown-length"),
         " tokens; the bars are logarithmic, with one scale per head_dim",
     )
-    explained = [(WIDTH_HEADING, WIDTH_MEANING)]
+    explained = [("head_dim", WIDTH_MEANING)]
     explained += [(column.heading, column.meaning) for column in COLUMNS]
-    meanings = [
-        joined(element("dt", heading), element("dd", meaning)) for heading, meaning in explained
-    ]
-    table = element(
-        "table",
-        caption,
-        element("thead", element("tr", mechanism, width, *headings)),
-        *bodies,
-        id="costs-table",
-    )
-    return joined(
-        element("div", table, class_="scroll", tabindex="0", role="region", aria_label="Costs"),
-        element("dl", *meanings, class_="meanings"),
-    )
+    head = element("thead", element("tr", mechanism, width, *headings))
+    costs = element("table", caption, head, *bodies, id="costs-table")
+    return joined(scrolled(costs, "Costs"), definitions(explained))
 
 
 def _cost_row(record: MechanismRecord, cost: LengthCost, *, most: int) -> Markup:
-    tags = [cost.form] if cost.form else []
-    name = element(
-        "th",
-        element("a", record.name, href=f"#mechanism-{record.name}"),
-        *(element("span", tag, class_="tag") for tag in tags),
-        scope="row",
-        data_sort=record.name,
-    )
+    link = element("a", record.name, href=f"#mechanism-{record.name}")
+    tag = element("span", cost.form, class_="tag") if cost.form else ""
+    name = element("th", link, tag, scope="row", data_sort=record.name)
+    growth = "steep" if cost.doubling_factor > 3 else "gentle"
     cells = [
         element(
             "td",
             column.text(cost),
             data_sort=str(column.number(cost)),
-            class_=_doubling_class(cost) if column.heading == "length ×2" else None,
+            class_=growth if column.heading == "length ×2" else None,
             style=_bar(cost, most=most) if column.heading == "FLOPs" else None,
         )
         for column in COLUMNS
@@ -295,33 +267,25 @@ def _bar(cost: LengthCost, *, most: int) -> str:
     return f"--share:{max(length, 0.0):.2f}"
 
 
-def _doubling_class(cost: LengthCost) -> str:
-    return "steep" if cost.doubling_factor > 3 else "gentle"
-
-
 SECTIONS = {"gallery": "Attention patterns", "costs": "Costs", "checks": "Conformance checks"}
 
 
 def overview_page(overview: Overview) -> str:
     """The overview as self-contained HTML."""
     main = element("main", _gallery_section(overview), _costs(overview), _checks(overview))
-    return page(
-        title="regard: every attention mechanism", body=[_headline(overview), main, _foot(overview)]
-    )
+    foot = footer(f"regard {overview.version}, seed {overview.seed}.")
+    body = [_headline(overview), main, foot]
+    return page(title="regard: every attention mechanism", body=body)
 
 
 def _headline(overview: Overview) -> Markup:
-    totals = overview.totals()
+    outcomes = overview.totals()
     numbers = {
         "mechanisms": len(overview.mechanisms),
-        "checks passed": totals["passed"],
-        "failed": totals["failed"],
-        "do not apply": totals["not_applicable"],
+        "checks passed": outcomes["passed"],
+        "failed": outcomes["failed"],
+        "do not apply": outcomes["not_applicable"],
     }
-    tiles = [
-        element("div", element("dt", name), element("dd", str(number)), class_=_tile(name, number))
-        for name, number in numbers.items()
-    ]
     links = [element("a", text, href=f"#{anchor}") for anchor, text in SECTIONS.items()]
     return element(
         "header",
@@ -331,25 +295,17 @@ def _headline(overview: Overview) -> Markup:
             "An attention workbench: build, train, compare, inspect and cost attention mechanisms.",
             class_="lead",
         ),
-        element("dl", *tiles, class_="totals"),
+        totals(numbers, alarm="failed"),
         element("nav", *links, aria_label="Sections"),
         class_="headline",
     )
 
 
-def _tile(name: str, number: int) -> str | None:
-    return "alarm" if name == "failed" and number else None
-
-
-def _section(anchor: str, *content: Markup) -> Markup:
-    heading = element("h2", SECTIONS[anchor], id=f"{anchor}-heading")
-    return element("section", heading, *content, id=anchor, aria_labelledby=f"{anchor}-heading")
-
-
 def _gallery_section(overview: Overview) -> Markup:
     sentence = element("q", " ".join(overview.tokens))
-    return _section(
+    return section(
         "gallery",
+        SECTIONS["gallery"],
         element(
             "p",
             "Attention weights of each word (row) over each word (column) of ",
@@ -378,8 +334,9 @@ def _costs(overview: Overview) -> Markup:
             f"{', '.join(record.name for record in narrow)}. Narrow heads cost less for any mechanism, so "
             "each head_dim has its own chart; compare only within one."
         )
-    return _section(
+    return section(
         "costs",
+        SECTIONS["costs"],
         element(
             "p",
             f"Causal self-attention with {overview.num_heads} heads of head_dim {overview.max_head_dim}, "
@@ -392,22 +349,13 @@ def _costs(overview: Overview) -> Markup:
 
 
 def _checks(overview: Overview) -> Markup:
-    return _section(
+    return section(
         "checks",
+        SECTIONS["checks"],
         element(
             "p",
             "Every mechanism runs the same checks. A dash means that a check does not apply; the reason is "
             "below the table.",
         ),
         conformance_matrix(overview),
-    )
-
-
-def _foot(overview: Overview) -> Markup:
-    return element(
-        "footer",
-        element(
-            "p",
-            f"regard {overview.version}, seed {overview.seed}. The page loads no external resources.",
-        ),
     )

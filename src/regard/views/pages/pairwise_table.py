@@ -11,27 +11,27 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
-from regard.core.records.study import PairVerdict, StudyRecord
+from regard.core.records.study import MetricRecord, PairVerdict, StudyRecord
 from regard.views.charts.axes import Scale, truncate
 from regard.views.charts.intervals import (
     HEIGHT,
+    axis_heading,
     grid_lines,
     interval_plot,
     interval_scale,
     row_svg,
-    tick_labels,
+    with_interval,
 )
 from regard.views.charts.variants import (
     baseline_of,
     counted,
     interval_text,
     p_text,
-    score_decimals,
     score_text,
     scored,
     variant_label,
 )
-from regard.views.pages.html import Markup, element, joined
+from regard.views.pages.html import Markup, element, heading, joined, row, scrolled, table
 
 Question = Literal["method", "models"]
 """What a verdict is about: the method, over seeds, or the trained models, over items."""
@@ -74,9 +74,7 @@ def verdict_between(
     record: StudyRecord, first: str, second: str, *, holds_for: Question
 ) -> tuple[str, PairVerdict] | None:
     """The verdict on `first` against `second`, in either order of the stored pair."""
-    for pair in record.verdicts:
-        if pair.holds_for != holds_for:
-            continue
+    for pair in record.verdicts_of(holds_for):
         if (pair.first, pair.second) == (first, second):
             return pair.verdict, pair
         if (pair.first, pair.second) == (second, first):
@@ -100,38 +98,21 @@ def pair_matrix(record: StudyRecord, *, holds_for: Question) -> Markup:
     """Matrix of verdicts, row against column, best variant first."""
     variants = [variant.name for variant in scored(record)]
     heads = [
-        element("th", element("span", truncate(name, MAX_HEADING_LENGTH), title=name), scope="col")
+        heading(element("span", truncate(name, MAX_HEADING_LENGTH), title=name))
         for name in variants
     ]
     rows = []
     for first in variants:
         cells = [_cell(record, first, second, holds_for=holds_for) for second in variants]
-        rows.append(element("tr", element("th", variant_label(record, first), scope="row"), *cells))
-    keys = {"better": "▲ better", "worse": "▼ worse", "inconclusive": "≈ inconclusive"}
+        rows.append(row(variant_label(record, first), *cells))
     legend = [
-        element("span", text, class_=verdict_class(verdict)) for verdict, text in keys.items()
+        element("span", f"{icon_of(verdict)} {verdict}", class_=verdict_class(verdict))
+        for verdict in ("better", "worse", "inconclusive")
     ]
-    hint = element(
-        "p",
-        "Row against column: ",
-        *_spaced(legend),
-        ".",
-        class_="hint matrix-key",
-    )
-    table = element(
-        "table",
-        element("thead", element("tr", element("td", "row is …"), *heads)),
-        element("tbody", *rows),
-        class_="matrix verdicts",
-    )
-    scrolled = element(
-        "div", table, class_="scroll", tabindex="0", role="region", aria_label="All pairs"
-    )
-    return joined(hint, scrolled)
-
-
-def _spaced(parts: Sequence[Markup]) -> list[str]:
-    return [piece for part in parts for piece in (part, ", ")][:-1]
+    keys = Markup(", ".join(legend))
+    hint = element("p", "Row against column: ", keys, ".", class_="hint matrix-key")
+    matrix = table([element("td", "row is …"), *heads], rows, class_="matrix verdicts")
+    return joined(hint, scrolled(matrix, "All pairs"))
 
 
 def _cell(record: StudyRecord, first: str, second: str, *, holds_for: Question) -> Markup:
@@ -142,7 +123,7 @@ def _cell(record: StudyRecord, first: str, second: str, *, holds_for: Question) 
         return element("td", element("span", "not compared", class_="visually-hidden"))
     verdict, pair = found
     text = f"{first} against {second}: {verdict}"
-    decimals = score_decimals(record)
+    decimals = record.primary.digits
     sign = 1 if pair.first == first else -1
     difference = score_text(sign * pair.difference, decimals=decimals, signed=True)
     return element(
@@ -156,12 +137,11 @@ def _cell(record: StudyRecord, first: str, second: str, *, holds_for: Question) 
 
 # Up to this many pairs are all shown; four variants have six.
 MAX_SHOWN_PAIRS = 6
-AXIS_HEIGHT = 26.0
 
 
 def pair_tables(record: StudyRecord, *, holds_for: Question) -> Markup:
     """All comparisons for one question; empty if no pair was compared."""
-    pairs = [pair for pair in record.verdicts if pair.holds_for == holds_for]
+    pairs = record.verdicts_of(holds_for)
     if not pairs:
         return Markup("")
     scale = _scale(pairs)
@@ -201,46 +181,28 @@ def _table(
     left, right = "first is better", "second is better"
     if not record.lower_is_better:
         left, right = right, left
-    axis = element(
-        "span",
-        element("span", f"← {left}"),
-        element("span", f"{right} →"),
-        class_="axis-name axis-ends",
-    )
-    if scale is not None:
-        axis = joined(axis, row_svg(tick_labels(scale, below=AXIS_HEIGHT - 6), height=AXIS_HEIGHT))
+    ends = element("span", f"← {left}"), element("span", f"{right} →")
     headings = [
-        element("th", "verdict", scope="col"),
-        element("th", axis, scope="col", class_="chart-cell"),
-        element(
-            "th", "difference", scope="col", title="score of the first minus score of the second"
-        ),
-        element("th", "p", scope="col", title="p-value with Holm correction over all pairs"),
+        "verdict",
+        axis_heading(element("span", *ends, class_="axis-name axis-ends"), scale),
+        heading("difference", title="score of the first minus score of the second"),
+        heading("p", title="p-value with Holm correction over all pairs"),
     ]
     if with_detectable:
-        meaning = "smallest detectable difference"
-        headings.append(element("th", "detectable", scope="col", title=meaning))
-    return element(
-        "table",
-        element("caption", caption) if caption else Markup(""),
-        element("thead", element("tr", *headings)),
-        element(
-            "tbody",
-            *(_row(record, pair, scale, with_detectable=with_detectable) for pair in pairs),
-        ),
-        class_="cards pairs",
-    )
+        headings.append(heading("detectable", title="smallest detectable difference"))
+    rows = [_row(record, pair, scale, with_detectable=with_detectable) for pair in pairs]
+    return table(headings, rows, class_="cards pairs", caption=caption)
 
 
 def _row(
     record: StudyRecord, pair: PairVerdict, scale: Scale | None, *, with_detectable: bool
 ) -> Markup:
-    decimals = score_decimals(record)
+    decimals = record.primary.digits
     difference = score_text(pair.difference, decimals=decimals, signed=True)
     within = interval_text(pair.low, pair.high, decimals=decimals, signed=True)
     # With too few seeds a small p-value would be misleading.
     p = "–" if pair.verdict == TOO_FEW_SEEDS else p_text(pair.adjusted_p)
-    heading = element(
+    verdict = element(
         "th",
         element("span", icon_of(pair.verdict), aria_hidden="true", class_="verdict-icon"),
         element("span", pair.sentence),
@@ -264,23 +226,13 @@ def _row(
         )
     cells = [
         element("td", chart, class_="chart-cell"),
-        element(
-            "td",
-            element("b", difference),
-            " ",
-            element("small", within or "no interval"),
-            data_label="difference",
-        ),
+        element("td", with_interval(difference, within), data_label="difference"),
         element("td", p, data_label="p (Holm)"),
     ]
     if with_detectable:
-        text = (
-            "–"
-            if pair.detectable_difference is None
-            else score_text(pair.detectable_difference, decimals=decimals)
-        )
+        text = score_text(pair.detectable_difference, decimals=decimals)
         cells.append(element("td", text, data_label="detectable"))
-    return element("tr", heading, *cells)
+    return element("tr", verdict, *cells)
 
 
 def _undetectable_band(pair: PairVerdict, scale: Scale) -> Markup:
@@ -292,4 +244,57 @@ def _undetectable_band(pair: PairVerdict, scale: Scale) -> Markup:
     )
     return element(
         "rect", class_="undetectable", x=left, y=3, width=right - left, height=HEIGHT - 6
+    )
+
+
+def other_metrics_table(record: StudyRecord) -> Markup:
+    """Verdicts by the other metrics, pairs × metrics; of many pairs, those with the baseline."""
+    others = record.metrics[1:]
+    found = {
+        (pair.metric, pair.holds_for, pair.first, pair.second): pair for pair in record.verdicts
+    }
+    pairs = list(dict.fromkeys(key[2:] for key in found if key[0] != record.metric))
+    baseline = baseline_of(record)
+    few = len(pairs) <= MAX_SHOWN_PAIRS or baseline is None
+    shown = [pair for pair in pairs if few or (baseline and baseline.name in pair)]
+    if not shown:
+        return Markup("")
+    rows = [
+        row(
+            f"{first} against {second}",
+            *(
+                element(
+                    "td",
+                    *(
+                        _small_verdict(found.get((metric.name, holds_for, first, second)), metric)
+                        for holds_for in ("method", "models")
+                    ),
+                    data_label=metric.heading,
+                )
+                for metric in others
+            ),
+        )
+        for first, second in shown
+    ]
+    heads = [heading(metric.heading, title=metric.note) for metric in others]
+    verdicts = table(["pair", *heads], rows, class_="cards metrics")
+    which = "" if few else ", pairs with the baseline (the record has all)"
+    return element("details", element("summary", f"Verdicts by the other metrics{which}"), verdicts)
+
+
+def _small_verdict(pair: PairVerdict | None, metric: MetricRecord) -> Markup:
+    """One line of a cell: over seeds or over items, icon and difference."""
+    if pair is None:
+        return Markup("")
+    within = interval_text(pair.low, pair.high, decimals=metric.digits, signed=True)
+    p = "" if pair.verdict == TOO_FEW_SEEDS else f", p {p_text(pair.adjusted_p)}"
+    over = "seeds" if pair.holds_for == "method" else "items"
+    return element(
+        "small",
+        f"{over} ",
+        element("span", icon_of(pair.verdict), aria_hidden="true"),
+        element("span", f" {pair.verdict} ", class_="visually-hidden"),
+        f" {score_text(pair.difference, decimals=metric.digits, signed=True)}",
+        class_=verdict_class(pair.verdict),
+        title=f"{pair.sentence}{f', {within}' if within else ''}{p}",
     )

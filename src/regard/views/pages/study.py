@@ -1,17 +1,12 @@
-"""Study page and its figure files: question and verdict, evidence, reproducibility.
-
-Figure files are the charts of the page as standalone SVG on white, without CSS variables, which drawing
-and typesetting programs do not support.
-"""
+"""Study page and its figure files: question and verdict, evidence, reproducibility."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-from regard.core.atomic_write import atomic_write
 from regard.core.records.study import StudyRecord, VariantRecord
 from regard.views.charts.axes import truncate
+from regard.views.charts.figure_file import write_figure
 from regard.views.charts.heatmap import attention_columns
 from regard.views.charts.intervals import agreement_chart, grid_lines, tick_labels
 from regard.views.charts.learning_curves import AXES, curves_chart
@@ -20,16 +15,26 @@ from regard.views.charts.variants import (
     baseline_of,
     counted,
     interval_text,
-    score_decimals,
     score_text,
     scored,
     variant_label,
 )
-from regard.views.pages.html import Markup, asset, element, joined, page, tabs
-from regard.views.pages.pairwise_table import TOO_FEW_SEEDS, pair_tables
+from regard.views.pages.html import (
+    Markup,
+    element,
+    footer,
+    joined,
+    page,
+    scrolled,
+    section,
+    svg,
+    tabs,
+)
+from regard.views.pages.pairwise_table import TOO_FEW_SEEDS, other_metrics_table, pair_tables
 from regard.views.pages.study_tables import (
     disagreement_table,
     failure_list,
+    metric_table,
     run_table,
     score_interval_plot,
     score_scale,
@@ -41,6 +46,7 @@ SECTIONS = {
     "variants": "Variants",
     "method": "Methods, compared over seeds",
     "models": "Trained models, compared over items",
+    "metrics": "Every metric",
     "pareto": "Score against cost",
     "curves": "Learning curves",
     "items": "Disagreements",
@@ -57,6 +63,7 @@ def study_page(record: StudyRecord) -> str:
         "variants": _variants(record),
         "method": _method(record),
         "models": _models(record),
+        "metrics": _metrics(record),
         "pareto": pareto_section(record),
         "curves": _curves(record),
         "items": _items(record),
@@ -66,13 +73,11 @@ def study_page(record: StudyRecord) -> str:
         "repeat": _repeat(record),
     }
     present = {anchor: content for anchor, content in contents.items() if content}
-    main = element("main", *(_section(anchor, content) for anchor, content in present.items()))
-    foot = element("footer", element("p", "Made by regard. The page loads no external resources."))
-    return page(
-        title=record.question or record.name,
-        body=[_headline(record, list(present)), main, foot],
-        kind="study",
+    main = element(
+        "main", *(section(anchor, SECTIONS[anchor], content) for anchor, content in present.items())
     )
+    body = [_headline(record, list(present)), main, footer("Made by regard.")]
+    return page(title=record.question or record.name, body=body, kind="study")
 
 
 def _headline(record: StudyRecord, anchors: list[str]) -> Markup:
@@ -89,19 +94,13 @@ def _headline(record: StudyRecord, anchors: list[str]) -> Markup:
 
 
 def _setup(record: StudyRecord) -> Markup:
-    better = "lower" if record.lower_is_better else "higher"
     parts = [
         f"{counted(len(record.variants), 'variant')} × {counted(len(record.seeds), 'seed')}",
         f"{record.task}, {counted(record.items, 'item')} of {record.split}",
-        f"{record.metric}, {better} is better",
+        f"{record.primary.label}, {record.primary.direction}",
         *(text.rstrip(".") for text in (record.budget, record.tuning, record.matched) if text),
     ]
     return joined(*(element("span", part) for part in parts))
-
-
-def _section(anchor: str, content: Markup) -> Markup:
-    heading = element("h2", SECTIONS[anchor], id=f"{anchor}-heading")
-    return element("section", heading, content, id=anchor, aria_labelledby=f"{anchor}-heading")
 
 
 def _variants(record: StudyRecord) -> Markup:
@@ -121,8 +120,7 @@ def _method(record: StudyRecord) -> Markup:
     tables = pair_tables(record, holds_for="method")
     if not tables:
         return Markup("")
-    method_pairs = (pair for pair in record.verdicts if pair.holds_for == "method")
-    too_few = any(pair.verdict == TOO_FEW_SEEDS for pair in method_pairs)
+    too_few = any(pair.verdict == TOO_FEW_SEEDS for pair in record.verdicts_of("method"))
     test = (
         "Is a method better with other seeds too? Paired t-test over "
         f"{counted(len(record.seeds), 'seed')}, p-values with Holm correction over all pairs; "
@@ -151,15 +149,38 @@ def _models(record: StudyRecord) -> Markup:
     return joined(test, tables)
 
 
+def _metrics(record: StudyRecord) -> Markup:
+    on_items = any(variant.primary.item_low is not None for variant in record.variants)
+    if not scored(record) or not (on_items or record.metrics[1:]):
+        return Markup("")
+    hint = (
+        "Mean over seeds, ↓ lower or ↑ higher is better, with 95 % confidence intervals over seeds"
+    )
+    hint += " and, for these trained models together, over items." if on_items else "."
+    if record.metrics[1:]:
+        hint += (
+            f" {record.metric} was chosen beforehand and decides. The others are secondary: p-values have "
+            "Holm correction within each metric, not across them, so with many metrics some verdict may "
+            "be due to chance."
+        )
+    notes = [f"{metric.name}: {metric.note}." for metric in record.metrics if metric.note]
+    return joined(
+        element("p", hint),
+        metric_table(record),
+        element("p", " ".join(notes), class_="hint") if notes else Markup(""),
+        other_metrics_table(record),
+    )
+
+
 def _curves(record: StudyRecord) -> Markup:
     panes = [
-        (axis.name, _scrolled(chart, f"Learning curves by {axis.name}"))
+        (axis.name, scrolled(chart, f"Learning curves by {axis.name}"))
         for axis in AXES
         if (chart := curves_chart(record, axis))
     ]
     if not panes:
         return Markup("")
-    hint = f"{record.metric} on validation during training."
+    hint = f"{record.primary.label} on validation during training."
     seeds = " Thick: mean over seeds; thin: each seed." if len(record.seeds) > 1 else ""
     names = [element("li", variant_label(record, variant.name)) for variant in scored(record)]
     return joined(
@@ -237,14 +258,6 @@ def _repeat(record: StudyRecord) -> Markup:
     return joined(*parts)
 
 
-def _scrolled(content: Markup, label: str) -> Markup:
-    return element("div", content, class_="scroll", tabindex="0", role="region", aria_label=label)
-
-
-NAMESPACE = "http://www.w3.org/2000/svg"
-# End of the chart rules in the style sheet.
-END_OF_CHARTS = "/* The page around the charts."
-FONTS = {"sans": "Helvetica, Arial, sans-serif"}
 WIDTH, ROW, TOP, LEFT, RIGHT, MAX_NAME_LENGTH = 720.0, 30.0, 54.0, 190.0, 540.0, 26
 
 
@@ -258,8 +271,7 @@ def write_figures(record: StudyRecord, folder: Path) -> list[Path]:
     for name, chart in charts.items():
         if chart:
             path = folder / f"{name}.svg"
-            folder.mkdir(parents=True, exist_ok=True)
-            atomic_write(path, standalone(chart).encode())
+            write_figure(chart, path=path)
             written.append(path)
     return written
 
@@ -271,14 +283,11 @@ def scores_chart(record: StudyRecord) -> Markup:
     if scale is None:
         return Markup("")
     bottom, baseline = TOP + ROW * len(variants), baseline_of(record)
-    better = "lower is better" if record.lower_is_better else "higher is better"
     seeds = "" if len(record.seeds) == 1 else "; dots: seeds, bar: mean, line: 95 % interval"
     reference = f"; dashed: {baseline.name}" if baseline and len(variants) > 1 else ""
-    return element(
-        "svg",
-        element(
-            "text", f"{record.metric} on {record.split}, {better}{seeds}{reference}", x=12, y=22
-        ),
+    title = f"{record.primary.label} on {record.split}, {record.primary.direction}"
+    return svg(
+        element("text", f"{title}{seeds}{reference}", x=12, y=22),
         tick_labels(scale, below=TOP - 8),
         grid_lines(scale, top=TOP, bottom=bottom, at=baseline.mean if baseline else None),
         *(
@@ -289,15 +298,15 @@ def scores_chart(record: StudyRecord) -> Markup:
             score_interval_plot(record, variant, scale, middle=TOP + ROW * (index + 0.5))
             for index, variant in enumerate(variants)
         ),
-        viewBox=f"0 0 {WIDTH:.0f} {bottom + 14:.0f}",
+        width=WIDTH,
+        height=bottom + 14,
         class_="chart interval-plot",
-        role="img",
         aria_label=f"{record.metric} of {len(variants)} variants",
     )
 
 
 def _row(record: StudyRecord, variant: VariantRecord, middle: float) -> Markup:
-    decimals = score_decimals(record)
+    decimals = record.primary.digits
     within = interval_text(variant.low, variant.high, decimals=decimals)
     score = score_text(variant.mean, decimals=decimals)
     text = f"{score}  ({within})" if within else score
@@ -306,27 +315,3 @@ def _row(record: StudyRecord, variant: VariantRecord, middle: float) -> Markup:
         element("text", name, x=LEFT - 8, y=middle + 4, text_anchor="end"),
         element("text", text, x=RIGHT + 8, y=middle + 4),
     )
-
-
-def standalone(chart: Markup) -> str:
-    """A chart of the page as a standalone SVG file."""
-    found = re.search(r'viewBox="0 0 (\S+) (\S+)"', chart)
-    assert found is not None
-    width, height = found.groups()
-    opening = f'<svg xmlns="{NAMESPACE}" width="{width}" height="{height}"'
-    background = element("rect", class_="sheet", width=width, height=height)
-    head = joined(element("style", Markup(_style())), background)
-    end = chart.index(">") + 1
-    return f"{opening}{chart[len('<svg') : end]}{head}{chart[end:]}\n"
-
-
-def _style() -> str:
-    """The rules for charts, with CSS variables replaced by their values."""
-    sheet = asset("study.css")
-    # The colours of light mode come before those of dark mode.
-    light = [asset("page.css").partition("@media")[0], sheet.partition("@media")[0]]
-    colours = dict(re.findall(r"--([\w-]+): ([^;]+);", "".join(light))) | FONTS
-    colours |= {"ground": "#ffffff", "card": "#ffffff"}
-    charts = sheet[sheet.index(".variant-0") : sheet.index(END_OF_CHARTS)]
-    rules = re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]], charts)
-    return f".sheet {{ fill: #ffffff; }}\n{rules}"

@@ -9,15 +9,25 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.core.records.study import Disagreement, StudyRecord, StudyRunRecord, VariantRecord
+from regard.core.records.study import (
+    Disagreement,
+    MetricRecord,
+    ScoreRecord,
+    StudyRecord,
+    StudyRunRecord,
+    VariantRecord,
+)
 from regard.views.charts.axes import Scale
 from regard.views.charts.intervals import (
     HEIGHT,
+    SIDE,
+    WIDTH,
+    axis_heading,
     grid_lines,
     interval_plot,
     interval_scale,
     row_svg,
-    tick_labels,
+    with_interval,
 )
 from regard.views.charts.pareto import MEASURES
 from regard.views.charts.variants import (
@@ -25,31 +35,27 @@ from regard.views.charts.variants import (
     counted,
     interval_text,
     ranked,
-    score_decimals,
     score_text,
+    scored,
     seed_scores,
     variant_class,
     variant_label,
     variant_number,
 )
-from regard.views.pages.html import Markup, element, joined
+from regard.views.pages.html import Markup, element, heading, joined, row, scrolled, table
 from regard.views.pages.pairwise_table import verdict_against, verdict_icon
 from regard.views.text.numbers import duration_text, spaced
-
-AXIS_HEIGHT = 26.0
 
 
 def variant_table(record: StudyRecord) -> Markup:
     """All variants, best first; those without a score show the problem."""
     scale = score_scale(record)
     columns = _columns(record)
+    name = f"{record.primary.label}, {record.primary.direction}"
     headings = [
-        element("th", "variant", scope="col"),
-        element("th", _axis(record, scale), scope="col", class_="chart-cell"),
-        *(
-            element("th", heading, scope="col", title=title, class_=_class(heading, record))
-            for heading, title in columns
-        ),
+        "variant",
+        axis_heading(element("span", name, class_="axis-name"), scale),
+        *(heading(text, title=title, class_=_class(text, record)) for text, title in columns),
     ]
     rows = [
         _row(record, variant, scale, columns)
@@ -57,23 +63,16 @@ def variant_table(record: StudyRecord) -> Markup:
         else _failed(variant, record, columns)
         for variant in ranked(record)
     ]
-    return element(
-        "table",
-        element("thead", element("tr", *headings)),
-        element("tbody", *rows),
-        class_="cards variants",
-    )
+    return table(headings, rows, class_="cards variants")
 
 
 def score_scale(
-    record: StudyRecord, *, start: float | None = None, end: float | None = None
+    record: StudyRecord, *, start: float = SIDE, end: float = WIDTH - SIDE
 ) -> Scale | None:
     """The common scale of all scores; None without scores."""
     dots = [score for variant in record.variants for _, score in seed_scores(record, variant.name)]
     dots += [variant.mean for variant in record.variants if variant.mean is not None]
     intervals = [(variant.low, variant.high) for variant in record.variants]
-    if start is None or end is None:
-        return interval_scale(dots, intervals)
     return interval_scale(dots, intervals, start=start, end=end)
 
 
@@ -81,7 +80,7 @@ def score_interval_plot(
     record: StudyRecord, variant: VariantRecord, scale: Scale, *, middle: float
 ) -> Markup:
     """Interval plot of one variant: one dot per seed, the mean and its interval."""
-    decimals = score_decimals(record)
+    decimals = record.primary.digits
     dots = [
         (f"{variant.name}, seed {seed}: {score_text(score, decimals=decimals)}", score)
         for seed, score in seed_scores(record, variant.name)
@@ -99,12 +98,10 @@ def score_interval_plot(
 
 def _columns(record: StudyRecord) -> list[tuple[str, str]]:
     """Headings and their meanings, without the name and the chart."""
-    found = [
-        (record.metric, f"mean over seeds on {record.split}, with its 95 % confidence interval")
-    ]
+    meaning = f"mean over seeds on {record.split}, with its 95 % confidence interval"
+    found = [(record.primary.heading, "; ".join(filter(None, [meaning, record.primary.note])))]
     if baseline_of(record) and len(record.variants) > 1:
         found.append(("against baseline", "of the method, over seeds"))
-    found += [(name, f"mean over seeds on {record.split}") for name in _other_scores(record)]
     if any(variant.agreement is not None for variant in record.variants):
         found.append(("agreement", "of the attention with known alignments"))
     found += [(measure.name, measure.meaning) for measure in MEASURES]
@@ -113,23 +110,10 @@ def _columns(record: StudyRecord) -> list[tuple[str, str]]:
     return found
 
 
-def _other_scores(record: StudyRecord) -> list[str]:
-    names = dict.fromkeys(name for variant in record.variants for name in variant.scores)
-    return [name for name in names if name != record.metric]
-
-
-def _axis(record: StudyRecord, scale: Scale | None) -> Markup:
-    better = "lower is better" if record.lower_is_better else "higher is better"
-    name = element("span", f"{record.metric}, {better}", class_="axis-name")
-    if scale is None:
-        return name
-    return joined(name, row_svg(tick_labels(scale, below=AXIS_HEIGHT - 6), height=AXIS_HEIGHT))
-
-
 def _row(
     record: StudyRecord, variant: VariantRecord, scale: Scale | None, columns: list[tuple[str, str]]
 ) -> Markup:
-    decimals, baseline = score_decimals(record), baseline_of(record)
+    decimals, baseline = record.primary.digits, baseline_of(record)
     chart = Markup("")
     if scale is not None:
         label = f"{variant.name}: {record.metric} {score_text(variant.mean, decimals=decimals)}"
@@ -141,11 +125,10 @@ def _row(
         )
     values = _values(record, variant)
     cells = [
-        element("td", values[heading], data_label=heading, class_=_class(heading, record))
-        for heading, _ in columns
+        element("td", values[text], data_label=text, class_=_class(text, record))
+        for text, _ in columns
     ]
-    return element(
-        "tr",
+    return row(
         _name(record, variant),
         element("td", chart, class_="chart-cell"),
         *cells,
@@ -153,59 +136,66 @@ def _row(
     )
 
 
-def _class(heading: str, record: StudyRecord) -> str | None:
-    if heading == record.metric:
-        return "score"
-    return "verdict-cell" if heading == "against baseline" else None
+def _class(column: str, record: StudyRecord) -> str | None:
+    return {record.primary.heading: "score", "against baseline": "verdict-cell"}.get(column)
 
 
-def _values(record: StudyRecord, variant: VariantRecord) -> dict[str, Markup]:
-    decimals = score_decimals(record)
-    within = interval_text(variant.low, variant.high, decimals=decimals)
-    found = {
-        record.metric: joined(
-            element("b", score_text(variant.mean, decimals=decimals)),
-            " ",
-            element("small", within or "no interval"),
-        ),
-        "against baseline": joined("–")
+def _values(record: StudyRecord, variant: VariantRecord) -> dict[str, str]:
+    agreement, rate = variant.agreement, variant.learning_rate
+    return {
+        record.primary.heading: score_cell(variant.primary, record.primary),
+        "against baseline": "–"
         if variant.is_baseline
         else verdict_icon(verdict_against(record, variant.name)),
-        "agreement": joined(
-            "–" if variant.agreement is None else f"{100 * variant.agreement:.0f} %"
-        ),
-        "learning rate": joined(
-            "–" if variant.learning_rate is None else f"{variant.learning_rate:g}"
-        ),
+        "agreement": "–" if agreement is None else f"{100 * agreement:.0f} %",
+        "learning rate": "–" if rate is None else f"{rate:g}",
+        **{measure.name: measure.text(variant) for measure in MEASURES},
     }
-    for name in _other_scores(record):
-        score = variant.scores.get(name)
-        found[name] = joined("–" if score is None else f"{score:.4g}".replace("-", "−"))
-    for measure in MEASURES:
-        found[measure.name] = joined(measure.text(variant))
-    return found
+
+
+def score_cell(score: ScoreRecord, metric: MetricRecord, *, items: bool = False) -> Markup:
+    """Mean and interval over seeds; with `items` also the interval over items."""
+    within = interval_text(score.low, score.high, decimals=metric.digits)
+    parts: list[str] = [with_interval(score_text(score.mean, decimals=metric.digits), within)]
+    if items and score.item_low is not None:
+        of_items = interval_text(score.item_low, score.item_high, decimals=metric.digits)
+        parts += [" ", element("small", f"items {of_items}")]
+    return joined(*parts)
+
+
+def metric_table(record: StudyRecord) -> Markup:
+    """Every metric of every variant, best variant first, with intervals over seeds and over items."""
+    heads = [heading(metric.heading, title=metric.note) for metric in record.metrics]
+    rows = [
+        row(
+            _name(record, variant),
+            *(
+                element(
+                    "td",
+                    score_cell(variant.scores[metric.name], metric, items=True),
+                    data_label=metric.heading,
+                )
+                for metric in record.metrics
+            ),
+        )
+        for variant in scored(record)
+    ]
+    return table(["variant", *heads], rows, class_="cards metrics")
 
 
 def _name(record: StudyRecord, variant: VariantRecord) -> Markup:
-    tag = element("span", "baseline", class_="tag") if variant.is_baseline else Markup("")
-    note = element("small", variant.problems, class_="problems") if variant.problems else Markup("")
-    return element("th", variant_label(record, variant.name), tag, note, scope="row")
+    tag = element("span", "baseline", class_="tag") if variant.is_baseline else ""
+    # Without a score, the problems have a cell of their own.
+    shown = variant.problems if variant.mean is not None else ""
+    note = element("small", shown, class_="problems") if shown else ""
+    return joined(variant_label(record, variant.name), tag, note)
 
 
 def _failed(variant: VariantRecord, record: StudyRecord, columns: list[tuple[str, str]]) -> Markup:
-    tag = element("span", "baseline", class_="tag") if variant.is_baseline else Markup("")
-    return element(
-        "tr",
-        element("th", variant_label(record, variant.name), tag, scope="row"),
-        element(
-            "td",
-            element("b", "✗ no score"),
-            f": {variant.problems}" if variant.problems else "",
-            colspan=len(columns) + 1,
-            class_="problems",
-        ),
-        class_="failed-variant",
-    )
+    reason = f": {variant.problems}" if variant.problems else ""
+    problem = joined(element("b", "✗ no score"), reason)
+    cell = element("td", problem, colspan=len(columns) + 1, class_="problems")
+    return row(_name(record, variant), cell, class_="failed-variant")
 
 
 def settings_table(record: StudyRecord) -> Markup:
@@ -215,20 +205,10 @@ def settings_table(record: StudyRecord) -> Markup:
     if not names:
         return Markup("")
     rows = [
-        element(
-            "tr",
-            element("th", variant_label(record, variant), scope="row"),
-            *(element("td", settings.get(name, "")) for name in names),
-        )
+        row(variant_label(record, variant), *(settings.get(name, "") for name in names))
         for variant, settings in by_variant.items()
     ]
-    heads = [element("th", text, scope="col") for text in ("variant", *names)]
-    table = element(
-        "table", element("thead", element("tr", *heads)), element("tbody", *rows), class_="plain"
-    )
-    return element(
-        "div", table, class_="scroll", tabindex="0", role="region", aria_label="Settings"
-    )
+    return scrolled(table(["variant", *names], rows, class_="plain"), "Settings")
 
 
 def flat_settings(settings: Mapping[str, Any], *, prefix: str = "") -> dict[str, str]:
@@ -250,35 +230,30 @@ def flat_settings(settings: Mapping[str, Any], *, prefix: str = "") -> dict[str,
 def run_table(record: StudyRecord) -> Markup:
     """One row per run, in the order of the study."""
     rates = any(run.learning_rate is not None for run in record.runs)
-    names = list(dict.fromkeys(name for run in record.runs for name in run.scores))
-    texts = ["variant", "seed", *(["learning rate", "selected"] if rates else []), "state", *names]
-    texts += [f"{record.metric} on validation", "steps", "time", "folder"]
-    table = element(
-        "table",
-        element("thead", element("tr", *(element("th", text, scope="col") for text in texts))),
-        element("tbody", *(_run_row(record, run, names, rates=rates) for run in record.runs)),
-        class_="plain",
-    )
-    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label="Runs")
+    texts = ["variant", "seed", *(["learning rate", "selected"] if rates else []), "state"]
+    texts += [metric.heading for metric in record.metrics]
+    texts += [f"{record.primary.heading} on validation", "steps", "time", "folder"]
+    rows = [_run_row(record, run, rates=rates) for run in record.runs]
+    return scrolled(table(texts, rows, class_="plain"), "Runs")
 
 
-def _run_row(record: StudyRecord, run: StudyRunRecord, names: list[str], *, rates: bool) -> Markup:
-    decimals = score_decimals(record)
+def _run_row(record: StudyRecord, run: StudyRunRecord, *, rates: bool) -> Markup:
     cells = [str(run.seed)]
     if rates:
         rate = "–" if run.learning_rate is None else f"{run.learning_rate:g}"
         cells += [rate, "yes" if run.selected else "no"]
     cells.append(run.state)
-    cells += [score_text(run.scores.get(name), decimals=decimals) for name in names]
     cells += [
-        score_text(run.validation_scores.get(record.metric), decimals=decimals),
+        score_text(run.scores.get(metric.name), decimals=metric.digits) for metric in record.metrics
+    ]
+    cells += [
+        score_text(run.validation_scores.get(record.metric), decimals=record.primary.digits),
         spaced(run.steps),
         duration_text(run.seconds) if run.seconds > 0 else "–",
     ]
-    return element(
-        "tr",
-        element("th", variant_label(record, run.variant), scope="row"),
-        *(element("td", cell) for cell in cells),
+    return row(
+        variant_label(record, run.variant),
+        *cells,
         element("td", element("code", run.key)),
         class_=None if run.state == "finished" else "problems",
     )
@@ -286,23 +261,13 @@ def _run_row(record: StudyRecord, run: StudyRunRecord, names: list[str], *, rate
 
 def failure_list(record: StudyRecord) -> Markup:
     """Runs without a score with their reasons; empty if all finished."""
-    failed = [run for run in record.runs if run.state != "finished"]
-    if not failed:
-        return Markup("")
-    return element(
-        "ul",
-        *(
-            element(
-                "li",
-                variant_label(record, run.variant),
-                f", seed {run.seed}"
-                + (f", learning rate {run.learning_rate:g}" if run.learning_rate else ""),
-                f": {run.state}" + (f", {run.reason}" if run.reason else ""),
-            )
-            for run in failed
-        ),
-        class_="failures",
-    )
+    found = []
+    for run in record.runs:
+        if run.state != "finished":
+            rate = f", learning rate {run.learning_rate:g}" if run.learning_rate else ""
+            text = f", seed {run.seed}{rate}: {', '.join(filter(None, [run.state, run.reason]))}"
+            found.append(element("li", variant_label(record, run.variant), text))
+    return element("ul", *found, class_="failures") if found else Markup("")
 
 
 # Items shown before a collapsed list.
@@ -317,26 +282,20 @@ def disagreement_table(record: StudyRecord) -> Markup:
     more = Markup("")
     if rest:
         summary = element("summary", f"{counted(len(rest), 'item')} more")
-        more = element("details", summary, _table(record, rest))
-    return joined(_table(record, first), more)
+        more = element("details", summary, _disagreements(record, rest))
+    return joined(_disagreements(record, first), more)
 
 
-def _table(record: StudyRecord, items: Sequence[Disagreement]) -> Markup:
-    headings = [element("th", text, scope="col") for text in ("input", "reference", "predictions")]
-    return element(
-        "table",
-        element("thead", element("tr", *headings)),
-        element("tbody", *(_disagreement_row(record, item) for item in items)),
-        class_="cards items",
-    )
+def _disagreements(record: StudyRecord, items: Sequence[Disagreement]) -> Markup:
+    rows = [_disagreement_row(record, item) for item in items]
+    return table(["input", "reference", "predictions"], rows, class_="cards items")
 
 
 def _disagreement_row(record: StudyRecord, item: Disagreement) -> Markup:
     references = [element("span", text, class_="output") for text in item.references]
-    return element(
-        "tr",
-        element("th", item.input, scope="row"),
-        element("td", *_between(references, " or "), data_label="reference"),
+    return row(
+        item.input,
+        element("td", Markup(" or ".join(references)), data_label="reference"),
         element("td", element("ul", *_predictions(record, item))),
     )
 
@@ -365,7 +324,3 @@ def _predictions(record: StudyRecord, item: Disagreement) -> list[Markup]:
         )
         for (is_correct, output), variants in ordered
     ]
-
-
-def _between(parts: Sequence[Markup], text: str) -> list[str]:
-    return [piece for part in parts for piece in (part, text)][:-1]

@@ -6,15 +6,21 @@ import csv
 import io
 import re
 import textwrap
+from dataclasses import asdict
 
-from regard.core.records.study import StudyRecord, StudyRunRecord, VariantRecord
+from regard.core.records.study import (
+    MetricRecord,
+    ScoreRecord,
+    StudyRecord,
+    StudyRunRecord,
+    VariantRecord,
+)
 from regard.views.charts.axes import truncate
 from regard.views.charts.pareto import MEASURES
 from regard.views.charts.variants import (
     baseline_of,
     counted,
     ranked,
-    score_decimals,
     score_text,
 )
 from regard.views.pages.pairwise_table import verdict_against
@@ -29,13 +35,14 @@ OPTIONAL_COLUMNS = ("memory", "parameters", "FLOPs", "time")
 def study_table(record: StudyRecord, width: int = 80) -> str:
     """Table of variants, if possible no wider than `width`, and the headline below."""
     header = [
-        f"{record.metric} on {counted(record.items, 'item')} of {record.split}",
-        "lower is better" if record.lower_is_better else "higher is better",
+        f"{record.primary.label} on {counted(record.items, 'item')} of {record.split}",
+        record.primary.direction,
         counted(len(record.seeds), "seed"),
     ]
     blocks = [
         _wrapped(f"{', '.join(header)}. {record.budget}".strip(), width),
         "\n".join(_table(record, width)),
+        *_other_metrics(record, width),
         *_problems(record, width),
         *(_wrapped(text, width) for text in record.headline),
     ]
@@ -46,15 +53,48 @@ def _table(record: StudyRecord, width: int) -> list[str]:
     rows = [_row(record, variant) for variant in ranked(record)]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     longest = max((len(variant.name) for variant in record.variants), default=0)
-    lines = _lines(rows, columns, longest)
+    lines: list[str] = []
     for dropped in (None, *OPTIONAL_COLUMNS):
         columns = [column for column in columns if column != dropped]
-        lines = _lines(rows, columns, longest)
-        excess = max(map(len, lines), default=0) - width
-        if excess > 0:
-            lines = _lines(rows, columns, max(longest - excess, min(longest, MIN_NAME_WIDTH)))
+        lines = _fitted(rows, columns, longest, width)
         if max(map(len, lines), default=0) <= width:
             break
+    return lines
+
+
+def _other_metrics(record: StudyRecord, width: int) -> list[str]:
+    """The other metrics in tables that fit the width, and notes."""
+    rows = [
+        {"variant": variant.name}
+        | {
+            metric.heading: _score(variant.scores[metric.name], metric)
+            for metric in record.metrics[1:]
+        }
+        for variant in ranked(record)
+    ]
+    longest = max((len(variant.name) for variant in record.variants), default=0)
+    blocks: list[list[str]] = []
+    for metric in record.metrics[1:] if rows else ():
+        wider = [*(blocks[-1] if blocks else ["variant"]), metric.heading]
+        if blocks and max(map(len, _fitted(rows, wider, longest, width))) <= width:
+            blocks[-1] = wider
+        else:
+            blocks.append(["variant", metric.heading])
+    notes = [f"{metric.name}: {metric.note}." for metric in record.metrics if metric.note]
+    if any("[" in text for row in rows for text in row.values()):
+        notes.append("In brackets: 95 % interval over items.")
+    return [
+        *("\n".join(_fitted(rows, columns, longest, width)) for columns in blocks),
+        *([_wrapped(" ".join(notes), width)] if notes else []),
+    ]
+
+
+def _fitted(rows: list[dict[str, str]], columns: list[str], longest: int, width: int) -> list[str]:
+    """A table, with names shortened if it is wider than `width`."""
+    lines = _lines(rows, columns, longest)
+    excess = max(map(len, lines), default=0) - width
+    if excess > 0:
+        lines = _lines(rows, columns, max(longest - excess, min(longest, MIN_NAME_WIDTH)))
     return lines
 
 
@@ -71,19 +111,22 @@ def _lines(rows: list[dict[str, str]], columns: list[str], name_width: int) -> l
 
 
 def _row(record: StudyRecord, variant: VariantRecord) -> dict[str, str]:
-    row = {"variant": variant.name, record.metric: _score(record, variant)}
+    row = {"variant": variant.name, record.primary.heading: _score(variant.primary, record.primary)}
     row |= {measure.name: measure.text(variant) for measure in MEASURES}
     if baseline_of(record) and len(record.variants) > 1:
         row["verdict"] = _verdict(record, variant)
     return row
 
 
-def _score(record: StudyRecord, variant: VariantRecord) -> str:
-    decimals = score_decimals(record)
-    score = score_text(variant.mean, decimals=decimals)
-    if variant.low is None or variant.high is None:
-        return score
-    return f"{score} ± {score_text((variant.high - variant.low) / 2, decimals=decimals)}"
+def _score(score: ScoreRecord, metric: MetricRecord) -> str:
+    """Mean ± half its interval over seeds; without one, the interval over items in brackets."""
+    text = score_text(score.mean, decimals=metric.digits)
+    if score.low is not None and score.high is not None:
+        return f"{text} ± {score_text((score.high - score.low) / 2, decimals=metric.digits)}"
+    if score.item_low is None:
+        return text
+    ends = (score_text(end, decimals=metric.digits) for end in (score.item_low, score.item_high))
+    return f"{text} [{', '.join(ends)}]"
 
 
 def _verdict(record: StudyRecord, variant: VariantRecord) -> str:
@@ -113,9 +156,17 @@ NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 
 Cell = str | int | float | None
 
+_CSV_ENDS = {
+    "mean": "",
+    "low": " low",
+    "high": " high",
+    "item_low": " items low",
+    "item_high": " items high",
+}
+
 
 def study_csv(record: StudyRecord) -> str:
-    """The runs as CSV (RFC 4180), one row per run with the cost and settings of its variant.
+    """The runs as CSV (RFC 4180), one row per run with scores, cost and settings of its variant.
 
     Numbers have full precision; unknown values are empty. Write the text with `newline=""`.
     """
@@ -153,6 +204,11 @@ def _csv_row(record: StudyRecord, run: StudyRunRecord) -> dict[str, Cell]:
         "seconds": run.seconds if finished else None,
         "tokens": last.tokens if last else None,
         "flops": last.flops if last else None,
+        **{
+            f"variant {name}{_CSV_ENDS[field]}": value
+            for name, score in variant.scores.items()
+            for field, value in asdict(score).items()
+        },
         "variant parameters": variant.parameters,
         "variant flops": variant.flops,
         "variant seconds": variant.seconds,

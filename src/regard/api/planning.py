@@ -1,0 +1,460 @@
+"""`plan`: predict time and memory of a training run, and find models that fit; the result as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Unpack
+
+from regard.api.costs import load_or_calibrate
+from regard.api.options import (
+    Log,
+    Plugins,
+    RunOptions,
+    given_options,
+    load_plugins,
+    run_spec,
+    silent,
+    takes_run_options,
+    torch_threads,
+)
+from regard.core.errors import RegardError
+from regard.core.malloc import keep_freed_memory
+from regard.costs.calibration import Calibration, this_machine
+from regard.runs.build import build_task
+from regard.runs.plan import (
+    DecodingPlan,
+    Plan,
+    alternatives,
+    dummy_task,
+    largest_fitting,
+    mechanism_name,
+    plan_alternative,
+    plan_decoding,
+    plan_run,
+    scale_widths,
+)
+from regard.runs.profile import InsufficientMemoryError, machine_bytes
+from regard.runs.spec import RunSpec
+from regard.runs.warm_start import initial_preprocessor
+from regard.tasks.task import Task
+from regard.views.text.numbers import count_text
+
+BYTES = {"GB": 1e9, "MB": 1e6}
+SECONDS = {"h": 3600.0, "min": 60.0, "s": 1.0}
+AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[A-Za-z]+)")
+
+
+class Limits(NamedTuple):
+    """The memory in bytes and the time in seconds that a run may take; None is unlimited."""
+
+    memory: float
+    seconds: float | None
+
+    def exceeded(self, plan: Plan) -> list[str]:
+        """The names of the limits that a plan exceeds."""
+        too_long = self.seconds is not None and plan.total_seconds > self.seconds
+        return ["time"] * too_long + ["memory"] * (plan.peak_bytes > self.memory)
+
+
+class Alternative(NamedTuple):
+    """Another model or mechanism: its plan, or the reason why there is none."""
+
+    model: str
+    mechanism: str
+    reason: str = ""
+    plan: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanReport:
+    """The plan of a run, of its alternatives, and of the largest model within the limits.
+
+    `evaluated`: the plan includes evaluations. `alternatives` is None if only the run was planned.
+    `searched`: a largest model was searched for; `too_large` is the smallest model that does not fit.
+    """
+
+    machine: Mapping[str, Any]
+    limits: Limits
+    plan: Plan
+    evaluated: bool
+    alternatives: tuple[Alternative, ...] | None = None
+    searched: bool = False
+    largest: Plan | None = None
+    too_large: Plan | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        found: dict[str, Any] = {
+            "machine": self.machine,
+            "limits": self.limits._asdict(),
+            "plan": self.plan.as_json(),
+        }
+        if self.alternatives is not None:
+            found["alternatives"] = [
+                {**row._asdict(), "plan": row.plan and row.plan.as_json()}
+                for row in self.alternatives
+            ]
+        if self.searched:
+            found["largest"] = self.largest and self.largest.as_json()
+            found["too_large"] = self.too_large and self.too_large.as_json()
+        return found
+
+    def as_text(self) -> str:
+        """The predictions, a table of the alternatives, and the largest model."""
+        blocks = [_plan_lines(self)]
+        if self.alternatives is not None:
+            blocks.append(["alternatives of the same width:", *_alternative_lines(self)])
+        if self.searched:
+            blocks.append(_largest_lines(self))
+        return "\n\n".join("\n".join(lines) for lines in blocks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingReport:
+    """The plan of decoding, and of its alternatives."""
+
+    machine: Mapping[str, Any]
+    limits: Limits
+    plan: DecodingPlan
+    alternatives: tuple[Alternative, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        rows = [
+            {**row._asdict(), "plan": row.plan and row.plan.as_json()} for row in self.alternatives
+        ]
+        return {"machine": self.machine, "plan": self.plan.as_json(), "alternatives": rows}
+
+    def as_text(self) -> str:
+        """One line per model and mechanism, this one first."""
+        rows = [("", "parameters", "step", "tokens/s", "state", "memory", "")]
+        own = Alternative(self.plan.model, self.plan.mechanism, plan=self.plan)
+        for row in self.alternatives or (own,):
+            name, plan = f"{row.model} {row.mechanism}", row.plan
+            if plan is None:
+                rows.append((name, "", "", "", "", "", row.reason))
+                continue
+            too_large = plan.peak_bytes > self.limits.memory
+            rows.append(
+                (
+                    name,
+                    f"{plan.parameters:,}",
+                    duration(plan.seconds_per_step),
+                    f"{plan.tokens_per_second:,.0f}",
+                    f"{plan.state_bytes / 1e6:.2f} MB",
+                    gigabytes(plan.peak_bytes),
+                    "exceeds memory" if too_large else "",
+                )
+            )
+        head = (
+            f"decoding {self.plan.batch_size} rows after {self.plan.length} tokens, on "
+            f"{self.machine['threads']} threads of {self.machine['processor']}"
+        )
+        return "\n".join([head, *_table(rows)])
+
+
+@takes_run_options
+def plan(
+    task: str | None = None,
+    *,
+    seed: int | None = None,
+    threads: int | None = None,
+    plugin: Plugins = (),
+    length: int | None = None,
+    memory: str | float | None = None,
+    time: str | float | None = None,
+    only: bool = False,
+    decode: bool = False,
+    batch: int = 1,
+    log: Log | None = None,
+    progress: Log | None = None,
+    **options: Unpack[RunOptions],
+) -> PlanReport | DecodingReport:
+    """Predict time and memory of a training run, and of alternative models and mechanisms.
+
+    Takes the options of `train`. A few training steps are traced, and their time is predicted from a
+    calibration of this machine, which is measured on first use. With a limit, `memory` ("4GB", or bytes)
+    or `time` ("1h", or seconds), the largest model within it is searched for. `log` receives a line about
+    each stage, `progress` the state of a calibration.
+
+    With `length`, dummy texts of this many tokens stand for the data. With `decode`, generation is planned
+    instead: a step of `batch` rows after `length` tokens (default 128), for every mechanism.
+    """
+    given, log = given_options(options), log or silent
+    limits = Limits(
+        memory=float(machine_bytes()) if memory is None else memory_limit(memory),
+        seconds=None if time is None else time_limit(time),
+    )
+    load_plugins(plugin)
+    keep_freed_memory()
+    spec = run_spec(task, given, seed=seed, threads=threads)
+    with torch_threads(spec.threads):
+        dummy = None if decode else length
+        log("reading the data" if dummy is None else "generating dummy data")
+        data, before = _data(spec, dummy)
+        calibration = load_or_calibrate(log=log, progress=progress)
+        if decode:
+            return _decoding(
+                spec, data, calibration, batch=batch, length=length or 128, only=only, limits=limits
+            )
+        log("profiling training steps")
+        evaluated = length is None
+        planned = plan_run(spec, data, calibration, evaluated=evaluated, pretraining=before)
+        rows, searched, best, worst = None, False, None, None
+        if not only:
+            log("profiling alternative models and mechanisms")
+            quick = partial(plan_alternative, planned, task=data, calibration=calibration)
+            rows = tuple(_alternatives(planned, spec, lambda other: quick(spec=other)))
+        if not only and (memory or time):
+            log("searching for the largest model")
+            searched = True
+            best, worst = _largest(planned, spec, data, calibration, limits)
+        return PlanReport(
+            machine=this_machine(),
+            limits=limits,
+            plan=planned,
+            evaluated=evaluated,
+            alternatives=rows,
+            searched=searched,
+            largest=best,
+            too_large=worst,
+        )
+
+
+def memory_limit(memory: str | float) -> float:
+    """Bytes.
+
+    >>> memory_limit("4GB"), memory_limit("512MB")
+    (4000000000.0, 512000000.0)
+    """
+    return _amount(memory, BYTES, option="--memory", example="--memory 4GB")
+
+
+def time_limit(time: str | float) -> float:
+    """Seconds.
+
+    >>> time_limit("1h"), time_limit("90min"), time_limit("45s")
+    (3600.0, 5400.0, 45.0)
+    """
+    return _amount(time, SECONDS, option="--time", example="--time 90min")
+
+
+def _amount(given: str | float, units: dict[str, float], *, option: str, example: str) -> float:
+    if isinstance(given, int | float) and given > 0:
+        return float(given)
+    found = AMOUNT.fullmatch(str(given))
+    if found is None or found["unit"] not in units or not float(found["number"]):
+        raise RegardError(
+            f"{option} {given}: write a number above 0 and one of the units {', '.join(units)}, without a "
+            f"space, such as {example}."
+        )
+    return float(found["number"]) * units[found["unit"]]
+
+
+def _data(spec: RunSpec, length: int | None) -> tuple[Task, Task | None]:
+    """The task with its data, or with dummy data of a length; and the task of its pre-training."""
+    has_data = isinstance(getattr(spec.task_options, "train_file", None), str)
+    if length is not None:
+        if has_data:
+            raise RegardError(
+                f"--length {length} plans without data and excludes --train-file. Remove one of the two."
+            )
+        return dummy_task(spec, length=length), None
+    try:
+        before = None if spec.pretraining is None else build_task(spec.pretraining)
+        return build_task(spec, preprocessor=initial_preprocessor(spec)), before
+    except RegardError as error:
+        if has_data:
+            raise
+        raise RegardError(f"{error} Or plan without data: --length 32.") from error
+
+
+def _alternatives(
+    plan: Plan | DecodingPlan, spec: RunSpec, planned: Callable[[RunSpec], Any]
+) -> list[Alternative]:
+    rows = []
+    for other in alternatives(spec):
+        mechanism = mechanism_name(other)
+        if (other.model, mechanism) == (plan.model, plan.mechanism):
+            rows.append(Alternative(other.model, f"{mechanism} (this one)", plan=plan))
+            continue
+        try:
+            rows.append(Alternative(other.model, mechanism, plan=planned(other)))
+        except RegardError as error:
+            rows.append(Alternative(other.model, mechanism, str(error).partition(". ")[0]))
+    return rows
+
+
+def _decoding(
+    spec: RunSpec,
+    data: Task,
+    calibration: Calibration,
+    *,
+    batch: int,
+    length: int,
+    only: bool,
+    limits: Limits,
+) -> DecodingReport:
+    def planned(other: RunSpec) -> DecodingPlan:
+        return plan_decoding(other, data, calibration, batch_size=batch, length=length)
+
+    own = planned(spec)
+    rows = () if only else tuple(_alternatives(own, spec, planned))
+    return DecodingReport(machine=this_machine(), limits=limits, plan=own, alternatives=rows)
+
+
+def _largest(
+    plan: Plan, spec: RunSpec, data: Task, calibration: Calibration, limits: Limits
+) -> tuple[Plan | None, Plan | None]:
+    def plan_at(size: int) -> Plan | None:
+        if size == 0:
+            return plan
+        try:
+            return plan_alternative(plan, scale_widths(spec, size), data, calibration)
+        except InsufficientMemoryError:
+            return None
+
+    return largest_fitting(plan_at, lambda found: found is not None and not limits.exceeded(found))
+
+
+# unit → seconds; a duration is shown in the largest unit of which it has at least two
+TIMES = {"years": 365 * 86400.0, "days": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
+COLUMNS = ("", "parameters", "step", "total", "memory", "")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in a readable unit.
+
+    >>> [duration(seconds) for seconds in (0.0642, 45.0, 600.0, 9000.0, 4e5, 1e9)]
+    ['64.2 ms', '45 s', '10 min', '2.5 h', '4.6 days', '31.7 years']
+    """
+    if seconds < 1:
+        return f"{1000 * seconds:.3g} ms"
+    unit, length = next(
+        (unit, length) for unit, length in TIMES.items() if seconds >= 2 * length or unit == "s"
+    )
+    return f"{seconds / length:.1f}".removesuffix(".0") + f" {unit}"
+
+
+def gigabytes(number: float) -> str:
+    """Bytes in GB.
+
+    >>> gigabytes(501120920.0)
+    '0.50 GB'
+    """
+    return f"{number / 1e9:.2f} GB"
+
+
+def _plan_lines(report: PlanReport) -> list[str]:
+    """The predictions for the run, and whether it fits."""
+    plan, memory = report.plan, report.plan.memory
+    machine = f"{report.machine['threads']} threads of {report.machine['processor']}"
+    transient = {
+        "step": memory.step,
+        "checkpoint": memory.checkpoint,
+        "evaluation": memory.evaluation,
+    }
+    largest = max(transient, key=lambda name: transient[name])
+    tokens = plan.steps * plan.tokens_per_step
+    rate = plan.tokens_per_step / plan.seconds_per_step
+    before = plan.pretraining
+    lines = [
+        f"{plan.model} ({plan.mechanism}) with {plan.parameters:,} parameters, on {machine}",
+        *(
+            [
+                f"  pre-training  {duration(before.total_seconds)}: {before.steps:,} steps of "
+                f"{duration(before.seconds_per_step)}, {gigabytes(before.peak_bytes)}"
+            ]
+            if before is not None
+            else []
+        ),
+        f"  step          {duration(plan.seconds_per_step)}, {plan.tokens_per_step:,.0f} tokens, "
+        f"{rate:,.0f} tokens per second",
+        f"  training      {duration(plan.training_seconds)}: {plan.steps:,} steps, "
+        f"{count_text(round(tokens))} tokens, "
+        f"{count_text(round(plan.steps * plan.flops_per_step))} FLOPs",
+    ]
+    if report.evaluated:
+        lines += [
+            f"  evaluations   {duration(plan.evaluation_seconds)}: {plan.evaluations}",
+            f"  final scoring {duration(plan.evaluation.final_seconds)}",
+        ]
+    else:
+        lines.append("  evaluations   not included: the amount of data is unknown")
+    exceeded = report.limits.exceeded(plan)
+    limits = _limits(report.limits)
+    verdict = f"does not fit: exceeds the limit of {' and '.join(exceeded)} ({limits})"
+    return [
+        *lines,
+        f"  checkpoints   {duration(plan.checkpoint_seconds)}",
+        f"  total         {duration(plan.total_seconds)}",
+        f"  memory        {gigabytes(memory.peak)}: {gigabytes(memory.process)} Python and torch, "
+        f"{gigabytes(memory.data + memory.training_state)} data and training state, "
+        f"{gigabytes(transient[largest])} {largest}",
+        verdict if exceeded else f"fits within {limits}",
+    ]
+
+
+def _alternative_lines(report: PlanReport) -> list[str]:
+    """One line per model and mechanism; exceeded limits are named."""
+    rows = [COLUMNS]
+    for alternative in report.alternatives or ():
+        name = f"{alternative.model} {alternative.mechanism}"
+        if alternative.plan is None:
+            rows.append((name, "", "", "", "", alternative.reason))
+            continue
+        plan = alternative.plan
+        exceeded = report.limits.exceeded(plan)
+        rows.append(
+            (
+                name,
+                f"{plan.parameters:,}",
+                duration(plan.seconds_per_step),
+                duration(plan.total_seconds),
+                gigabytes(plan.memory.peak),
+                f"exceeds {' and '.join(exceeded)}" if exceeded else "",
+            )
+        )
+    return _table(rows)
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Aligned columns, numbers to the right; the last column is a remark."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    return [
+        "  ".join(
+            [f"  {row[0]:<{widths[0]}}"]
+            + [f"{cell:>{width}}" for cell, width in zip(row[1:-1], widths[1:], strict=True)]
+            + [row[-1]]
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _largest_lines(report: PlanReport) -> list[str]:
+    """The largest model that fits, or the smallest one tried."""
+    best, worst, limits = report.largest, report.too_large, _limits(report.limits)
+    if best is not None:
+        widths = ", ".join(
+            f"{name} {value}" for name, value in best.options.items() if name.endswith("_dim")
+        )
+        return [
+            f"largest {best.model} within {limits}: {widths}",
+            f"  {best.parameters:,} parameters, {duration(best.seconds_per_step)} per step, "
+            f"{duration(best.total_seconds)} in total, {gigabytes(best.memory.peak)}",
+        ]
+    lines = [f"nothing fits within {limits}"]
+    if worst is not None:
+        lines.append(
+            f"  the smallest tried, with {worst.parameters:,} parameters, needs "
+            f"{duration(worst.total_seconds)} and {gigabytes(worst.memory.peak)}"
+        )
+    return lines
+
+
+def _limits(limits: Limits) -> str:
+    time = "" if limits.seconds is None else f"{duration(limits.seconds)} and "
+    return f"{time}{gigabytes(limits.memory)}"

@@ -1,0 +1,375 @@
+"""`train` and `predict`, and their results as text."""
+
+from __future__ import annotations
+
+import json as json_format
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+
+from regard.api.options import (
+    File,
+    Log,
+    Plugins,
+    RunOptions,
+    given_options,
+    load_plugins,
+    optional_path,
+    run_spec,
+    silent,
+    takes_run_options,
+    torch_threads,
+    validate_seed,
+    validate_utf8,
+)
+from regard.core.atomic_write import open_atomic, validate_writable
+from regard.core.errors import RegardError
+from regard.core.malloc import keep_freed_memory
+from regard.core.records.document import DeletionRecord
+from regard.data.readers.text_file import RowErrors, TextFile
+from regard.explain.text_classifier import (
+    TruncationCounter,
+    builds_trees,
+    explain_text,
+    parse_tree,
+)
+from regard.runs.folder import RunFolder
+from regard.runs.load import EvaluationReport, Example, TrainedRun, load
+from regard.runs.plugins import registered_plugins
+from regard.runs.train import begin_run, read_spec, resume_run
+from regard.tasks.metrics.classification import Calibration, ConfusionMatrix, ReliabilityBin
+from regard.training.callbacks import Callback, TensorBoard
+from regard.views.charts.deletion import deletion_sentence, deletion_verdict
+from regard.views.charts.figure_file import SUFFIXES, validate_figure_suffix
+
+
+@takes_run_options
+def train(
+    task: str | None = None,
+    *,
+    init_from: File | None = None,
+    seed: int | None = None,
+    out: File | None = None,
+    resume: File | None = None,
+    threads: int | None = None,
+    plugin: Plugins = (),
+    tensorboard: bool = False,
+    callbacks: Sequence[Callback] = (),
+    log: Log | None = None,
+    **options: Unpack[RunOptions],
+) -> TrainedRun | None:
+    """Train a model, or resume a run; returns None if interrupted (Ctrl-C), after saving a checkpoint.
+
+    `callbacks` see every step, evaluation and checkpoint, `log` receives a line about each stage.
+    """
+    given, log = given_options(options), log or silent
+    load_plugins(plugin)
+    keep_freed_memory()
+    if resume is None:
+        spec = run_spec(task, given, seed=seed, threads=threads, init_from=init_from)
+        folder = RunFolder.next_free(spec.task) if out is None else RunFolder(Path(out))
+    elif given or any(each is not None for each in (task, init_from, seed, out, threads)):
+        raise RegardError(
+            f"--resume {resume} continues the run with its own settings, so it takes no task and no "
+            "other options. Remove them, or start a new run without --resume."
+        )
+    else:
+        folder = RunFolder.existing(Path(resume))
+        spec = read_spec(folder)
+    observers = [*callbacks, *([TensorBoard(folder.tensorboard)] if tensorboard else [])]
+    with torch_threads(spec.threads):
+        if resume is None:
+            record = begin_run(spec, folder, callbacks=observers, log=log)
+        else:
+            record = resume_run(folder, callbacks=observers, log=log)
+    if record is None:
+        plugins = "".join(f" --plugin {one.target}" for _, one in registered_plugins())
+        log(f"stopped and saved; resume with: regard train --resume {folder.path}{plugins}")
+        return None
+    return load(folder.path)
+
+
+# For `file`, if the task has no limit of its own.
+MAX_LINE_BYTES = 100_000
+
+
+def predict(
+    run: File | TrainedRun,
+    texts: str | Iterable[str] | None = None,
+    *,
+    file: File | None = None,
+    out: File | None = None,
+    score: File | None = None,
+    format: str | None = None,  # noqa: A002
+    source_column: str | int | None = None,
+    target_column: str | int | None = None,
+    header: bool = False,
+    skip_bad_rows: bool = False,
+    max_line_bytes: int | None = None,
+    examples: int = 0,
+    seed: int = 0,
+    attention: File | None = None,
+    beam: int | None = None,
+    length_penalty: float | None = None,
+    tokens: int | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    plugin: Plugins = (),
+    json: bool = False,
+    log: Log | None = None,
+    write: Callable[[str], object] | None = None,
+) -> list[Any] | EvaluationReport:
+    """Predictions for texts or for the lines of a file, in order, or the evaluation on the file `score`.
+
+    Output lines, JSON if `json`, go to the file `out`, or else to `write` piece by piece while they are
+    made. `log` receives caveats, such as skipped rows.
+    """
+    log, texts = log or silent, [texts] if isinstance(texts, str) else list(texts or ())
+    name = run.folder.path if isinstance(run, TrainedRun) else run
+    if sum((bool(texts), file is not None, score is not None)) != 1:
+        raise RegardError(
+            "Give one of three: texts, --file with one text per line, or --score with references. "
+            f'For example: regard predict {name} "some text"'
+        )
+    columns = {"source_column": source_column, "target_column": target_column}
+    file_options: dict[str, Any] = {
+        "format": format,
+        **{key: None if column is None else str(column) for key, column in columns.items()},
+        "header": header or None,
+    }
+    file_options = {name: value for name, value in file_options.items() if value is not None}
+    if score is None and (file_options or skip_bad_rows):
+        raise RegardError(
+            "--format, --source-column, --target-column, --header and --skip-bad-rows need --score. "
+            "Remove them, or evaluate on a file."
+        )
+    if max_line_bytes is not None:
+        if max_line_bytes < 1 or (file is None and score is None):
+            raise RegardError(
+                f"--max-line-bytes {max_line_bytes}: the maximum length of a line is 1 or more, and needs "
+                "--file or --score."
+            )
+        file_options["max_line_bytes"] = max_line_bytes
+    if examples < 0 or (examples and score is None):
+        raise RegardError(
+            f"--examples {examples}: the number of examples is 0 or more, and needs --score."
+        )
+    seed = validate_seed(seed)
+    if attention is not None and len(texts) != 1:
+        raise RegardError(f"--attention {attention} draws one input. Give exactly one text.")
+    for text in texts:
+        validate_utf8(text, what="The text")
+    image, target = optional_path(attention), optional_path(out)
+    for path in (target, image):
+        if path is not None:
+            validate_writable(path)
+    load_plugins(plugin)
+    trained = run if isinstance(run, TrainedRun) else load(run)
+    if image is not None:
+        _validate_drawable(trained, image)
+    trained_on = f"The run '{name}' was trained on the task '{trained.spec.task}'. Remove them."
+    if (beam is not None or length_penalty is not None) and not trained.is_seq2seq:
+        raise RegardError(
+            f"--beam and --length-penalty are for sequence-to-sequence models. {trained_on}"
+        )
+    decode_kwargs: dict[str, Any] = {"beam_size": beam, "length_penalty": length_penalty}
+    sampling: dict[str, Any] = {
+        "max_tokens": tokens,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+    }
+    sampling = {name: value for name, value in sampling.items() if value is not None}
+    if sampling and (score is not None or not trained.is_generative):
+        raise RegardError(
+            "--tokens, --temperature, --top-k and --top-p are for text generation with a language model. "
+            f"{trained_on}"
+        )
+    if score is not None:
+        errors = RowErrors(skip=skip_bad_rows)
+        report = trained.evaluate(score, errors=errors, **file_options, **decode_kwargs)
+        for note in (*([errors.summary()] if errors.count else []), *report.notes):
+            log(note)
+        with _writer(target, write) as emit:
+            for line in score_lines(report, report.examples(examples, seed=seed), json=json):
+                emit(f"{line}\n")
+        return report
+    own_limit = getattr(trained.spec.task_options, "max_line_bytes", MAX_LINE_BYTES)
+    limit = own_limit if max_line_bytes is None else max_line_bytes
+    inputs = texts or _read_lines(file, max_line_bytes=limit)
+    truncation = TruncationCounter(trained)
+    outputs: list[str] = []
+    found: Iterator[str]
+    if image is not None:
+        _draw(trained, texts[0], path=image, decode_kwargs=decode_kwargs)
+        log(f"wrote {image}")
+    with _writer(target, write) as emit:
+        if trained.is_generative and len(texts) == 1 and target is None and not json:
+            emit(texts[0].strip())
+            for chunk in trained.generate(texts[0], seed=seed, **sampling):
+                outputs.append(chunk)
+                emit(chunk)
+            emit("\n")
+            return ["".join(outputs)]
+        if trained.is_generative:
+            found = ("".join(trained.generate(text, seed=seed, **sampling)) for text in inputs)
+        else:
+            found = trained.predict_each(truncation.count(inputs), **decode_kwargs)
+        for output in found:
+            outputs.append(output)
+            emit(f"{_output_line(output, json=json)}\n")
+    if summary := truncation.summary():
+        log(summary)
+    return outputs
+
+
+@contextmanager
+def _writer(
+    out: Path | None, write: Callable[[str], object] | None
+) -> Iterator[Callable[[str], object]]:
+    """Write to a file, atomically, or with `write`."""
+    if out is None:
+        yield write or silent
+        return
+    with open_atomic(out) as target:
+        yield lambda piece: target.write(piece.encode())
+
+
+def _validate_drawable(trained: TrainedRun, path: Path) -> None:
+    """Raise unless the model has attention to draw and the suffix names an image format."""
+    if not (trained.is_seq2seq or trained.is_classifier):
+        raise RegardError(
+            "--attention is for sequence-to-sequence models and classifiers. The run "
+            f"'{trained.folder.path}' was trained on the task '{trained.spec.task}'. Remove it."
+        )
+    if not trained.is_classifier or builds_trees(trained):
+        validate_figure_suffix(path)
+    elif path.suffix.lower() not in (".html", *SUFFIXES):
+        raise RegardError(
+            f"--attention {path}: unknown image format. Use the suffix .html, {' or '.join(SUFFIXES)}."
+        )
+
+
+def _draw(trained: TrainedRun, text: str, *, path: Path, decode_kwargs: dict[str, Any]) -> None:
+    """Draw the alignment of a sequence-to-sequence model, or the word weights or tree of a classifier."""
+    if trained.is_seq2seq:
+        from regard.views.charts.alignment import draw_alignment
+
+        draw_alignment(trained.alignment(text, **decode_kwargs), path=path)
+    elif builds_trees(trained):
+        from regard.views.charts.autoencoders import draw_tree
+
+        draw_tree(parse_tree(trained, text), path=path)
+    elif path.suffix.lower() == ".html":
+        from regard.views.pages.document import write_document_page
+
+        write_document_page(explain_text(trained, text), path=path)
+    else:
+        from regard.views.charts.document import draw_document
+
+        draw_document(explain_text(trained, text), path=path)
+
+
+def _read_lines(file: File | None, *, max_line_bytes: int) -> Iterator[str]:
+    """The lines of a file or of standard input, one at a time."""
+    if file is None or str(file) == "-":
+        for number, raw in enumerate(sys.stdin.buffer, start=1):
+            try:
+                yield raw.decode("utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise RegardError(
+                    f"Line {number} of the input is not UTF-8. Convert the input."
+                ) from error
+        return
+    errors = RowErrors(skip=True)
+    for line in TextFile(path=Path(file), max_line_bytes=max_line_bytes).lines(errors=errors):
+        if line.text is None:
+            reason = errors.rows[0].reason
+            way_out = ", or raise --max-line-bytes" if reason.startswith("line too long") else ""
+            raise RegardError(
+                f"{errors.rows[0]}. Every line gets an output, so fix the line{way_out}."
+            )
+        yield line.text
+
+
+def _output_line(output: Any, *, json: bool) -> str:
+    if json:
+        return json_format.dumps({"output": output}, ensure_ascii=False)
+    shown = f"{output:.6g}" if isinstance(output, float) else str(output)
+    return shown.replace("\n", " ")  # one line per output
+
+
+def score_lines(
+    report: EvaluationReport, examples: Sequence[Example] = (), *, json: bool = False
+) -> Iterator[str]:
+    """The scores of an evaluation, with details and examples."""
+    if json:
+        # NaN is not valid JSON.
+        scores = {
+            name: value if math.isfinite(value) else None for name, value in report.scores.items()
+        }
+        record: dict[str, Any] = {**scores, "signatures": report.signatures}
+        if report.details:
+            record["details"] = report.details
+        if examples:
+            record["examples"] = [example._asdict() for example in examples]
+        yield json_format.dumps(record, ensure_ascii=False)
+        return
+    for name, value in report.scores.items():
+        signature = report.signatures.get(name, "")
+        shown = "-" if math.isnan(value) else f"{value:.4f}"
+        yield f"{name:>9}  {shown}  {signature}".rstrip()
+    yield from _details_lines(report.details)
+    for example in examples:
+        yield ""
+        yield f"     input  {example.input}"
+        yield f"prediction  {example.prediction}"
+        references = example.references
+        shown = " | ".join(references) if isinstance(references, tuple) else str(references)
+        yield f" reference  {shown}"
+
+
+def _details_lines(details: dict[str, Any]) -> Iterator[str]:
+    """Confusion matrix, calibration and deletion test of a classifier."""
+    if found := details.get("confusion"):
+        counts = np.array(found["counts"], dtype=np.int64)
+        yield ""
+        yield ConfusionMatrix(labels=tuple(found["labels"]), counts=counts).table()
+    if found := details.get("calibration"):
+        bins = tuple(ReliabilityBin(**each) for each in found["bins"])
+        yield ""
+        yield f"calibration: {Calibration(**{**found, 'bins': bins}).describe()}"
+    if found := details.get("deletion"):
+        record = DeletionRecord.from_dict(found)
+        yield ""
+        yield f"deletion: {deletion_sentence(record)} {deletion_verdict(record)}"
+
+
+def run_lines(run: TrainedRun) -> Iterator[str]:
+    """The outcome and the scores of a finished run."""
+    record = run.record
+    for name, outcome in (("pre-training: ", record.get("pretraining")), ("", record["outcome"])):
+        if outcome is not None:
+            yield (
+                f"{name}{outcome['steps']:,} steps, {outcome['tokens']:,} tokens, "
+                f"{outcome['seconds'] / 60:.1f} minutes on {record['threads']} threads"
+            )
+    if record["data"].get("validation_is_train"):
+        yield "no validation split: these are scores on training texts"
+    for split, scores in record["scores"].items():
+        shown = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
+        yield f"{split:>10}  {shown}"
+        for name, found in record["baselines"].get(split, {}).items():
+            shown = "  ".join(f"{metric} {value:.4g}" for metric, value in found["scores"].items())
+            yield f"            {name}: {shown}  ({found['seconds']:.1f} s)"
+    if details := record.get("details"):
+        split = next(reversed(details))  # the test split, if there is one
+        yield f"\n{split} split"
+        yield from _details_lines(details[split])
+        yield ""

@@ -1,0 +1,188 @@
+"""`regard check`, `regard cost`, `regard overview` and `regard list`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard import api
+from regard.cli.options import (
+    Json,
+    Only,
+    Plugins,
+    Seed,
+    Threads,
+    command_line,
+    keywords,
+    terminal_status,
+)
+
+if TYPE_CHECKING:
+    from regard.core.records.overview import MechanismRecord, Overview
+
+
+def run_check(
+    targets: Annotated[
+        list[str], "TARGET...", "Name of a mechanism, FILE.py:CLASS, or regard.mechanisms for all."
+    ],
+    *,
+    only: Annotated[list[str] | None, "CHECK", "Name of a check to run. May be repeated."] = None,
+    set: Annotated[  # noqa: A002
+        list[str] | None, "OPTION=VALUE", "Constructor option. May be repeated."
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Run the conformance suite. Exit code 0: all passed; 1: some failed; 2: not a mechanism.
+
+    A check that does not apply is listed with the reason, a failure with the worst element and the
+    command that runs it again.
+    """
+    report = api.check(**keywords(locals()))
+    print(report.as_json() if as_json else report.as_text())
+    if not report.passed:
+        raise typer.Exit(code=1)
+
+
+def run_cost(
+    *,
+    length: Annotated[int, "Sequence length."] = 1024,
+    heads: Annotated[int, "Number of heads."] = 8,
+    head_dim: Annotated[int, "Width of a head."] = 64,
+    batch: Annotated[int, "Batch size."] = 1,
+    causal: Annotated[bool, "Causal masking."] = False,
+    train: Annotated[bool, "Forward and backward pass."] = False,
+    decode: Annotated[bool, "One decoding step after --length tokens."] = False,
+    only: Only = None,
+    set: Annotated[  # noqa: A002
+        list[str] | None, "OPTION=VALUE", "An option of the one mechanism of --only."
+    ] = None,
+    plugin: Plugins = None,
+    formulas: Annotated[bool, "All formulas of the one mechanism of --only."] = False,
+    measure: Annotated[bool, "Also measure time and memory."] = False,
+    module: Annotated[
+        str | None,
+        "FILE.py:FUNCTION",
+        "Cost of your own nn.Module: FUNCTION returns module or (module, inputs).",
+    ] = None,
+    input: Annotated[
+        list[str] | None, "SHAPE", "An input of --module: 2x16x64, or int100:2x16."
+    ] = None,
+    plot: Annotated[Path | None, "FILE", "Plot time by length, .svg or .png."] = None,
+    page: Annotated[Path | None, "FILE.html", "Write an HTML report."] = None,
+    calibrate: Annotated[bool, "Calibrate this machine again."] = False,
+    no_calibrate: Annotated[bool, "Counts only, no predicted times."] = False,
+    threads: Threads = None,
+    as_json: Json = False,
+) -> None:
+    """Compare mechanisms on one shape: FLOPs, memory, predicted time, formulas, crossover lengths.
+
+    Times are predicted from a calibration of this machine, which is measured on first use.
+    """
+    options = keywords(locals())
+    with terminal_status("importing torch") as status:
+        report = api.cost(
+            **options, command=command_line(), log=status.log, progress=status.progress
+        )
+    if as_json:
+        print(report.as_json())
+        return
+    from regard.core.records.cost import CostReport
+    from regard.views.text.costs import cost_text, module_text
+
+    print(cost_text(report) if isinstance(report, CostReport) else module_text(report))
+    for path in filter(None, (plot, page)):
+        typer.echo(f"written: {path}", err=True)
+
+
+def run_overview(
+    *,
+    out: Annotated[Path | None, "PATH", "Output file. Default: build/overview.html"] = None,
+    only: Only = None,
+    sentence: Annotated[str | None, "TEXT", "Input sentence for the attention weights."] = None,
+    seed: Seed = 0,
+    as_json: Annotated[
+        bool,
+        "Write JSON instead of HTML; printed unless --out is given.",
+    ] = False,
+) -> None:
+    """Write a page with the attention weights, costs and conformance checks of every mechanism."""
+    options = keywords(locals())
+    from regard.api.mechanisms import DEFAULT_OUT
+
+    path = out if as_json else out or DEFAULT_OUT
+    began = 0.0
+    with terminal_status("importing torch") as status:
+
+        def on_start(name: str) -> None:
+            nonlocal began
+            began = perf_counter()
+            status.progress(name)
+
+        def on_done(record: MechanismRecord) -> None:
+            status.log(_line(record, seconds=perf_counter() - began), markup=True)
+
+        options |= {"out": path, "json": as_json}
+        overview = api.overview(**options, on_start=on_start, on_done=on_done)
+    print(overview.as_json() if path is None else summary(overview, path=path))
+
+
+def summary(overview: Overview, *, path: Path) -> str:
+    """The path of the page and three lines of totals."""
+    totals = overview.totals()
+    mechanisms = counted(len(overview.mechanisms), "mechanism", "mechanisms")
+    words = counted(len(overview.tokens), "word", "words")
+    return "\n".join(
+        [
+            # File names may contain undecodable bytes.
+            str(path).encode(errors="backslashreplace").decode(),
+            f"{mechanisms}, {words}",
+            f"{counted(totals['passed'], 'check', 'checks')} passed, {totals['failed']} failed",
+            f"{_not_applicable(totals['not_applicable'])} (reasons on the page)",
+        ]
+    )
+
+
+def counted(count: int, one: str, more: str) -> str:
+    """A count with its noun in the singular or plural.
+
+    >>> counted(1, "word", "words"), counted(0, "word", "words")
+    ('1 word', '0 words')
+    """
+    return f"{count} {one if count == 1 else more}"
+
+
+def _not_applicable(count: int) -> str:
+    return counted(count, "does not apply", "do not apply")
+
+
+def _line(record: MechanismRecord, *, seconds: float) -> str:
+    failed = record.count("failed")
+    mark = "[red]✗[/red]" if failed else "[green]✓[/green]"
+    return (
+        f"{mark} {record.name:<22} {record.count('passed'):>3} passed, {failed:>2} failed, "
+        f"{_not_applicable(record.count('not_applicable')):>17}  [dim]{seconds:4.1f} s[/dim]"
+    )
+
+
+def run_list(*, as_json: Json = False) -> None:
+    """List all mechanisms by family: name, summary, reference."""
+    mechanisms = api.list_mechanisms()
+    if as_json:
+        shown = ("family", "summary", "reference", "module", "class_name")
+        records = [
+            {"name": name, **{key: getattr(entry, key) for key in shown}}
+            for name, entry in mechanisms.items()
+        ]
+        print(json.dumps(records, indent=2, ensure_ascii=False))
+        return
+    width = max((len(name) for name in mechanisms), default=0)
+    blocks: dict[str, list[str]] = {}
+    for name, entry in mechanisms.items():
+        line = f"  {name:<{width}}  {entry.summary}  [{entry.reference}]"
+        blocks.setdefault(entry.family, [entry.family]).append(line)
+    print("\n\n".join("\n".join(lines) for lines in blocks.values()))

