@@ -27,10 +27,10 @@ from regard.costs.predict import EstimateByLength, crossover, predict
 from regard.costs.trace import MODES, Mode, Run, Workload, trace
 from regard.costs.workloads import (
     LAYERS,
+    SELF_ATTENTION,
     attention_workload,
     build_for_shape,
     layer_workload,
-    self_attention_workload,
 )
 from regard.layers.cost import SequenceShape
 from regard.mechanisms import MECHANISMS
@@ -126,7 +126,7 @@ def _random_workloads(draw: random.Random) -> Iterator[RandomWorkload]:
         for mode in MODES:
             for _ in range(2):
                 yield _attention(name, mode, draw)
-    for name in (*LAYERS, "self-attention"):
+    for name in LAYERS:
         for mode in MODES[:2]:
             for _ in range(2):
                 yield _layer(name, mode, draw)
@@ -168,12 +168,8 @@ def _layer(name: str, mode: Mode, draw: random.Random) -> RandomWorkload:
     width, batch = draw.choice([96, 128, 192, 256, 384]), draw.choice([1, 4, 8, 16])
     shape = SequenceShape(batch_size=batch, length=round(2 ** draw.uniform(4, 8)))
     label = f"{name}, {mode}: {batch} rows, n={shape.length}, width {width}"
-    if name == "self-attention":
-        sizes = {"model_dim": width, "num_heads": 4}
-        return RandomWorkload(
-            name, label, partial(self_attention_workload, "scaled_dot", shape, mode, **sizes)
-        )
-    return RandomWorkload(name, label, partial(layer_workload, name, shape, mode, model_dim=width))
+    prepare = partial(layer_workload, name, shape, mode, model_dim=width, num_heads=4)
+    return RandomWorkload(name, label, prepare)
 
 
 def _training_step(name: str, draw: random.Random) -> RandomWorkload:
@@ -260,8 +256,8 @@ def _crossover_measurements() -> Iterator[Measurement]:
         lambda length: layer_workload(
             "lstm", SequenceShape(length=length, batch_size=8), "train", model_dim=256
         ),
-        lambda length: self_attention_workload(
-            "scaled_dot",
+        lambda length: layer_workload(
+            SELF_ATTENTION,
             SequenceShape(length=length, batch_size=8),
             "train",
             model_dim=256,

@@ -168,7 +168,7 @@ class SaysYes:
     """A model that classifies every string as balanced."""
 
     def accuracy(self, split: EvalSplit) -> float:
-        return sum(reference == ("yes",) for reference in split.references) / len(split)
+        return sum(reference == "yes" for reference in split.references) / len(split)
 
 
 def test_constant_classifier_fails(

@@ -192,7 +192,7 @@ def test_the_rerun_command_reproduces_the_record(capsys: pytest.CaptureFixture[s
 def test_show_saves_the_figure(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     assert exit_code(["claims", "show", "squares-are-even", "--plot", str(path)]) == 0
-    assert path.read_bytes()[:5] in {b"<?xml", b"\x89PNG\r"}
+    assert path.read_bytes()[:5] in {b"<svg ", b"<?xml", b"\x89PNG\r"}
 
 
 def test_a_page_from_saved_records(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -69,7 +70,7 @@ def test_metric_of_the_examples(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_model_of_the_examples_ignores_padding() -> None:
     (name,) = load_plugins([str(EXAMPLES / "my_model.py:MaxEmbedding")])
-    model = model_class(name)(source=TokenSpec(9), outputs=2).eval()
+    model: Any = model_class(name)(source=TokenSpec(9), outputs=2).eval()
     short = torch.tensor([[3, 4, 5]])
     padded = torch.nn.functional.pad(short, (0, 2))
     lengths = torch.tensor([3])

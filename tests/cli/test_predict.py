@@ -110,7 +110,7 @@ def test_scores(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out)["exact_match_error"] == 0.0
 
 
-@pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("a.png", b"\x89PNG")])
+@pytest.mark.parametrize(("name", "start"), [("a.svg", b"<svg"), ("a.png", b"\x89PNG")])
 def test_attention_image(run: str, name: str, start: bytes, tmp_path: Path) -> None:
     image = tmp_path / name
     assert exit_code(["predict", run, "cafe", "--attention", str(image)]) == 0

@@ -71,7 +71,7 @@ def test_study_and_report(
         (["scores", "--sweep", "mechanism"], "--sweep mechanism"),
         (["scores", "--sweep", "mechanism="], "--sweep mechanism="),
         (["scores", "--sweep", "mechansim=dot,additive"], "model.mechansim"),
-        (["scores", "--seeds", "many"], "--seeds many"),
+        (["scores", "--seeds", "many"], "seeds=many"),
         (["scores", "--seeds", "3,3"], "seeds=[3, 3]"),
         (["scores", "--learning-rates", "1e-3,fast"], "fast"),
         (["scores", "--match", "speed"], "speed"),

@@ -177,7 +177,7 @@ def test_columns_and_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     log = capsys.readouterr().err
     assert "6 training pairs" in log
     assert "6 validation inputs also occur in training" in log
-    assert set(json.loads((out / "vocabulary.json").read_text())["source"]["tokens"]) == {"a", "b"}
+    assert set(json.loads((out / "preprocessor.json").read_text())["input"]["tokens"]) == {"a", "b"}
     assert json.loads((out / "spec.json").read_text())["threads"] == 1
     numbers = tmp_path / "numbers.csv"
     numbers.write_text("word,phones\nab,AB\n")

@@ -182,7 +182,7 @@ def test_patches_are_in_reading_order() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_traits(name: str) -> None:
-    kind = model_class(name)
+    kind: Any = model_class(name)
     traits = traits_of(kind)
     assert traits.inputs <= set(get_args(InputKind))
     assert traits.targets <= set(get_args(TargetKind))

@@ -256,6 +256,7 @@ def questions(tmp_path: Path) -> RunSpec:
 
 
 def test_pretraining_is_planned(questions: RunSpec) -> None:
+    assert questions.pretraining is not None
     task, before = build_task(questions), build_task(questions.pretraining)
     plan = plan_run(questions, task, CALIBRATION, pretraining=before)
     assert plan.pretraining is not None

@@ -150,7 +150,7 @@ def test_evaluation_inputs_are_excluded_from_pretraining(files: dict[str, str]) 
     assert spec.pretraining.task_options.qa_validation_fraction == 0.3
     assert spec.pretraining.task_options.qa_test_fraction == 0.2
     task = build_task(spec)
-    mixed = build_task(spec.pretraining).dataset
+    mixed: Any = build_task(spec.pretraining).dataset
     learned = {
         mixed.preprocessor.input.decode(mixed.extra.inputs[row].tolist())
         for row in range(len(mixed.extra))
@@ -186,7 +186,8 @@ def test_pretraining_inherits_file_options(
     for further in ({}, {"pretraining": {"task": {"qa_file": str(pairs)}}}):
         spec = RunSpec.from_sections(sections(files, task=own, **further))
         assert spec.pretraining is not None
-        task, mixed = build_task(spec).dataset, build_task(spec.pretraining).dataset
+        task: Any = build_task(spec).dataset
+        mixed: Any = build_task(spec.pretraining).dataset
         held_out = {source.lower() for source in (*task.validation.inputs, *task.test.inputs)}
         assert len(mixed.extra) + len(held_out) == 60
         options = spec.pretraining.task_options

@@ -120,16 +120,15 @@ def test_every_metric_is_compared(record: StudyRecord) -> None:
     assert [metric.name for metric in record.metrics] == [
         "exact_match_error",
         "per",
-        "exact_match",
         "loss",
     ]
     assert record.metrics[0].note == ExactMatchError.note
     for variant in record.variants:
-        assert list(variant.scores) == ["exact_match_error", "per", "exact_match", "loss"]
+        assert list(variant.scores) == ["exact_match_error", "per", "loss"]
         loss = variant.scores["loss"]
         assert loss.low is not None
         assert loss.item_low is None
-    assert len(record.verdicts) == 2 + 2 + 2 + 1
+    assert len(record.verdicts) == 2 + 2 + 1
 
 
 def test_attention_examples_of_variants_with_attention(record: StudyRecord) -> None:
@@ -300,7 +299,7 @@ def test_metric_of_a_user_is_as_good_as_ours(
     assert (own.unit, own.digits, own.is_itemwise) == ("phones", 3, True)
     assert record.metric == (chosen or "exact_match_error")
     assert {metric.name for metric in record.metrics} == {
-        *("exact_match_error", "per", "exact_match", "loss", "length", "wer")
+        *("exact_match_error", "per", "loss", "length", "wer")
     }
     for variant in record.variants:
         score = variant.scores["length"]

@@ -25,6 +25,7 @@ from regard.api.options import (
     optional_path,
     silent,
     torch_threads,
+    validate_exclusive,
 )
 from regard.core import malloc
 from regard.core.atomic_write import atomic_write, validate_writable
@@ -106,8 +107,8 @@ def cost(
     `progress` the name of what is being estimated; the report names `command` as the way to repeat it.
     """
     _validate_sizes(length=length, heads=heads, head_dim=head_dim, batch=batch, threads=threads)
-    _validate_exclusive("--train", train, "--decode", decode)
-    _validate_exclusive("--calibrate", calibrate, "--no-calibrate", no_calibrate)
+    validate_exclusive(train=train, decode=decode)
+    validate_exclusive(calibrate=calibrate, no_calibrate=no_calibrate)
     plot_path, page_path = optional_path(plot), optional_path(page)
     _validate_paths(plot=plot_path, page=page_path)
     chosen = list(dict.fromkeys(only))
@@ -221,15 +222,11 @@ def _measure(
             for name, candidate in comparison.candidates.items()
         },
         free_bytes=free_bytes(),
-        setup=partial(_load_in_child, plugins),
+        setup=partial(load_plugins, plugins),
         log=lambda what: show(f"measuring {what}"),
     )
     split = len(report.mechanisms)
     return replace(report, mechanisms=tuple(rows[:split]), layers=tuple(rows[split:]))
-
-
-def _load_in_child(plugins: Sequence[str]) -> None:
-    load_plugins(plugins)
 
 
 def _write(report: CostReport, *, plot: Path | None, page: Path | None) -> None:
@@ -252,11 +249,6 @@ def _validate_sizes(*, threads: int | None, **sizes: int) -> None:
             raise RegardError(
                 f"--{name.replace('_', '-')} {size} is out of range. Use an integer from 1 to {limit}."
             )
-
-
-def _validate_exclusive(first: str, has_first: bool, second: str, has_second: bool) -> None:
-    if has_first and has_second:
-        raise RegardError(f"{first} and {second} exclude each other. Remove one.")
 
 
 def _validate_paths(*, plot: Path | None, page: Path | None) -> None:
@@ -287,19 +279,10 @@ def _estimate_module(
     """Estimate the module that FILE.py:FUNCTION returns. `calibrate` is called once the module has run."""
     build = _builder(target, inputs)
     name = target.rpartition(":")[2]
-    shapes: list[str] = []
-    parameters = 0
-
-    def build_and_describe() -> Built:
-        nonlocal parameters
-        module, values = build()
-        shapes[:] = [_shape(each) for each in values]
-        parameters = sum(each.numel() for each in module.parameters() if each.requires_grad)
-        return module, values
-
+    module, values = build()
     try:
-        forward = trace(module_workload(name, "forward", build_and_describe))
-        training = trace(module_workload(name, "train", build_and_describe))
+        forward = trace(module_workload(name, "forward", build))
+        training = trace(module_workload(name, "train", build))
     except RegardError:
         raise
     except Exception as error:
@@ -307,25 +290,22 @@ def _estimate_module(
     calibration = calibrate()
     predicted = None if calibration is None else predict(forward, calibration)
     training_seconds = None if calibration is None else predict(training, calibration).seconds
+    seconds, missing = ({}, None) if predicted is None else (predicted.by_kind, 0.0)
     calls: Counter[str] = Counter()
     for call, count in forward.calls.items():
         calls[call.kind] += count
     has_backward = training.num_calls > forward.num_calls
     kinds = [
-        KindRow(
-            kind=kind,
-            calls=count,
-            seconds=None if predicted is None else predicted.by_kind.get(kind, 0.0),
-        )
+        KindRow(kind=kind, calls=count, seconds=seconds.get(kind, missing))
         for kind, count in calls.items()
     ]
-    if predicted is not None and (overhead := predicted.by_kind.get("calls")):
+    if overhead := seconds.get("calls"):
         kinds.append(KindRow(kind="call overhead", calls=forward.num_calls, seconds=overhead))
     kinds.sort(key=lambda row: (-(row.seconds or 0.0), -row.calls))
     return ModuleReport(
         name=target,
-        inputs=tuple(shapes),
-        parameters=parameters,
+        inputs=tuple(_shape(each) for each in values),
+        parameters=sum(each.numel() for each in module.parameters() if each.requires_grad),
         forward_flops=forward.flops,
         backward_flops=training.flops - forward.flops if has_backward else None,
         peak_bytes=forward.peak_bytes,
@@ -379,17 +359,12 @@ def _builder(target: str, inputs: Sequence[str]) -> Callable[[], Built]:
 
 
 def _load_function(target: str) -> Callable[[], Any]:
-    path, colon, name = target.rpartition(":")
-    if not (colon and path.endswith(".py") and name.isidentifier()):
+    path, _, name = target.rpartition(":")
+    if not (path.endswith(".py") and name.isidentifier()):
         raise RegardError(f"--module {target}: use FILE.py:FUNCTION, such as model.py:build.")
-    if not Path(path).is_file():
-        raise RegardError(
-            f"--module {target}: no file '{path}' in {Path.cwd()}. Use an existing file."
-        )
     function = getattr(import_source(path), name, None)
     if not callable(function):
-        problem = "has no function" if function is None else "defines no function"
-        raise RegardError(f"--module {target}: '{path}' {problem} '{name}'. Name a function.")
+        raise RegardError(f"--module {target}: '{path}' has no function '{name}'. Name a function.")
     return function
 
 

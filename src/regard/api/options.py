@@ -94,7 +94,7 @@ def takes_run_options(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def given_options(options: RunOptions) -> dict[str, Any]:
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are given, with files and columns as text; None, False and () are not given."""
     given = {name: value for name, value in options.items() if _is_given(value)}
     texts = {*TASK_OPTIONS[:-2], "pretrain_file", "recipe"}
@@ -268,6 +268,13 @@ def torch_threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def validate_exclusive(**flags: bool) -> None:
+    """Raise if more than one of the flags is given."""
+    given = [f"--{name.replace('_', '-')}" for name, flag in flags.items() if flag]
+    if len(given) > 1:
+        raise RegardError(f"{' and '.join(given)} exclude each other. Remove one.")
 
 
 GREATEST_SEED = 2**63 - 1

@@ -67,6 +67,10 @@ class Alternative(NamedTuple):
     reason: str = ""
     plan: Any = None
 
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**self._asdict(), "plan": self.plan and self.plan.as_json()}
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlanReport:
@@ -93,10 +97,7 @@ class PlanReport:
             "plan": self.plan.as_json(),
         }
         if self.alternatives is not None:
-            found["alternatives"] = [
-                {**row._asdict(), "plan": row.plan and row.plan.as_json()}
-                for row in self.alternatives
-            ]
+            found["alternatives"] = [row.as_json() for row in self.alternatives]
         if self.searched:
             found["largest"] = self.largest and self.largest.as_json()
             found["too_large"] = self.too_large and self.too_large.as_json()
@@ -106,7 +107,14 @@ class PlanReport:
         """The predictions, a table of the alternatives, and the largest model."""
         blocks = [_plan_lines(self)]
         if self.alternatives is not None:
-            blocks.append(["alternatives of the same width:", *_alternative_lines(self)])
+
+            def cells(plan: Plan) -> tuple[str, ...]:
+                exceeded = " and ".join(self.limits.exceeded(plan))
+                total, memory = duration(plan.total_seconds), gigabytes(plan.memory.peak)
+                return total, memory, f"exceeds {exceeded}" if exceeded else ""
+
+            lines = _table(self.alternatives, ("total", "memory"), cells)
+            blocks.append(["alternatives of the same width:", *lines])
         if self.searched:
             blocks.append(_largest_lines(self))
         return "\n\n".join("\n".join(lines) for lines in blocks)
@@ -123,37 +131,24 @@ class DecodingReport:
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
-        rows = [
-            {**row._asdict(), "plan": row.plan and row.plan.as_json()} for row in self.alternatives
-        ]
+        rows = [row.as_json() for row in self.alternatives]
         return {"machine": self.machine, "plan": self.plan.as_json(), "alternatives": rows}
 
     def as_text(self) -> str:
         """One line per model and mechanism, this one first."""
-        rows = [("", "parameters", "step", "tokens/s", "state", "memory", "")]
+
+        def cells(plan: DecodingPlan) -> tuple[str, ...]:
+            rate, state = f"{plan.tokens_per_second:,.0f}", f"{plan.state_bytes / 1e6:.2f} MB"
+            exceeds = "exceeds memory" if plan.peak_bytes > self.limits.memory else ""
+            return rate, state, gigabytes(plan.peak_bytes), exceeds
+
         own = Alternative(self.plan.model, self.plan.mechanism, plan=self.plan)
-        for row in self.alternatives or (own,):
-            name, plan = f"{row.model} {row.mechanism}", row.plan
-            if plan is None:
-                rows.append((name, "", "", "", "", "", row.reason))
-                continue
-            too_large = plan.peak_bytes > self.limits.memory
-            rows.append(
-                (
-                    name,
-                    f"{plan.parameters:,}",
-                    duration(plan.seconds_per_step),
-                    f"{plan.tokens_per_second:,.0f}",
-                    f"{plan.state_bytes / 1e6:.2f} MB",
-                    gigabytes(plan.peak_bytes),
-                    "exceeds memory" if too_large else "",
-                )
-            )
         head = (
             f"decoding {self.plan.batch_size} rows after {self.plan.length} tokens, on "
             f"{self.machine['threads']} threads of {self.machine['processor']}"
         )
-        return "\n".join([head, *_table(rows)])
+        lines = _table(self.alternatives or (own,), ("tokens/s", "state", "memory"), cells)
+        return "\n".join([head, *lines])
 
 
 @takes_run_options
@@ -322,7 +317,6 @@ def _largest(
 
 # unit → seconds; a duration is shown in the largest unit of which it has at least two
 TIMES = {"years": 365 * 86400.0, "days": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
-COLUMNS = ("", "parameters", "step", "total", "memory", "")
 
 
 def duration(seconds: float) -> str:
@@ -352,25 +346,18 @@ def _plan_lines(report: PlanReport) -> list[str]:
     """The predictions for the run, and whether it fits."""
     plan, memory = report.plan, report.plan.memory
     machine = f"{report.machine['threads']} threads of {report.machine['processor']}"
-    transient = {
-        "step": memory.step,
-        "checkpoint": memory.checkpoint,
-        "evaluation": memory.evaluation,
-    }
-    largest = max(transient, key=lambda name: transient[name])
+    largest = max(
+        ("step", "checkpoint", "evaluation"), key=lambda name: float(getattr(memory, name))
+    )
     tokens = plan.steps * plan.tokens_per_step
     rate = plan.tokens_per_step / plan.seconds_per_step
-    before = plan.pretraining
-    lines = [
-        f"{plan.model} ({plan.mechanism}) with {plan.parameters:,} parameters, on {machine}",
-        *(
-            [
-                f"  pre-training  {duration(before.total_seconds)}: {before.steps:,} steps of "
-                f"{duration(before.seconds_per_step)}, {gigabytes(before.peak_bytes)}"
-            ]
-            if before is not None
-            else []
-        ),
+    lines = [f"{plan.model} ({plan.mechanism}) with {plan.parameters:,} parameters, on {machine}"]
+    if (before := plan.pretraining) is not None:
+        lines.append(
+            f"  pre-training  {duration(before.total_seconds)}: {before.steps:,} steps of "
+            f"{duration(before.seconds_per_step)}, {gigabytes(before.peak_bytes)}"
+        )
+    lines += [
         f"  step          {duration(plan.seconds_per_step)}, {plan.tokens_per_step:,.0f} tokens, "
         f"{rate:,.0f} tokens per second",
         f"  training      {duration(plan.training_seconds)}: {plan.steps:,} steps, "
@@ -393,36 +380,25 @@ def _plan_lines(report: PlanReport) -> list[str]:
         f"  total         {duration(plan.total_seconds)}",
         f"  memory        {gigabytes(memory.peak)}: {gigabytes(memory.process)} Python and torch, "
         f"{gigabytes(memory.data + memory.training_state)} data and training state, "
-        f"{gigabytes(transient[largest])} {largest}",
+        f"{gigabytes(getattr(memory, largest))} {largest}",
         verdict if exceeded else f"fits within {limits}",
     ]
 
 
-def _alternative_lines(report: PlanReport) -> list[str]:
-    """One line per model and mechanism; exceeded limits are named."""
-    rows = [COLUMNS]
-    for alternative in report.alternatives or ():
-        name = f"{alternative.model} {alternative.mechanism}"
-        if alternative.plan is None:
-            rows.append((name, "", "", "", "", alternative.reason))
-            continue
-        plan = alternative.plan
-        exceeded = report.limits.exceeded(plan)
-        rows.append(
-            (
-                name,
-                f"{plan.parameters:,}",
-                duration(plan.seconds_per_step),
-                duration(plan.total_seconds),
-                gigabytes(plan.memory.peak),
-                f"exceeds {' and '.join(exceeded)}" if exceeded else "",
-            )
-        )
-    return _table(rows)
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Aligned columns, numbers to the right; the last column is a remark."""
+def _table(
+    alternatives: Sequence[Alternative],
+    columns: tuple[str, ...],
+    cells: Callable[[Any], tuple[str, ...]],
+) -> list[str]:
+    """A line per model and mechanism, numbers to the right; `cells` are `columns` and a remark."""
+    rows = [("", "parameters", "step", *columns, "")]
+    for row in alternatives:
+        name, plan = f"{row.model} {row.mechanism}", row.plan
+        if plan is None:
+            rows.append((name, "", "", *("" for _ in columns), row.reason))
+        else:
+            step = duration(plan.seconds_per_step)
+            rows.append((name, f"{plan.parameters:,}", step, *cells(plan)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     return [
         "  ".join(

@@ -199,10 +199,10 @@ def _sections(
         sections.pop("variants", None)
         sections.pop("baseline", None)
     if seeds is not None:
-        sections["seeds"] = _parse_seeds(seeds) if isinstance(seeds, str) else seeds
+        is_count = isinstance(seeds, int) or (isinstance(seeds, str) and "," not in seeds)
+        sections["seeds"] = parse_value(str(seeds)) if is_count else _parse_list(seeds)
     if learning_rates is not None:
-        rates = learning_rates.split(",") if isinstance(learning_rates, str) else learning_rates
-        sections["learning_rates"] = [_parse_rate(rate) for rate in rates]
+        sections["learning_rates"] = _parse_list(learning_rates)
     return sections | {key: value for key, value in keys.items() if value is not None}
 
 
@@ -217,6 +217,11 @@ def _parse_sweep(sweep: Sweep) -> dict[str, list[Any]]:
             "values at once, separated by commas."
         )
     return found
+
+
+def _parse_list(values: Any) -> list[Any]:
+    texts = values.split(",") if isinstance(values, str) else values
+    return [parse_value(str(value)) for value in texts]
 
 
 def _parse_axis(text: str) -> tuple[str, list[Any]]:
@@ -242,23 +247,3 @@ def _split_values(text: str) -> list[str]:
         else:
             values[-1] += character
     return values
-
-
-def _parse_seeds(text: str) -> int | list[int]:
-    """One number is a count; several are the seeds."""
-    try:
-        found = [int(seed) for seed in text.split(",")]
-    except ValueError as error:
-        raise RegardError(
-            f"--seeds {text}: give a number of seeds, such as 5, or a list, such as 3,4,5."
-        ) from error
-    return found if "," in text else found[0]
-
-
-def _parse_rate(rate: str | float) -> float:
-    try:
-        return float(rate)
-    except ValueError as error:
-        raise RegardError(
-            f"--learning-rates … {rate} …: give numbers, such as --learning-rates 1e-3,2e-3."
-        ) from error

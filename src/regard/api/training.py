@@ -138,12 +138,7 @@ def predict(
             f'For example: regard predict {name} "some text"'
         )
     columns = {"source_column": source_column, "target_column": target_column}
-    file_options: dict[str, Any] = {
-        "format": format,
-        **{key: None if column is None else str(column) for key, column in columns.items()},
-        "header": header or None,
-    }
-    file_options = {name: value for name, value in file_options.items() if value is not None}
+    file_options = given_options({"format": format, **columns, "header": header})
     if score is None and (file_options or skip_bad_rows):
         raise RegardError(
             "--format, --source-column, --target-column, --header and --skip-bad-rows need --score. "
@@ -179,13 +174,9 @@ def predict(
             f"--beam and --length-penalty are for sequence-to-sequence models. {trained_on}"
         )
     decode_kwargs: dict[str, Any] = {"beam_size": beam, "length_penalty": length_penalty}
-    sampling: dict[str, Any] = {
-        "max_tokens": tokens,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-    }
-    sampling = {name: value for name, value in sampling.items() if value is not None}
+    sampling = given_options(
+        {"max_tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    )
     if sampling and (score is not None or not trained.is_generative):
         raise RegardError(
             "--tokens, --temperature, --top-k and --top-p are for text generation with a language model. "
@@ -259,7 +250,7 @@ def _validate_drawable(trained: TrainedRun, path: Path) -> None:
 def _draw(trained: TrainedRun, text: str, *, path: Path, decode_kwargs: dict[str, Any]) -> None:
     """Draw the alignment of a sequence-to-sequence model, or the word weights or tree of a classifier."""
     if trained.is_seq2seq:
-        from regard.views.charts.alignment import draw_alignment
+        from regard.views.charts.heatmap import draw_alignment
 
         draw_alignment(trained.alignment(text, **decode_kwargs), path=path)
     elif builds_trees(trained):

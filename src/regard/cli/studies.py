@@ -20,7 +20,6 @@ from regard.cli.options import (
     keywords,
     log,
 )
-from regard.core.errors import RegardError
 from regard.studies.execution.jobs import Failed, Finished, Progressed, Started
 from regard.studies.folder import StudyFolder
 from regard.studies.spec import builtin_studies
@@ -93,10 +92,10 @@ def run_report(
     Missing runs are listed. A study with a mechanism of your own needs its --plugin.
     """
     options = keywords(locals())
+    from regard.api.options import validate_exclusive
     from regard.views.text.study import study_csv, study_table
 
-    if as_json and as_csv:
-        raise RegardError("--json and --csv exclude each other. Remove one.")
+    validate_exclusive(json=as_json, csv=as_csv)
     record = api.report(**options)
     if as_json:
         typer.echo(record.as_json())

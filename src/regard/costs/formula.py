@@ -74,12 +74,7 @@ class Polynomial:
 
 
 def closed_form(
-    count: Count,
-    *,
-    width: int,
-    multiple_of: int = 1,
-    width_name: str = "d",
-    length: int = LONG,
+    count: Count, *, width: int, multiple_of: int = 1, width_name: str = "d", length: int = LONG
 ) -> Polynomial | None:
     """The verified polynomial of a count; in n alone, at this width, if there is none in both.
 

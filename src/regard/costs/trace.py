@@ -15,11 +15,12 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_iter
 
 from regard.core.counter import Counter, bytes_of, memory_traffic
-from regard.core.counting import fake_or_real, shapes_only
+from regard.core.counting import fake_or_real
 
 
 class OperatorCall(NamedTuple):
@@ -269,7 +270,7 @@ def trace(workload: Workload, *, real: bool = False) -> Trace:
     """Trace one run of the workload, on fake tensors where possible and unless `real`."""
 
     def attempt(fake: bool) -> Trace:
-        with shapes_only() if fake else nullcontext():
+        with FakeTensorMode(allow_non_fake_inputs=True) if fake else nullcontext():
             return _trace(workload)
 
     return attempt(False) if real else fake_or_real(attempt)

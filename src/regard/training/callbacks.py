@@ -85,27 +85,30 @@ class Evaluation(NamedTuple):
 
 @runtime_checkable
 class Callback(Protocol):
-    """Receives the events of a run; must not change the model or torch's random state."""
+    """Receives the events of a run; must not change the model or torch's random state.
+
+    A subclass needs only the methods that it uses.
+    """
 
     def on_train_begin(self, info: TrainingStart) -> None:
         """Before the first step."""
-        ...
+        return
 
     def on_step_end(self, info: StepMetrics) -> None:
         """After every step; called often."""
-        ...
+        return
 
     def on_evaluate(self, scores: Evaluation) -> None:
         """After every evaluation."""
-        ...
+        return
 
     def on_save(self, path: Path) -> None:
         """After a checkpoint or the model file was written."""
-        ...
+        return
 
     def on_train_end(self, outcome: Outcome | None) -> None:
         """At the end, always; `outcome` is None if training raised an error."""
-        ...
+        return
 
 
 class CallbackList:
@@ -149,7 +152,7 @@ FINISHED = {
 }
 
 
-class ProgressDisplay:
+class ProgressDisplay(Callback):
     """A progress bar in a terminal; one line per evaluation elsewhere. Both on standard error.
 
     ━━━━━━━━━━╸━━━━━━━  58%  step 5,800  10,240 tokens/s  loss 0.412  left 0:04:10  per 8.51 (best 8.48)
@@ -207,9 +210,6 @@ class ProgressDisplay:
         all_scores = "  ".join(f"{name} {value:.4g}" for name, value in scores.scores.items())
         mark = "  (best so far)" if scores.improved else ""
         self._print(f"{self._status()}  {all_scores}{mark}" if self._latest else all_scores)
-
-    def on_save(self, path: Path) -> None:
-        """Show nothing."""
 
     def on_train_end(self, outcome: Outcome | None) -> None:
         """Close the bar."""

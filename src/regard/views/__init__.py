@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from regard.core.exports import lazy_exports
 
 if TYPE_CHECKING:
-    from regard.views.charts.alignment import draw_alignment as draw_alignment
     from regard.views.charts.autoencoders import (
         draw_singular_values as draw_singular_values,
         draw_tree as draw_tree,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     )
     from regard.views.charts.cost_curves import draw_cost_curves as draw_cost_curves
     from regard.views.charts.document import draw_document as draw_document
+    from regard.views.charts.heatmap import draw_alignment as draw_alignment
     from regard.views.charts.learning_curves import draw_learning_curve as draw_learning_curve
     from regard.views.pages.claims import claim_page as claim_page
     from regard.views.pages.costs import cost_page as cost_page

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from tests.factories.documents import make_document_record
 
 from regard.core.records.document import DocumentRecord
-from regard.views.charts.document_words import (
+from regard.views.charts.document import (
     display_tokens,
     layout_words,
     sentence_relative_weights,

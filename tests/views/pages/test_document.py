@@ -11,7 +11,7 @@ import pytest
 from tests.factories.documents import make_document_record
 
 from regard.core.records.document import DocumentRecord
-from regard.views.charts.document_words import weight_views
+from regard.views.charts.document import weight_views
 from regard.views.pages import document
 from regard.views.pages.document import document_page, write_document_page
 

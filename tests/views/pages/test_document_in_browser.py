@@ -11,7 +11,7 @@ import pytest
 from tests.factories.documents import make_document_record
 
 from regard.core.records.document import DocumentRecord
-from regard.views.charts.document_words import shade_opacity, weight_views
+from regard.views.charts.document import shade_opacity, weight_views
 from regard.views.pages.document import write_document_page
 
 pytestmark = pytest.mark.stress

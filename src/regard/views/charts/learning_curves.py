@@ -20,12 +20,7 @@ from regard.views.charts import claim_curves
 from regard.views.charts.axes import Scale, fit_scale, grid, line_to_label, tick_text, truncate
 from regard.views.charts.cost_curves import spread_labels
 from regard.views.charts.figure_file import text_block, validate_figure_suffix, write_figure
-from regard.views.charts.variants import (
-    score_text,
-    scored,
-    variant_class,
-    variant_number,
-)
+from regard.views.charts.variants import score_text, scored, variant_class, variant_number
 from regard.views.pages.html import Markup, element, svg
 
 WIDTH = 760.0

@@ -11,21 +11,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from regard.core.records.study import StudyRecord, VariantRecord
-from regard.views.charts.axes import (
-    Box,
-    Scale,
-    fit_scale,
-    grid,
-    place_labels,
-    truncate,
-)
+from regard.views.charts.axes import Box, Scale, fit_scale, grid, place_labels, truncate
 from regard.views.charts.intervals import interval_scale
-from regard.views.charts.variants import (
-    score_text,
-    scored,
-    variant_class,
-    variant_number,
-)
+from regard.views.charts.variants import score_text, scored, variant_class, variant_number
 from regard.views.pages.html import Markup, element, joined, svg
 from regard.views.text.numbers import bytes_text, count_text, duration_text
 

@@ -89,11 +89,7 @@ def _tables(report: CostReport) -> Markup:
         ),
         *((column.heading, column.meaning) for column in shown),
     ]
-    return joined(
-        scrolled(table, "Costs"),
-        definitions(meanings),
-        _remarks(report),
-    )
+    return joined(scrolled(table, "Costs"), definitions(meanings), _remarks(report))
 
 
 def _row(row: CostRow, shown: Sequence[Column]) -> Markup:

@@ -2,7 +2,7 @@
 
 Words are shaded by weight, and a bar beside each sentence shows its weight, as in Yang et al. 2016,
 figure 5. The sidebar lists label probabilities, the deletion test and the top words. The style sheet
-computes the opacity from `--relative` as `document_words.shade_opacity` does.
+computes the opacity from `--relative` as `charts/document.py`'s `shade_opacity` does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from regard.core.atomic_write import atomic_write
 from regard.core.records.document import DocumentRecord
 from regard.views.charts.deletion import deletion_chart, deletion_sentence, deletion_verdict
-from regard.views.charts.document_words import (
+from regard.views.charts.document import (
     HALF_SHADE,
     LEGEND,
     MARKERS,

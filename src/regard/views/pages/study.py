@@ -242,8 +242,7 @@ def _problems(record: StudyRecord) -> Markup:
 def _repeat(record: StudyRecord) -> Markup:
     facts = [
         joined(
-            element("dt", name),
-            element("dd", element("code", text) if name == "command" else text),
+            element("dt", name), element("dd", element("code", text) if name == "command" else text)
         )
         for name, text in record.reproducibility.items()
     ]

@@ -317,9 +317,7 @@ def _predictions(record: StudyRecord, item: Disagreement) -> list[Markup]:
             ),
             element("span", output or "(empty)", class_="output"),
             element(
-                "span",
-                *(variant_label(record, variant) for variant in variants),
-                class_="writers",
+                "span", *(variant_label(record, variant) for variant in variants), class_="writers"
             ),
         )
         for (is_correct, output), variants in ordered

@@ -17,12 +17,7 @@ from regard.core.records.study import (
 )
 from regard.views.charts.axes import truncate
 from regard.views.charts.pareto import MEASURES
-from regard.views.charts.variants import (
-    baseline_of,
-    counted,
-    ranked,
-    score_text,
-)
+from regard.views.charts.variants import baseline_of, counted, ranked, score_text
 from regard.views.pages.pairwise_table import verdict_against
 from regard.views.pages.study_tables import flat_settings
 from regard.views.text.costs import aligned
