@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.core.errors import RegardError
-from regard.core.masks import NO_MASK, Mask, Padding
+from regard.core.masks import NO_MASK, Mask
 
 # Special tokens, the same ids in every vocabulary.
 PAD = 0
@@ -125,7 +125,8 @@ class _Sequences(_Tensors):
     @property
     def mask(self) -> Mask:
         """The padding mask; no mask, which is faster, if no row is padded."""
-        return Padding(self.lengths) if self.padded else NO_MASK
+        # Not `Padding`, which checks values: those of lengths were checked when this was built.
+        return Mask(lengths=self.lengths) if self.padded else NO_MASK
 
     @property
     def num_positions(self) -> int:
@@ -256,7 +257,7 @@ class ValueTarget(_Tensors):
 class PositionTarget(_Tensors):
     """A class per position, such as a masked token; IGNORE_INDEX where nothing is predicted.
 
-    `index` are the flat positions that are predicted. `select` leaves padding to the caller.
+    `index` are the flat positions that are predicted.
     """
 
     classes: Int[Tensor, "batch length"]
@@ -275,6 +276,10 @@ class PositionTarget(_Tensors):
     def predicted(self, x: Tensor) -> Tensor:
         """The positions of x (batch, length, …) that are predicted, row by row."""
         return x.flatten(0, 1).index_select(0, self.index)
+
+    def cut(self, length: int) -> Self:
+        """The first positions of every row, where the others are padding."""
+        return replace(self, classes=self.classes[:, :length])
 
     @property
     def num_predictions(self) -> int:
@@ -296,14 +301,20 @@ class Batch(NamedTuple):
     @property
     def num_tokens(self) -> int:
         """Input positions and predicted tokens, without padding."""
-        return self.input.num_positions + int(self.target.num_positions)
+        return self.input.num_positions + (int(self.target.num_positions) if self.target else 0)
 
     def to(self, device: torch.device | str) -> Batch:
         """On another device."""
         if self.input.device == torch.device(device):
             return self
-        return Batch(self.input.to(device), self.target.to(device))
+        return Batch(self.input.to(device), self.target and self.target.to(device))
 
     def select(self, rows: slice | Tensor) -> Batch:
         """Some rows, without unneeded padding."""
-        return Batch(self.input.select(rows), self.target.select(rows))
+        chosen, target = self.input.select(rows), self.target
+        if target is None or chosen.shape[1:2] == self.input.shape[1:2]:
+            return Batch(chosen, target and target.select(rows))
+        # The target of each position is cut like the input.
+        cut = getattr(target, "cut", None)
+        found = target.select(rows) if cut is None else cut(chosen.shape[1]).select(rows)
+        return Batch(chosen, found)

@@ -132,7 +132,15 @@ class Options(BaseModel):
 
         An option that is not in introduced_defaults.json is new: it is introduced with its default.
         """
-        recorded = introduced_defaults().get(cls.OWNER or cls.__name__, {})
+        recorded: dict[str, Any] = {}
+        for base in reversed(cls.__mro__):
+            if base.__module__.startswith("regard."):
+                recorded |= introduced_defaults().get(base.__name__, {})
+            else:  # what a plug-in declares itself is its own
+                for name in vars(base).get("__annotations__", {}):
+                    recorded.pop(name, None)
+        if cls.OWNER:
+            recorded = introduced_defaults().get(cls.OWNER, {})
         found = {}
         for name, field in cls.model_fields.items():
             marks = [mark.default for mark in field.metadata if isinstance(mark, Introduced)]
@@ -256,7 +264,9 @@ def options_of(
     found: type[Options] = _without_warnings(
         create_model, "SignatureOptions", __base__=Options, **own
     )
-    found.SECTION, found.OWNER = section, getattr(function, "__name__", "")
+    found.SECTION = section
+    if function.__module__.startswith("regard."):
+        found.OWNER = function.__name__
     return found
 
 

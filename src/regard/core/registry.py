@@ -208,7 +208,11 @@ def _import_file(path: Path) -> ModuleType:
 
     if not path.is_file():
         raise RegardError(f"No file '{path}' in {Path.cwd()}. Use FILE.py:CLASS.")
-    name = f"regard_plugin_{path.stem}"
+    # Files of the same name in two folders are two modules; two classes of one file share one.
+    digest = hashlib.sha256(str(path.resolve()).encode() + path.read_bytes()).hexdigest()[:12]
+    name = f"regard_plugin_{path.stem}_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -218,6 +222,9 @@ def _import_file(path: Path) -> ModuleType:
     sys.path.insert(0, folder)  # as for a script: it may import neighbouring files
     try:
         spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     finally:
         sys.path.remove(folder)
     return module

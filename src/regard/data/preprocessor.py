@@ -66,7 +66,13 @@ class Standardizer:
         return len(self.mean)
 
     def encode(self, values: Any) -> Any:
-        """Standardised values."""
+        """Standardised values; raises for another number of features."""
+        features = np.shape(values)[-1] if np.ndim(values) > 1 else 1
+        if features != len(self):
+            raise RegardError(
+                f"The frames have {features} features, but those of the training split have {len(self)}. "
+                "Compute the same features."
+            )
         return (np.asarray(values, dtype=np.float64) - self.mean) / self.scale
 
     def decode(self, values: Any) -> Any:

@@ -130,7 +130,7 @@ def flops_counter(model: Any, task: Task) -> Callable[[Batch], int]:
             flops = np.array([count_flops(model, task, each) for each in batches], dtype=np.float64)
             scale = np.maximum(np.abs(sizes).max(axis=0), 1.0)
             coefficients.append(np.linalg.lstsq(sizes / scale, flops, rcond=None)[0] / scale)
-        return round(float(_size_terms(batch) @ coefficients[0]))
+        return max(0, round(float(_size_terms(batch) @ coefficients[0])))
 
     return count
 

@@ -117,7 +117,7 @@ class TrainedRun:
         beam_size: int | None = None,
         length_penalty: float | None = None,
     ) -> Iterator[Any]:
-        """As `predict`, as an iterator, batch by batch; the prediction for an empty text is empty."""
+        """As `predict`, as an iterator, batch by batch; the output sequence for an empty text is empty."""
         predict = partial(
             task_class(self.spec.task).predict,
             self.model,
@@ -127,6 +127,9 @@ class TrainedRun:
         stream = iter(inputs)
         while block := list(islice(stream, PREDICT_BATCH)):
             batch = [each.strip() if isinstance(each, str) else each for each in block]
+            if task_class(self.spec.task).target_kind != "sequence":
+                yield from predict(batch)  # a text without words has a label or a number too
+                continue
             predictions = iter(predict([each for each in batch if len(each)]))
             for each in batch:
                 yield next(predictions) if len(each) else ""
@@ -272,6 +275,8 @@ class TrainedRun:
         """Whether the model attends to a source sequence."""
         if "sequence" not in traits_of(type(self.model)).targets:
             return False
+        if task_class(self.spec.task).input_kind != "tokens":
+            return False  # alignments are drawn of texts only
         source = TokenInput(torch.tensor([[END]]), torch.tensor([1]))
         return bool(self.source_weights(source, torch.tensor([[START]])))
 

@@ -31,7 +31,8 @@ REGISTRIES: tuple[Registry[Any], ...] = (
     TASK_REGISTRY,
     METRIC_REGISTRY,
 )
-NAME = re.compile(r"[\w.-]+")
+# A name alone, or in a pattern such as "window*3,scaled_dot"; not a part of a path.
+NAME, SEPARATORS = re.compile(r"[A-Za-z_][\w.-]*"), re.compile(r"[\s,*=\[\]\"']+")
 
 
 class PluginRecord(TypedDict):
@@ -125,7 +126,7 @@ def used_plugins(sections: object) -> dict[str, PluginRecord]:
 def _names_in(values: object) -> Iterator[str]:
     """All names in the strings of nested values."""
     if isinstance(values, str):
-        yield from NAME.findall(values)
+        yield from filter(NAME.fullmatch, SEPARATORS.split(values))
     elif isinstance(values, Mapping):
         yield from _names_in(list(values.values()))
     elif isinstance(values, list | tuple):

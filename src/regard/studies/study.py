@@ -258,6 +258,10 @@ def _on_items(
     if not metric.is_itemwise or not predictions:
         return None
     all_runs = [one for of_variant in predictions.values() for one in of_variant]
+    if any(one.references != all_runs[0].references for one in all_runs):
+        raise RegardError(
+            "The runs were evaluated on different items. Evaluate all on the same data."
+        )
     # Of all runs at once: the columns may depend on the predictions.
     rows = metric.table(
         [output for one in all_runs for output in one.predictions],

@@ -233,12 +233,15 @@ class LanguageModelling(Task):
         return TextReader(path=Path(file), target="none")
 
     @classmethod
-    def readers(cls, options: Any) -> dict[Split, Reader]:
-        """As for every task; the end of a continuous text is held out, not chunks between others."""
+    def readers(cls, options: Any, errors: RowErrors | None = None) -> dict[Split, Reader]:
+        """As for every task; the end of a continuous text is held out, not chunks between others.
+
+        `errors` collects the row errors of a continuous text, which is read here.
+        """
         found = super().readers(options)
         if not options.stream:
             return found
-        errors = RowErrors(skip=options.skip_bad_rows)
+        errors = RowErrors(skip=options.skip_bad_rows) if errors is None else errors
         texts: dict[Split, list[str]] = {
             split: _joined_lines([row.input for row in reader.rows(errors=errors)])
             for split, reader in found.items()
@@ -254,8 +257,11 @@ class LanguageModelling(Task):
     @classmethod
     def read_dataset(cls, options: Any, preprocessor: Any = None) -> Dataset:
         """The texts, with pairs to mix in; without a validation split, training texts in its place."""
-        readers = cls.readers(options)
+        errors = RowErrors(skip=options.skip_bad_rows)
+        readers = cls.readers(options, errors)
         dataset = Dataset.read(cls.preprocessor_class, options, readers, preprocessor=preprocessor)
+        if errors.count:
+            dataset = replace(dataset, errors=errors)
         fitted = dataset.preprocessor
         if options.qa_fraction:
             pairs = list(qa_pairs(options, dataset.errors))

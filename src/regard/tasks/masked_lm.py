@@ -124,8 +124,12 @@ class MaskedTarget:
         pairs = None if self.pairs is None else self.pairs.to(device)
         return replace(self, tokens=self.tokens.to(device), pairs=pairs)
 
+    def cut(self, length: int) -> Self:
+        """The first positions of every row."""
+        return replace(self, tokens=self.tokens.cut(length))
+
     def select(self, rows: slice | Tensor) -> Self:
-        """Some rows; the caller removes padding."""
+        """Some rows."""
         pairs = None if self.pairs is None else self.pairs.select(rows)
         return replace(self, tokens=self.tokens.select(rows), pairs=pairs)
 

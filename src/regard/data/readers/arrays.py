@@ -60,14 +60,18 @@ class ArrayReader:
     ) -> Iterator[Row]:
         if (
             values.ndim != 2
+            or values.dtype.kind not in "fiu"
+            or lengths.ndim != 1
             or lengths.shape != labels.shape
             or not np.issubdtype(lengths.dtype, np.integer)
+            or lengths.min(initial=0) < 0
             or int(lengths.sum()) != len(values)
         ):
             raise RegardError(
-                f"The arrays of '{self.path}' do not match: values {values.shape}, lengths "
-                f"{lengths.shape} with the sum {lengths.sum()}, labels {labels.shape}. Give values of "
-                "shape (frames, features), and one length and one label per row."
+                f"The arrays of '{self.path}' do not match: values {values.shape} of "
+                f"{values.dtype}, lengths {lengths.shape} with the sum {lengths.sum()}, labels "
+                f"{labels.shape}. Give numbers of shape (frames, features), and one length, 0 or more, "
+                "and one label per row."
             )
         ends = np.cumsum(lengths)
         for number, (end, length, label) in enumerate(
