@@ -42,6 +42,7 @@ from regard.runs.folder import RunFolder
 from regard.runs.load import EvaluationReport, Example, TrainedRun, load
 from regard.runs.plugins import registered_plugins
 from regard.runs.train import begin_run, read_spec, resume_run
+from regard.tasks import task_class
 from regard.tasks.metrics.classification import Calibration, ConfusionMatrix, ReliabilityBin
 from regard.training.callbacks import Callback, TensorBoard
 from regard.views.charts.deletion import deletion_sentence, deletion_verdict
@@ -340,6 +341,15 @@ def _details_lines(details: dict[str, Any]) -> Iterator[str]:
         record = DeletionRecord.from_dict(found)
         yield ""
         yield f"deletion: {deletion_sentence(record)} {deletion_verdict(record)}"
+
+
+def predict_command(run: TrainedRun) -> str:
+    """The command that uses a trained run, with the plug-ins that it needs."""
+    is_text = task_class(run.spec.task).input_kind == "tokens"
+    used = run.record["spec"].get("plugins", {}).values()
+    plugins = "".join(f" --plugin {record['target']}" for record in used)
+    given = '"some text"' if is_text else "--score FILE.npz"
+    return f"regard predict {run.folder.path} {given}{plugins}"
 
 
 def run_lines(run: TrainedRun) -> Iterator[str]:

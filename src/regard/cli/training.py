@@ -48,7 +48,7 @@ def run_train(
     Recipes document all settings; --set changes one.
     """
     options = keywords(locals())
-    from regard.api.training import run_lines
+    from regard.api.training import predict_command, run_lines
     from regard.training.callbacks import ProgressDisplay
 
     trained = api.train(**options, callbacks=[ProgressDisplay()], log=log)
@@ -58,7 +58,7 @@ def run_train(
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), **trained.record}, ensure_ascii=False))
         return
-    for line in (*run_lines(trained), f'use it: regard predict {folder} "some text"'):
+    for line in (*run_lines(trained), f"use it: {predict_command(trained)}"):
         typer.echo(line)
 
 

@@ -123,10 +123,15 @@ class Registry(Generic[Kind]):
 
     def add(self, kind: type[Kind], target: str = "", *, name: str | None = None) -> str:
         """Register a user's class in this process, under `name` or its own; returns the name."""
+        if self.name_attribute == "name" and not isinstance(getattr(kind, "name", None), str):
+            raise RegardError(
+                f"The {self.what} class {kind.__name__} has no name. Add a class attribute, such as "
+                f'name = "{kind.__name__.lower()}".'
+            )
         name = name or str(getattr(kind, self.name_attribute, kind.__name__))
         if name in self.table:
             raise RegardError(
-                f"A {self.what} named '{name}' exists already. Give the class another name."
+                f"A {self.what} named '{name}' exists already. Give {kind.__name__} another name."
             )
         file = getattr(sys.modules.get(kind.__module__), "__file__", None)
         target = target or f"{kind.__module__}:{kind.__qualname__}"

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from regard.core.batches import UNKNOWN
+from regard.core.errors import RegardError
 from regard.data.examples import Examples, Ragged
 from regard.data.labels import (
     ClassBalance,
@@ -153,6 +154,12 @@ class ItemPreprocessor(Preprocessor):
         options = self.options
         sentences = getattr(options, "sentences", False)
         if isinstance(self.input, Standardizer):
+            for text in inputs:
+                if isinstance(text, str):
+                    raise RegardError(
+                        f"The input '{short_label(text)}' is a text, but the model takes frames. Evaluate "
+                        "a file of arrays with --score FILE.npz, or pass arrays to predict in Python."
+                    )
             scaled = (self.input.encode(frames).astype(np.float32) for frames in inputs)
             whole = [EncodedInput(frames, None) for frames in scaled]
         elif sentences:

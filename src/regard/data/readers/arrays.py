@@ -40,9 +40,11 @@ class ArrayReader:
         try:
             with np.load(self.path, allow_pickle=False) as file:
                 found = {name: self._array(file, name) for name in KEYS}
+        except RegardError:
+            raise
         except (OSError, ValueError, BadZipFile) as error:
             raise RegardError(
-                f"'{self.path}' is not a readable .npz file ({error}). Write it with numpy.savez."
+                f"'{self.path}' is not a readable .npz file. Write it with numpy.savez."
             ) from error
         return self._rows(**found, errors=errors)
 
