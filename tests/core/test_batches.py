@@ -48,8 +48,9 @@ def test_position_targets_are_cut_with_the_input() -> None:
     classes = torch.full_like(TOKENS, IGNORE_INDEX)
     classes[0, 1], classes[1, 3], classes[2, 0] = 7, 8, 9
     batch = Batch(TokenInput(TOKENS, LENGTHS), PositionTarget(classes))
-    assert batch.target.predicted(batch.input.tokens).tolist() == [5, 2, 4]
+    assert batch.target.predicted(TOKENS).tolist() == [5, 2, 4]
     chosen = batch.select(torch.tensor([0, 2]))
+    assert isinstance(chosen.input, TokenInput)
     assert chosen.input.shape == (2, 3)
     assert chosen.target.labels.tolist() == [7, 9]
     assert chosen.target.predicted(chosen.input.tokens).tolist() == [5, 4]
@@ -58,5 +59,5 @@ def test_position_targets_are_cut_with_the_input() -> None:
 def test_a_batch_may_have_no_target() -> None:
     batch = Batch(TokenInput(TOKENS, LENGTHS), None)
     assert batch.num_tokens == 9
-    assert batch.to("cpu").select(slice(1)).input.tokens.tolist() == [[4, 5, 2]]
+    assert batch.to("cpu").select(slice(1)).input.shape == (1, 3)
     assert Batch(batch.input, ClassTarget(torch.tensor([1, IGNORE_INDEX, 0]))).num_predictions == 2

@@ -82,7 +82,7 @@ def test_flops_of_any_batch(kind: str, varied: Path) -> None:
     flops = flops_counter(model, task)
     assert len(task.epoch(0)) > COUNTED_BATCHES
     batches = [task.epoch(epoch)[index] for epoch in (0, 1) for index in range(5)]
-    assert {batch.input.padded for batch in batches} == {True, False}
+    assert {getattr(batch.input, "padded", None) for batch in batches} == {True, False}
     for batch in batches:
         assert flops(batch) == pytest.approx(count_flops(model, task, batch), rel=0.001)
     if kind == "recurrent":  # slow to count again
@@ -151,7 +151,7 @@ def model_with(*default: float) -> type:
                 target_vocabulary: PositiveInt,
                 hidden_dim: PositiveInt = 8,
             ) -> None:
-                sizes = {"source": source, "target_vocabulary": target_vocabulary}
+                sizes: dict[str, Any] = {"source": source, "target_vocabulary": target_vocabulary}
                 super().__init__(**sizes, hidden_dim=hidden_dim, **fixed)
 
         return Mine
@@ -165,7 +165,7 @@ def model_with(*default: float) -> type:
             hidden_dim: PositiveInt = 8,
             jitter: Annotated[float, Introduced(0.0)] = default[0],
         ) -> None:
-            sizes = {"source": source, "target_vocabulary": target_vocabulary}
+            sizes: dict[str, Any] = {"source": source, "target_vocabulary": target_vocabulary}
             super().__init__(**sizes, hidden_dim=hidden_dim, **fixed)
             self.jitter = jitter
 

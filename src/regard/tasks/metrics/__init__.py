@@ -67,7 +67,7 @@ METRICS: dict[str, Entry] = {
     "bits_per_character": Entry("language_model", "BitsPerCharacter", "bits per character"),
     "masked_accuracy": Entry("language_model", "MaskedAccuracy", "masked tokens predicted"),
     "next_sentence_accuracy": Entry(
-        "language_model", "NextSentenceAccuracy", "sentence pairs told apart"
+        "language_model", "NextSentenceAccuracy", "sentence pairs classified correctly"
     ),
     "perplexity": Entry("language_model", "Perplexity", "exponential of the loss per token"),
     "rmse": Entry("regression", "RMSE", "root mean squared error"),

@@ -57,7 +57,7 @@ def _tokens(tokens: str | Sequence[str]) -> Sequence[str]:
 
 
 class NextSentenceAccuracy(ModelMetric):
-    """The percentage of sentence pairs told apart: consecutive, or from other texts."""
+    """The percentage of sentence pairs classified correctly: consecutive, or from other texts."""
 
     name, unit = "next_sentence_accuracy", "%"
 
