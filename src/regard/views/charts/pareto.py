@@ -43,7 +43,7 @@ MEASURES = (
     CostMeasure(
         "flops",
         "FLOPs",
-        "of one training run, from the cost formulas",
+        "of one training run, counted on a sample of its batches",
         lambda variant: variant.flops or 0.0,
         lambda number: count_text(round(number)),
         (*_DECIMAL, ("10¹⁵", 1e15)),
