@@ -443,3 +443,16 @@ def test_multi30k_files(data_folder: Path) -> None:
     rows = list(source.rows(errors=RowErrors()))
     assert len(rows) == 29_000
     assert rows[2].target == "A little girl climbing into a wooden playhouse."
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_header_of_a_file_of_numbers_is_detected(tmp_path: Path, skip: bool) -> None:
+    path = tmp_path / "numbers.csv"
+    path.write_text("text,y\nhello there,2\nyes,1\n", encoding="utf-8")
+    rows = TextReader.from_text(str(path), target="number").rows(errors=RowErrors(skip=skip))
+    with pytest.raises(RegardError, match=r"--source-column text --target-column y"):
+        list(rows)
+    named = TextReader.from_text(
+        str(path), target="number", source_column="text", target_column="y"
+    )
+    assert [row.target for row in named.rows(errors=RowErrors())] == [2.0, 1.0]

@@ -301,6 +301,8 @@ class TextReader:
             for side, text, column in sides:
                 reason = text_error(side, text)
                 if side == "number" and not reason and parse_number(text) is None:
+                    if line == 1 and are_column_names(text, texts[0]):
+                        raise header_error(self.path, text, texts[0])
                     reason = f"not a number: {text[:40]!r}"
                 if side and reason:
                     errors.report(path=self._file_of(column), line=line, reason=reason)
