@@ -43,7 +43,7 @@ def prepared(sections: dict[str, Any]) -> tuple[StudySpec, Preprocessor]:
 def assert_matched(study: StudySpec, preprocessor: Preprocessor) -> Matched:
     base = study.run_spec(study.variant(study.baseline), seed=0)
     target = count_parameters(base, preprocessor)
-    matched, description = match_parameters(study, preprocessor)
+    matched, description = match_parameters(study, lambda _: preprocessor)
     for variant in matched.variants:
         found = count_parameters(matched.run_spec(variant, seed=0), preprocessor)
         assert abs(found / target - 1) < 0.02, variant.name
@@ -90,7 +90,7 @@ def test_model_without_sizes_cannot_be_matched(
     study, preprocessor = build_study(tmp_path, variants=VARIANTS)
     monkeypatch.setattr(kind, "traits", replace(kind.traits, sizes={}))
     with pytest.raises(RegardError, match=r"match=parameters: the model 'transformer'.*no sizes"):
-        match_parameters(study, preprocessor)
+        match_parameters(study, lambda _: preprocessor)
 
 
 def test_unmatchable_variant_is_named(tmp_path: Path) -> None:
@@ -103,10 +103,22 @@ def test_unmatchable_variant_is_named(tmp_path: Path) -> None:
     ]
     study, preprocessor = build_study(tmp_path, variants=variants)
     with pytest.raises(RegardError, match="'deep' cannot match"):
-        match_parameters(study, preprocessor)
+        match_parameters(study, lambda _: preprocessor)
 
 
 def test_swept_width_is_refused(tmp_path: Path) -> None:
     study, preprocessor = build_study(tmp_path, sweep={"hidden_dim": [32, 64]})
     with pytest.raises(RegardError, match="hidden_dim"):
-        match_parameters(study, preprocessor)
+        match_parameters(study, lambda _: preprocessor)
+
+
+def test_each_variant_is_matched_with_its_own_vocabulary(tmp_path: Path) -> None:
+    study, _ = build_study(tmp_path, sweep={"task.source_tokens": ["characters", "words"]})
+    specs = [study.run_spec(variant, seed=0) for variant in study.variants]
+    own = {spec.task_options: build_task(spec).dataset.preprocessor for spec in specs}
+    counts = {count_parameters(spec, own[spec.task_options]) for spec in specs}
+    assert len(counts) == 2
+    matched, _ = match_parameters(study, lambda spec: own[spec.task_options])
+    found = [matched.run_spec(variant, seed=0) for variant in matched.variants]
+    first, second = (count_parameters(spec, own[spec.task_options]) for spec in found)
+    assert abs(second / first - 1) < 0.02

@@ -43,20 +43,23 @@ class Matched(NamedTuple):
     description: str
 
 
-def match_parameters(study: StudySpec, preprocessor: Preprocessor) -> Matched:
+def match_parameters(
+    study: StudySpec, preprocessor_of: Callable[[RunSpec], Preprocessor]
+) -> Matched:
     """Choose sizes so that the parameter count of every variant is closest to the baseline's.
 
     The first size that a model's traits declare is found by bisection, since parameters grow with it; the
     others close the remaining gap.
     """
     base = study.run_spec(study.variant(study.baseline), seed=study.seeds[0])
-    target = count_parameters(base, preprocessor)
+    target = count_parameters(base, preprocessor_of(base))
     changes, mismatches = {}, []
     for variant in study.variants:
         spec = study.run_spec(variant, seed=study.seeds[0])
         _validate_sweep(study, spec)
         if variant.name == study.baseline:
             continue
+        preprocessor = preprocessor_of(spec)
         found = _match(spec, preprocessor, target)
         mismatch = count_parameters(found, preprocessor) / target - 1
         if abs(mismatch) > MATCH_TOLERANCE:
@@ -289,11 +292,13 @@ def prepare_study(
     """Read the data, match and profile the variants; errors are found before anything is trained."""
     log("reading the data")
     datasets = _DataCache()
-    first = datasets.get(study.run_spec(study.variants[0], seed=study.seeds[0]))
+    datasets.get(study.run_spec(study.variants[0], seed=study.seeds[0]))
     matched = ""
     if study.match == "parameters":
         log("matching parameter counts")
-        study, matched = match_parameters(study, first.task.dataset.preprocessor)
+        study, matched = match_parameters(
+            study, lambda spec: datasets.get(spec).task.dataset.preprocessor
+        )
     profiles = {}
     for variant in study.variants:
         log(f"profiling {variant.name}")
