@@ -27,7 +27,7 @@ def example() -> Checkpoint:
     tensors = {
         "model.weight": torch.tensor([[1.0, float("nan")], [-0.0, 1e-40]]),
         "optimizer.weight.step": torch.tensor(3.0),
-        "generator.cpu": torch.arange(5, dtype=torch.uint8),
+        "average.count": torch.arange(5, dtype=torch.uint8),
         "empty": torch.empty(0, 3, dtype=torch.float64),
     }
     return Checkpoint(tensors, {"step": 7, "loss": 0.1 + 0.2, "best": {"größe": 1.0}})

@@ -25,6 +25,7 @@ from regard.models.generation.search import decode
 from regard.runs.spec import RunSpec
 from regard.tasks import task_class
 from regard.tasks.task import Task
+from regard.training.seeding import build_seeded
 
 
 def build_task(spec: RunSpec, *, preprocessor: Any = None, dataset: Any = None) -> Task:
@@ -53,18 +54,17 @@ def build_decoding(spec: RunSpec, **overrides: Any) -> Decode:
 
 
 def build_spec_model(spec: RunSpec, preprocessor: Preprocessor) -> nn.Module:
-    """The model, initialised from the spec's seed."""
+    """The model; every parameter is drawn from the spec's seed and its own name."""
     sizes = preprocessor.sizes()
     _validate_shared_vocabulary(spec, preprocessor)
     _validate_segments(spec)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(spec.seed)
-        try:
-            model = build_model(spec.model, **sizes, **spec.model_options)
-        except (MemoryError, RuntimeError) as error:  # RuntimeError: torch's allocator
-            raise RegardError(
-                f"The model '{spec.model}' of these sizes cannot be built: {error}. Choose smaller sizes."
-            ) from error
+    build = partial(build_model, spec.model, **sizes, **spec.model_options)
+    try:
+        model = build_seeded(build, seed=spec.seed)
+    except (MemoryError, RuntimeError) as error:  # RuntimeError: torch's allocator
+        raise RegardError(
+            f"The model '{spec.model}' of these sizes cannot be built: {error}. Choose smaller sizes."
+        ) from error
     for module in model.modules():
         if isinstance(module, WordEmbedding):
             module.set_words(cast("Any", preprocessor).input.tokens)

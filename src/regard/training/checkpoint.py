@@ -6,7 +6,6 @@ safetensors file, written atomically and never pickled:
     model.<name>                parameters and buffers
     optimizer.<name>.<field>    optimizer state
     average.<...>               weight averaging
-    generator.cpu               torch's random state
     metadata                    training state, options and seed as JSON, with a checksum over all
 
 A truncated or modified file is an error.
@@ -233,7 +232,6 @@ def collect_state(
         "model.": model_state(model),
         "optimizer.": optimizer_state(optimizers, model),
         "average.": averaging.state_dict(),
-        "generator.": {"cpu": torch.get_rng_state()},
     }
     return {
         prefix + name: value
@@ -259,10 +257,6 @@ def restore_state(
         averaging.load_state_dict(checkpoint.with_prefix("average."))
     except (KeyError, RuntimeError, ValueError) as error:
         raise _state_mismatch(path, f"the averaging state does not match ({error})") from error
-    generator = checkpoint.with_prefix("generator.").get("cpu")
-    if generator is None:
-        raise _state_mismatch(path, "the random state is missing")
-    torch.set_rng_state(generator)
 
 
 def _state_mismatch(path: Path, why: str) -> RegardError:

@@ -49,6 +49,7 @@ from regard.training.checkpoint import (
 from regard.training.options import TrainingOptions
 from regard.training.process import EvaluationInterruptedError, Interruption, folder_lock
 from regard.training.schedule import SCHEDULES, ScheduleState
+from regard.training.seeding import RandomStreams
 from regard.training.step import Stepper
 
 
@@ -154,7 +155,6 @@ def train(
     with folder_lock(folder), Interruption() as interruption, _flushed_denormals():
         remove_temporary_files(folder)
         checkpoint = _read_existing(folder, resume=resume)
-        torch.manual_seed(seed)
         run = _Run(
             model=model,
             task=task,
@@ -167,7 +167,7 @@ def train(
             checkpoint=checkpoint,
         )
         try:
-            with run.metrics, run.timing:
+            with run.metrics, run.timing, run.streams.closed():
                 outcome = run.train()
         finally:
             run.callbacks.on_train_end(outcome)
@@ -200,6 +200,7 @@ class _Run:
             )
         self.schedule = SCHEDULES[options.schedule]
         self.stepper = Stepper(model=model, task=task, options=options)
+        self.streams = RandomStreams(model, seed=seed, device=options.device)
         self.averaging = build_averaging(model, options)
         if checkpoint is not None:
             restore_state(
@@ -253,6 +254,7 @@ class _Run:
         )
         factor = self.schedule(position)
         batches = self.stream.take(options.accumulate)
+        self.streams.begin_step(position.step)
         result = self.stepper.step(
             batches,
             number=position.step,
