@@ -216,7 +216,9 @@ def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _without_times(metadata: dict[str, Any]) -> dict[str, Any]:
-    state = {name: value for name, value in metadata["state"].items() if name != "seconds"}
+    state = {
+        name: value for name, value in metadata["state"].items() if not name.endswith("seconds")
+    }
     return {**metadata, "state": state, "log_sizes": metadata["log_sizes"][METRICS]}
 
 

@@ -97,7 +97,7 @@ def comparable_outputs(folder: Path) -> dict[str, Any]:
     """The outputs of a run without times, which must not depend on how it was executed."""
     run = RunFolder(folder)
     record = json.loads(run.record.read_text())
-    del record["outcome"]["seconds"]
+    del record["outcome"]["seconds"], record["outcome"]["evaluation_seconds"]
     del record["spec"]["task"]["train_file"]
     record["spec"].pop("plugins", None)  # with the paths of their files
     files = [run.predictions["validation"], run.predictions["test"], run.metrics, run.model]

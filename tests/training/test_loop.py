@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 import threading
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from regard.training.options import TrainingOptions
 
 
 def toy_options(**options: Any) -> TrainingOptions:
-    return TrainingOptions(**{"learning_rate": 0.01, "warmup_steps": 5, **options})
+    defaults = {"learning_rate": 0.01, "warmup_steps": 5, "evaluate_every": 1000}
+    return TrainingOptions(**{**defaults, **options})
 
 
 def run(
@@ -96,7 +98,7 @@ def test_files_and_rows(tmp_path: Path) -> None:
     assert found[-1]["validation"] == outcome.last
     assert (outcome.steps, outcome.tokens, outcome.epochs) == (10, 96, 2.0)
     assert [list(row) for row in rows(tmp_path, TIMING)] == [
-        ["step", "seconds", "tokens_per_second"]
+        ["step", "seconds", "evaluation_seconds", "tokens_per_second"]
     ] * 6
 
 
@@ -140,6 +142,46 @@ def test_budgets(tmp_path: Path, budget: dict[str, Any], steps: int) -> None:
     assert outcome.steps == steps
     assert outcome.flops == 100 * steps
     assert rows(tmp_path)[-1]["validation"] == outcome.last
+
+
+@pytest.mark.parametrize(
+    "budget", [{"steps": 40}, {"steps": 7}, {"tokens": 400}, {"flops": 3300.0}, {"seconds": 0.4}]
+)
+def test_a_fraction_gives_as_many_evaluations_under_every_budget(
+    tmp_path: Path, budget: dict[str, float]
+) -> None:
+    train(
+        model=ToyModel(),
+        task=ToyTask(pause=0.002),
+        options=toy_options(**budget, evaluate_every=0.2),
+        folder=tmp_path,
+        seed=1,
+        flops=lambda _: 100,
+    )
+    assert sum("validation" in row for row in rows(tmp_path)) == 5
+
+
+def test_a_fraction_of_steps_is_exact(tmp_path: Path) -> None:
+    run(tmp_path, steps=30, evaluate_every=0.1)
+    evaluated = [row["step"] for row in rows(tmp_path) if "validation" in row]
+    assert evaluated == list(range(3, 31, 3))
+
+
+class SlowEvaluation(ToyTask):
+    """An evaluation takes longer than the budget."""
+
+    def evaluate(self, model: Any) -> dict[str, float]:
+        time.sleep(0.3)
+        return super().evaluate(model)
+
+
+def test_a_budget_of_seconds_counts_training_only(tmp_path: Path) -> None:
+    task = SlowEvaluation(pause=0.01)
+    outcome = run(tmp_path, task=task, seconds=0.25, evaluate_every=0.5)
+    assert sum("validation" in row for row in rows(tmp_path)) == 2
+    assert outcome.seconds >= 0.25
+    assert outcome.evaluation_seconds >= 0.6
+    assert rows(tmp_path, TIMING)[-1]["seconds"] == pytest.approx(outcome.seconds, abs=1e-3)
 
 
 def test_budget_of_seconds(tmp_path: Path) -> None:

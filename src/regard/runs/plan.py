@@ -262,8 +262,9 @@ def _plan(
     spec: RunSpec, profiler: StepProfiler, step: StepEstimate, evaluation: EvaluationEstimate
 ) -> Plan:
     checkpoint = profiler.training_state_bytes / CHECKPOINT_BYTES_PER_SECOND
-    steps = steps_within(spec.training, step, evaluation, checkpoint=checkpoint)
-    evaluations = -(-steps // spec.training.evaluate_every)
+    steps = steps_within(spec.training, step)
+    every = spec.training.evaluate_every
+    evaluations = -(-steps // every) if isinstance(every, int) else math.ceil(1 / every)
     training = steps * step.estimate.seconds
     # One per evaluation, one at the end, and the periodic ones.
     periodic = training / max(spec.training.checkpoint_seconds, step.estimate.seconds)
@@ -352,19 +353,12 @@ def plan_decoding(
     )
 
 
-def steps_within(
-    options: TrainingOptions,
-    step: StepEstimate,
-    evaluation: EvaluationEstimate,
-    *,
-    checkpoint: float,
-) -> int:
-    """Number of steps until the first budget is exhausted; seconds include evaluations and checkpoints."""
-    overhead = (evaluation.each_seconds + checkpoint) / options.evaluate_every
+def steps_within(options: TrainingOptions, step: StepEstimate) -> int:
+    """Number of steps until the first budget is exhausted."""
     per_step = {
         "steps": 1.0,
         "tokens": step.tokens,
-        "seconds": step.estimate.seconds + overhead,
+        "seconds": step.estimate.seconds,
         "flops": step.budget_flops,
     }
     limits = options.budget._asdict()

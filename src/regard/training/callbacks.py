@@ -24,6 +24,7 @@ StopReason = Literal["budget", "patience", "interrupted"]
 class Outcome:
     """The result of training. Counts and seconds are totals over all sessions of the run.
 
+    `seconds` are those of training steps, `evaluation_seconds` those of evaluations during training.
     `best` are the scores of the best evaluation by the task's metric, `last` those of the last one.
     `epochs` counts passes over the data, fractions included. `parameters` is the parameter count.
     """
@@ -33,6 +34,7 @@ class Outcome:
     tokens: int
     flops: int
     seconds: float
+    evaluation_seconds: float
     best: dict[str, float]
     last: dict[str, float]
     stop_reason: StopReason

@@ -169,6 +169,7 @@ def _checksum(tensors: Mapping[str, Tensor], content: str) -> str:
 class TrainingState:
     """The training state that is not a tensor. The next batch is number `batch` of epoch `epoch`.
 
+    `seconds` are those of training steps, `evaluation_seconds` those of evaluations.
     `loss_total` and `loss_count` are sums since the last logged row. Learning rate and gradient norm are
     those of the last step. `model_step` is the step saved in model.safetensors, -1 before the first.
     """
@@ -179,12 +180,14 @@ class TrainingState:
     tokens: int = 0
     flops: int = 0
     seconds: float = 0.0
+    evaluation_seconds: float = 0.0
     loss_total: float = 0.0
     loss_count: int = 0
     learning_rate: float = 0.0
     gradient_norm: float = 0.0
     best: dict[str, float] = field(default_factory=dict)
     last: dict[str, float] = field(default_factory=dict)
+    evaluation_due: bool = False
     evaluated_step: int = -1
     model_step: int = -1
     evaluations_since_best: int = 0
@@ -210,7 +213,7 @@ class TrainingState:
             self.best = scores
         self.evaluations_since_best = 0 if improved else self.evaluations_since_best + 1
         self.last = scores
-        self.evaluated_step = self.step
+        self.evaluated_step, self.evaluation_due = self.step, False
         if improved or keep == "last":
             self.model_step = self.step
         return improved

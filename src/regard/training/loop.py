@@ -54,30 +54,37 @@ from regard.training.step import Stepper
 
 
 class Clock:
-    """Wall-clock time of a run over all its sessions, and its throughput."""
+    """The time of steps and of evaluations in the state of a run, over all its sessions."""
 
-    def __init__(self, *, elapsed: float) -> None:
-        """Start, with the seconds of earlier sessions."""
-        now = time.monotonic()
-        self._start = now - elapsed
-        self._saved = now
-        self._tokens = 0
-        self._step_seconds = 0.0
-
-    def seconds(self) -> float:
-        """Elapsed seconds, evaluations and checkpoints included."""
-        return time.monotonic() - self._start
+    def __init__(self, state: TrainingState) -> None:
+        """Start at the seconds of earlier sessions."""
+        self._state = state
+        self._saved = time.monotonic()
+        self._tokens, self._logged_seconds = 0, state.seconds
 
     def add_step(self, *, began: float, tokens: int) -> None:
         """Count a step that began at `began`, in the time of `time.monotonic`."""
         self._tokens += tokens
-        self._step_seconds += time.monotonic() - began
+        self._state.seconds += time.monotonic() - began
+
+    @contextmanager
+    def evaluation(self) -> Iterator[None]:
+        """Count the time inside as that of an evaluation."""
+        began = time.monotonic()
+        yield
+        self._state.evaluation_seconds += time.monotonic() - began
 
     def row(self) -> dict[str, float]:
         """A row of timing.jsonl; the throughput is that of the steps since the last row."""
-        rate = self._tokens / self._step_seconds if self._step_seconds > 0 else 0.0
-        self._tokens, self._step_seconds = 0, 0.0
-        return {"seconds": round(self.seconds(), 3), "tokens_per_second": round(rate, 1)}
+        state = self._state
+        spent = state.seconds - self._logged_seconds
+        rate = self._tokens / spent if spent > 0 else 0.0
+        self._tokens, self._logged_seconds = 0, state.seconds
+        return {
+            "seconds": round(state.seconds, 3),
+            "evaluation_seconds": round(state.evaluation_seconds, 3),
+            "tokens_per_second": round(rate, 1),
+        }
 
     def mark_saved(self) -> None:
         """A checkpoint was just written."""
@@ -213,7 +220,7 @@ class _Run:
         self.stream = BatchStream(task, epoch=self.state.epoch, batch=self.state.batch)
         self.metrics = JsonlFile(folder / METRICS, keep_bytes=log_sizes[METRICS])
         self.timing = JsonlFile(folder / TIMING, keep_bytes=log_sizes[TIMING])
-        self.clock = Clock(elapsed=self.state.seconds)
+        self.clock = Clock(self.state)
 
     def train(self) -> Outcome:
         """Train until the budget is exhausted, early stopping, or a request to stop."""
@@ -224,8 +231,7 @@ class _Run:
             return self._outcome(state.finished)
         while True:
             exhausted = options.budget.is_exhausted(state.used)
-            due = exhausted or (state.step > 0 and state.step % options.evaluate_every == 0)
-            if due and state.evaluated_step != state.step:
+            if (exhausted or state.evaluation_due) and state.evaluated_step != state.step:
                 self._log()
                 try:
                     self._evaluate()
@@ -245,10 +251,10 @@ class _Run:
 
     def _step(self) -> None:
         state, options = self.state, self.options
-        began = time.monotonic()
+        began, before = time.monotonic(), state.used
         position = ScheduleState(
             step=state.step + 1,
-            progress=options.budget.progress(state.used),
+            progress=options.budget.progress(before),
             warmup_steps=options.warmup_steps,
             final_fraction=options.final_fraction,
         )
@@ -269,7 +275,7 @@ class _Run:
         state.tokens += tokens
         if self.flops is not None:
             state.flops += sum(int(self.flops(batch)) for batch in batches)
-        state.seconds = self.clock.seconds()
+        state.evaluation_due = options.is_evaluation_due(before, state.used)
         state.loss_total += result.total
         state.loss_count += result.num_predictions
         state.learning_rate = options.learning_rate * factor
@@ -298,9 +304,10 @@ class _Run:
     def _evaluate(self) -> None:
         state, task = self.state, self.task
         averaged = self.averaging.average(state.step)
-        scores = evaluate(
-            self.model, task, averaged=averaged, guard=self.interruption.interruptible()
-        )
+        with self.clock.evaluation():
+            scores = evaluate(
+                self.model, task, averaged=averaged, guard=self.interruption.interruptible()
+            )
         self.metrics.add({"step": state.step, "validation": scores})
         improved = state.update_scores(
             scores,
@@ -341,6 +348,7 @@ class _Run:
             tokens=state.tokens,
             flops=state.flops,
             seconds=state.seconds,
+            evaluation_seconds=state.evaluation_seconds,
             best=dict(state.best),
             last=dict(state.last),
             stop_reason=reason,
@@ -354,7 +362,6 @@ class _Run:
         return self.clock.since_saved() >= self.options.checkpoint_seconds
 
     def _save(self) -> None:
-        self.state.seconds = self.clock.seconds()
         tensors = collect_state(
             model=self.model, optimizers=self.stepper.optimizers, averaging=self.averaging
         )

@@ -1,8 +1,8 @@
 """Training options (hyperparameters): budget, optimizer, schedule, averaging, evaluation, early stopping.
 
 A run ends when the first of its budgets is exhausted: optimizer `steps`, `tokens` read or predicted,
-`seconds` of wall-clock time (evaluations included), `flops` of the steps, forward and backward. Runs with a
-budget of seconds are not reproducible bit for bit, since the learning rate follows the clock.
+`seconds` of training (evaluations and checkpoints excluded), `flops` of the steps, forward and backward.
+Runs with a budget of seconds are not reproducible bit for bit, since the learning rate follows the clock.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from regard.core.options import (
     NonNegativeInt,
     Options,
     PositiveFloat,
+    PositiveFraction,
     PositiveInt,
     Probability,
 )
-from regard.training.schedule import Budget
+from regard.training.schedule import Budget, Usage
 
 BUDGETS = Budget._fields
 
@@ -31,7 +32,9 @@ class TrainingOptions(Options):
     `weight_decay` applies to the matrices of linear, convolutional and recurrent layers only.
     `final_fraction` is the fraction of the learning rate left at the end of the linear and cosine
     schedules. `clip_norm` is the maximum gradient norm. `accumulate` is the number of batches per step
-    (gradient accumulation). `patience` is the number of evaluations without improvement before early
+    (gradient accumulation). `evaluate_every` is the interval between evaluations: a whole number of steps,
+    or a fraction of the budget, as Hugging Face's `eval_steps`: 0.1 gives ten evaluations under every budget,
+    so that the best checkpoint is chosen from as many. `patience` is the number of evaluations without improvement before early
     stopping. `keep` selects the best or the last checkpoint for model.safetensors; with averaging, the
     averaged parameters are evaluated and saved.
     """
@@ -58,7 +61,7 @@ class TrainingOptions(Options):
     averaging: Literal["none", "exponential", "last"] = "none"
     average_decay: Probability = 0.999
     average_last: PositiveInt = 5
-    evaluate_every: PositiveInt = 1000
+    evaluate_every: PositiveInt | PositiveFraction = 0.1
     checkpoint_seconds: NonNegativeFloat = 60.0
     checkpoint_every: PositiveInt | None = None
     patience: PositiveInt | None = None
@@ -79,3 +82,12 @@ class TrainingOptions(Options):
     def budget(self) -> Budget:
         """The limits of the run."""
         return Budget(*(getattr(self, name) for name in BUDGETS))
+
+    def is_evaluation_due(self, before: Usage, after: Usage) -> bool:
+        """Whether an evaluation is due after a step, from the usage before and after it."""
+        every = self.evaluate_every
+        if isinstance(every, int):
+            return after.steps % every == 0
+        # Rounding must not shift an evaluation by a step: 0.3 / 0.1 is less than 3.
+        passed = (int(self.budget.progress(used) / every + 1e-9) for used in (before, after))
+        return next(passed) < next(passed)
