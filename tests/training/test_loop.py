@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import time
 import threading
+import time
 from pathlib import Path
 from typing import Any
 

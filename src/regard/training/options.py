@@ -32,11 +32,11 @@ class TrainingOptions(Options):
     `weight_decay` applies to the matrices of linear, convolutional and recurrent layers only.
     `final_fraction` is the fraction of the learning rate left at the end of the linear and cosine
     schedules. `clip_norm` is the maximum gradient norm. `accumulate` is the number of batches per step
-    (gradient accumulation). `evaluate_every` is the interval between evaluations: a whole number of steps,
-    or a fraction of the budget, as Hugging Face's `eval_steps`: 0.1 gives ten evaluations under every budget,
-    so that the best checkpoint is chosen from as many. `patience` is the number of evaluations without improvement before early
-    stopping. `keep` selects the best or the last checkpoint for model.safetensors; with averaging, the
-    averaged parameters are evaluated and saved.
+    (gradient accumulation). `evaluate_every` is the interval between evaluations: a whole number of
+    steps, or a fraction of the budget, as `eval_steps` of Hugging Face. 0.1 gives ten evaluations under
+    every budget, so that each best checkpoint is chosen from as many. `patience` is the number of
+    evaluations without improvement before early stopping. `keep` selects the best or the last checkpoint
+    for model.safetensors; with averaging, the averaged parameters are evaluated and saved.
     """
 
     SECTION: ClassVar[str] = "training"
