@@ -26,6 +26,7 @@ from regard.studies.statistics.paired import (
     SeedComparison,
     compare_over_seeds,
     holm_adjusted,
+    pairing,
     significance_verdict,
 )
 
@@ -119,6 +120,7 @@ def dummy_study(
             "data": "sha256 3f1c0e6a",
             "machine": "x86_64, 2 cores",
         },
+        pairing=pairing(by_variant) if len(means) > 1 and seeds > 2 else None,
     )
 
 
@@ -158,6 +160,8 @@ def _runs(
                     steps=STEPS,
                     seconds=180.0 + 11 * index + rng.random(),
                     curve=_curve(score, index=index, rng=rng),
+                    evaluations=STEPS // EVERY,
+                    evaluation_seconds=12.5,
                 )
             )
     return found
@@ -209,6 +213,7 @@ def _variants(
                 if len(by_variant[of_variant.variant]) > 1
                 else None,
                 problems="",
+                shared_initialisation=1.0 if index == 0 else 0.75,
             )
         )
     return tuple(found)

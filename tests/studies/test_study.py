@@ -86,6 +86,7 @@ def test_scores_are_those_of_the_runs(record: StudyRecord, place: Path) -> None:
         assert variant.mean == pytest.approx(sum(scores) / 2)
         assert [one.scores["exact_match_error"] for one in runs] == scores
         assert [point.step for point in runs[0].curve] == [3, 6]
+        assert runs[0].evaluations == 2
         assert runs[0].curve[-1].flops > runs[0].curve[0].flops > 0
         assert variant.flops is not None
         assert variant.flops > 0
@@ -146,6 +147,9 @@ def test_resuming_adds_missing_runs_only(record: StudyRecord, place: Path) -> No
     trained = [event.job.seed for event in events if isinstance(event, Finished) and event.seconds]
     assert trained == [2, 2]
     assert more.seeds == (0, 1, 2)
+    assert record.pairing is None
+    assert more.pairing is not None
+    assert (more.pairing.variants, more.pairing.seeds) == (2, 3)
     before = {one.key: one for one in record.runs}
     assert all(before.get(one.key, one) == one for one in more.runs)
 

@@ -45,7 +45,13 @@ from regard.studies.run_selection import (
 )
 from regard.studies.spec import StudySpec
 from regard.studies.statistics.bootstrap import ItemComparison, compare_on_items
-from regard.studies.statistics.paired import SeedComparison, SeedPair, compare_over_seeds
+from regard.studies.statistics.paired import (
+    MIN_PAIRING_SEEDS,
+    SeedComparison,
+    SeedPair,
+    compare_over_seeds,
+    pairing,
+)
 from regard.studies.summary import (
     describe_budget,
     describe_tuning,
@@ -197,6 +203,9 @@ def collect(
         ),
         agreement_source=agreed.source,
         reproducibility=reproducibility(prepared, runs, seeds),
+        pairing=pairing({name: _scores(selected[name], seeds, split, metric) for name in names})
+        if len(names) > 1 and len(seeds) >= MIN_PAIRING_SEEDS
+        else None,
     )
 
 
@@ -236,10 +245,7 @@ def _compare(
 ) -> MetricComparison:
     """Compare the variants by one metric."""
     over_seeds = compare_over_seeds(
-        {
-            variant: {seed: of_variant[seed].score(split, metric.name) for seed in seeds}
-            for variant, of_variant in selected.items()
-        },
+        {name: _scores(runs, seeds, split, metric.name) for name, runs in selected.items()},
         lower_is_better=metric.lower_is_better,
     )
     on_items = None
@@ -249,6 +255,12 @@ def _compare(
         # The other comparisons of a trained study stay valid.
         log(f"{metric.name} is not compared over items: {error}")
     return MetricComparison(metric=metric, over_seeds=over_seeds, on_items=on_items)
+
+
+def _scores(
+    runs: Mapping[int, CollectedRun], seeds: Sequence[int], split: str, metric: str
+) -> dict[int, float]:
+    return {seed: runs[seed].score(split, metric) for seed in seeds}
 
 
 def _on_items(
@@ -353,6 +365,8 @@ def _run(collected: CollectedRun, metric: str, split: str, *, selected: bool) ->
             for point in curve
             if (score := point.scores.get(metric)) is not None and math.isfinite(score)
         ),
+        evaluations=len(curve),
+        evaluation_seconds=float(outcome.get("evaluation_seconds", 0.0)),
     )
 
 

@@ -16,6 +16,7 @@ from regard.studies.statistics.paired import (
     deviation_upper_factor,
     holm_adjusted,
     pair_tests,
+    pairing,
     smallest_detectable_difference,
 )
 
@@ -273,3 +274,67 @@ def test_result_is_json_compatible() -> None:
     assert written["pairs"][0]["verdict"] == "better"
     assert written["pairs"][0]["interval"] == list(result.pairs[0].interval or ())
     assert written["excluded"][0]["variant"] == "variant2"
+
+
+def test_pairing_by_hand() -> None:
+    # Deviations −1, 0, 1 and −1, 1, 0: variances 1 and 1, covariance 1/2, var(A − B) = 2 − 1 = 1.
+    found = pairing({"a": {0: 1.0, 1: 2.0, 2: 3.0}, "b": {0: 7.0, 1: 9.0, 2: 8.0}})
+    assert (found.variants, found.seeds) == (2, 3)
+    assert found.mean_correlation == pytest.approx(0.5)
+    assert found.variance_ratio == pytest.approx(0.5)
+    assert found.intraclass_correlation == pytest.approx(0.5)
+    error = (1 / 3) ** 0.5
+    assert found.detectable_difference == pytest.approx(
+        smallest_detectable_difference(error, seeds=3, pairs=1)
+    )
+    # Unpaired: var(A) + var(B) = 2, with 4 degrees of freedom in place of 2.
+    assert found.unpaired_detectable_difference == pytest.approx(
+        smallest_detectable_difference((2 / 3) ** 0.5, seeds=5, pairs=1)
+    )
+
+
+def test_pairing_of_published_ratings() -> None:
+    # Shrout and Fleiss (1979), four judges of six targets: ICC(3,1) = 0.71, 95 % interval 0.34 to 0.95.
+    judges = [[9, 6, 8, 7, 10, 6], [2, 1, 4, 1, 5, 2], [5, 3, 6, 2, 6, 4], [8, 2, 8, 6, 9, 7]]
+    found = pairing(as_runs(np.array(judges)))
+    assert found.intraclass_correlation == pytest.approx(0.7148, abs=1e-4)
+    assert found.intraclass_low == pytest.approx(0.3425, abs=1e-3)
+    assert found.intraclass_high == pytest.approx(0.9459, abs=1e-3)
+
+
+@pytest.mark.parametrize("number", SOME_STUDIES)
+def test_pairing_agrees_with_an_analysis_of_variance(number: int) -> None:
+    scores = np.array([[*of_variant.values()] for of_variant in drawn(number).values()])
+    variants, seeds = scores.shape
+    of_seeds = scores.mean(axis=0) - scores.mean()
+    residuals = scores - scores.mean(axis=1, keepdims=True) - of_seeds
+    between = variants * (of_seeds**2).sum() / (seeds - 1)
+    residual = (residuals**2).sum() / (seeds - 1) / (variants - 1)
+    found = pairing(drawn(number))
+    assert found.intraclass_correlation == pytest.approx(
+        (between - residual) / (between + (variants - 1) * residual)
+    )
+    correlations = np.corrcoef(scores)[np.triu_indices(variants, k=1)]
+    assert found.mean_correlation == pytest.approx(correlations.mean())
+
+
+def test_pairing_without_variance() -> None:
+    same = pairing({"a": dict.fromkeys(range(3), 1.0), "b": dict.fromkeys(range(3), 2.0)})
+    assert (same.intraclass_correlation, same.mean_correlation, same.variance_ratio) == (None,) * 3
+    assert same.detectable_difference is None
+    perfect = pairing({"a": {0: 0.1, 1: 0.2, 2: 0.4}, "b": {0: 0.2, 1: 0.3, 2: 0.5}})
+    assert perfect.intraclass_correlation == perfect.mean_correlation == pytest.approx(1.0)
+    assert (perfect.intraclass_low, perfect.detectable_difference) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("runs", "message"),
+    [
+        ({"a": {0: 1.0, 1: 2.0, 2: 3.0}}, "1 variants and 3 seeds"),
+        ({"a": {0: 1.0, 1: 2.0}, "b": {0: 1.0, 1: 2.0}}, "2 variants and 2 seeds"),
+        ({"a": dict.fromkeys(range(3), float("nan")), "b": {0: 1.0, 1: 2.0, 2: 4.0}}, "not finite"),
+    ],
+)
+def test_pairing_of_too_little_is_refused(runs: dict[str, dict[int, float]], message: str) -> None:
+    with pytest.raises(RegardError, match=message):
+        pairing(runs)

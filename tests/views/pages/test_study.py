@@ -15,6 +15,7 @@ import pytest
 from tests.factories.studies import dummy_study, without_scores
 
 from regard.core.records.study import StudyRecord
+from regard.views.charts.variants import shared_text
 from regard.views.pages.pairwise_table import Question
 from regard.views.pages.study import SECTIONS, study_page, write_figures
 
@@ -114,6 +115,17 @@ def test_variant_table_has_the_best_variant_first() -> None:
     assert table.count("<circle ") == table.count(", seed ") == 8 * 5
 
 
+def test_shared_initial_parameters() -> None:
+    cell = '<td data-label="shared initial parameters">'
+    assert drawn().count(f"{cell}75 %") == 7
+    shares = (None, 0.0, 0.001, 0.999, 1.0)
+    shown = [
+        shared_text(dataclasses.replace(RECORD.variants[0], shared_initialisation=share))
+        for share in shares
+    ]
+    assert shown == ["–", "0 %", "< 1 %", "> 99 %", "100 %"]
+
+
 def test_method_and_model_comparisons_are_separate() -> None:
     html = drawn()
     questions: list[tuple[Question, str]] = [("method", "models"), ("models", "metrics")]
@@ -187,6 +199,8 @@ def test_reproducibility_and_runs_are_at_the_end(reader: Reader) -> None:
     for run in RECORD.runs:
         assert run.key in reader.text
     assert "All 40 runs" in reader.text
+    assert "evaluations evaluation time folder" in reader.text
+    assert reader.text.count(" 20 12.5 s ") == 40
     assert "model.mechanism" in reader.text
 
 

@@ -75,6 +75,17 @@ def test_other_metrics_have_unit_direction_and_interval() -> None:
     assert "100 minus what G2P papers call WER" in text
 
 
+def test_shared_initial_parameters() -> None:
+    lines = study_table(RECORD, 130).splitlines()
+    assert sum(" 75 % " in line for line in lines) == 7
+    unknown = [
+        dataclasses.replace(variant, shared_initialisation=None) for variant in RECORD.variants
+    ]
+    record = dataclasses.replace(RECORD, variants=tuple(unknown))
+    assert "shared initial" in study_table(RECORD, 130)
+    assert "shared initial" not in study_table(record, 130)
+
+
 def test_failed_variants_are_in_the_table() -> None:
     failed = dataclasses.replace(without_scores(RECORD.variants[1]), problems="out of memory")
     record = dataclasses.replace(
@@ -107,6 +118,10 @@ def test_csv_has_one_row_per_run_in_full_precision() -> None:
         assert row["variant loss items low"] == ""
         assert float(row["validation PER"]) == run.validation_scores["PER"]
         assert float(row["seconds"]) == run.seconds
+        assert int(row["evaluations"]) == 20
+        assert float(row["evaluation_seconds"]) == 12.5
+        shared = RECORD.variant(run.variant).shared_initialisation
+        assert float(row["variant shared_initialisation"]) == shared
         assert float(row["flops"]) == run.curve[-1].flops
         assert int(row["variant parameters"]) == RECORD.variant(run.variant).parameters
         assert row["set model.mechanism"] == run.variant.split()[0]

@@ -32,7 +32,8 @@ class StudyRunRecord:
     """One run. `selected` if it is the one of its variant and seed that is compared.
 
     With `learning_rates` each variant has several runs per seed, of which one rate is selected. `reason`
-    says why a run failed or is missing; such a run has no scores.
+    says why a run failed or is missing; such a run has no scores. The best checkpoint is the best of
+    `evaluations` on validation, which took `evaluation_seconds` besides the `seconds` of training.
     """
 
     variant: str
@@ -47,6 +48,8 @@ class StudyRunRecord:
     steps: int
     seconds: float
     curve: tuple[CurvePoint, ...]
+    evaluations: int = 0
+    evaluation_seconds: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +106,8 @@ class VariantRecord:
 
     `seconds`, `flops` and `peak_bytes` are those of one training run (means over seeds; peak memory of
     its largest step). `agreement` is the fraction of phones whose largest attention weight is on the
-    letters of their known alignment, the mean over seeds with its interval.
+    letters of their known alignment, the mean over seeds with its interval. `shared_initialisation` is the
+    fraction of the parameters that have the same initial values as the baseline's with the same seed.
     """
 
     name: str
@@ -119,6 +123,7 @@ class VariantRecord:
     agreement_low: float | None
     agreement_high: float | None
     problems: str
+    shared_initialisation: float | None = None
 
     @property
     def primary(self) -> ScoreRecord:
@@ -160,6 +165,28 @@ class PairVerdict:
     detectable_difference: float | None
     verdict: str
     sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairingRecord:
+    """What pairing by seed achieves: how much of the variance the seeds explain, and what is detectable.
+
+    `intraclass_correlation` is the share of the variance within variants that the seed explains, with its
+    95 % interval. `mean_correlation` and `variance_ratio` are means over pairs: the correlation of scores,
+    and var(A − B) / (var(A) + var(B)), which is below 1 if pairing reduces the variance. The detectable
+    differences are those of an average pair, tested paired or unpaired, in a study of all pairs. None if
+    the scores do not vary.
+    """
+
+    variants: int
+    seeds: int
+    intraclass_correlation: float | None
+    intraclass_low: float | None
+    intraclass_high: float | None
+    mean_correlation: float | None
+    variance_ratio: float | None
+    detectable_difference: float | None
+    unpaired_detectable_difference: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,6 +241,7 @@ class StudyRecord(Record):
     attention_examples: tuple[AttentionExample, ...]
     agreement_source: str
     reproducibility: dict[str, str]
+    pairing: PairingRecord | None = None
 
     @property
     def primary(self) -> MetricRecord:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         compare_over_seeds as compare_over_seeds,
         holm_adjusted as holm_adjusted,
         pair_tests as pair_tests,
+        pairing as pairing,
         seed_interval as seed_interval,
         smallest_detectable_difference as smallest_detectable_difference,
     )

@@ -25,6 +25,9 @@ repeated at the difference computed from the estimate, would find it in two of t
 reported difference is then 80 % or more (`python -m benchmarks study_statistics` measures both). The
 variance is that of the pair's own differences, so that a difference above the detectable one is always
 significant.
+
+Pairing helps as far as runs with the same seed are correlated between variants, which `pairing` measures.
+A paired test has half the degrees of freedom of an unpaired one, so that a small correlation may not pay.
 """
 
 from __future__ import annotations
@@ -36,9 +39,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import chdtri, nctdtrinc, stdtr, stdtrit
+from scipy.special import chdtri, fdtri, nctdtrinc, stdtr, stdtrit
 
 from regard.core.errors import RegardError
+from regard.core.records.study import PairingRecord
 
 
 def holm_adjusted(p: Float[np.ndarray, "*studies pairs"]) -> Float[np.ndarray, "*studies pairs"]:
@@ -360,3 +364,79 @@ def _pairs(table: Mapping[str, Sequence[float]], *, lower_is_better: bool) -> tu
 
 def _around(center: float, margin: float) -> Interval:
     return Interval(low=float(center - margin), high=float(center + margin))
+
+
+MIN_PAIRING_SEEDS = 3
+
+
+def pairing(scores: Mapping[str, SeedScores]) -> PairingRecord:
+    """What pairing by seed achieves, from the scores of runs: variant → seed → score.
+
+    The intraclass correlation is ICC(3,1) of Shrout and Fleiss (1979): a two-way analysis of variance with
+    random seeds and fixed variants. It is an estimate, which may be negative; its interval assumes equal
+    variances. Needs two variants and three seeds.
+
+    >>> pairing({"dot": {0: 9.0, 1: 8.0, 2: 9.5}, "additive": {0: 8.0, 1: 7.0, 2: 8.5}}).variance_ratio
+    0.0
+    """
+    validate_variants(scores)
+    common = _common_seeds(scores)
+    table = np.array([[of_variant[seed] for seed in common] for of_variant in scores.values()])
+    variants, seeds = table.shape
+    if variants < 2 or seeds < MIN_PAIRING_SEEDS:
+        raise RegardError(
+            f"{variants} variants and {seeds} seeds: pairing needs at least 2 variants and "
+            f"{MIN_PAIRING_SEEDS} seeds."
+        )
+    if not np.isfinite(table).all():
+        raise RegardError("A score is not finite. Remove the variants with failed runs.")
+    tests = pair_tests(table)
+    variances = table.var(axis=1, ddof=1)
+    variances[np.ptp(table, axis=1) <= ROUNDING * np.abs(table).max(axis=1)] = 0.0
+    sums = variances[tests.first] + variances[tests.second]
+    of_differences = np.where(tests.has_variance, seeds * tests.standard_error**2, 0.0)
+    geometric = np.sqrt(variances[tests.first] * variances[tests.second])
+    covariances = (sums - of_differences) / 2
+    # The mean over pairs of var(A − B) is twice the residual mean square; of var(A) + var(B), twice the
+    # variance within variants.
+    residual, within = of_differences.mean() / 2, sums.mean() / 2
+    intraclass = low = high = detectable = unpaired = None
+    if within > 0:
+        intraclass = float(1 - residual / within)
+        # Twice the degrees of freedom, 2 (seeds − 1), as with 2 · seeds − 1 seeds.
+        unpaired = smallest_detectable_difference(
+            math.sqrt(2 * within / seeds), seeds=2 * seeds - 1, pairs=len(sums)
+        )
+        if residual > 0:
+            low, high = _intraclass_interval(intraclass, variants=variants, seeds=seeds)
+            detectable = smallest_detectable_difference(
+                math.sqrt(2 * residual / seeds), seeds=seeds, pairs=len(sums)
+            )
+    return PairingRecord(
+        variants=variants,
+        seeds=seeds,
+        intraclass_correlation=intraclass,
+        intraclass_low=low,
+        intraclass_high=high,
+        mean_correlation=_mean_ratio(covariances, geometric),
+        variance_ratio=_mean_ratio(of_differences, sums),
+        detectable_difference=detectable,
+        unpaired_detectable_difference=unpaired,
+    )
+
+
+def _intraclass_interval(intraclass: float, *, variants: int, seeds: int) -> Interval:
+    """The exact 95 % interval of ICC(3,1), from the F distribution of the ratio of mean squares."""
+    between, residual = seeds - 1, (seeds - 1) * (variants - 1)
+    ratio = (1 + (variants - 1) * intraclass) / (1 - intraclass)
+    bounds = (
+        ratio / float(fdtri(between, residual, 1 - LEVEL / 2)),
+        ratio * float(fdtri(residual, between, 1 - LEVEL / 2)),
+    )
+    return Interval(*((bound - 1) / (bound + variants - 1) for bound in bounds))
+
+
+def _mean_ratio(values: np.ndarray, totals: np.ndarray) -> float | None:
+    """The mean of values / totals, without those whose total is zero."""
+    known = totals > 0
+    return float((values[known] / totals[known]).mean()) if known.any() else None

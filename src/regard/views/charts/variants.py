@@ -77,6 +77,17 @@ def score_text(score: float | None, *, decimals: int, signed: bool = False) -> s
     return text.replace("-", "−")
 
 
+def shared_text(variant: VariantRecord) -> str:
+    """The share of parameters initialised like the baseline's; never rounded to all or none of them."""
+    share = variant.shared_initialisation
+    if share is None:
+        return "–"
+    rounded = round(100 * share)
+    if rounded in (0, 100) and share not in (0, 1):
+        return "< 1 %" if rounded == 0 else "> 99 %"
+    return f"{rounded} %"
+
+
 def interval_text(
     low: float | None, high: float | None, *, decimals: int, signed: bool = False
 ) -> str:

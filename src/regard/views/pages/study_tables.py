@@ -38,6 +38,7 @@ from regard.views.charts.variants import (
     score_text,
     scored,
     seed_scores,
+    shared_text,
     variant_class,
     variant_label,
     variant_number,
@@ -45,6 +46,8 @@ from regard.views.charts.variants import (
 from regard.views.pages.html import Markup, element, heading, joined, row, scrolled, table
 from regard.views.pages.pairwise_table import verdict_against, verdict_icon
 from regard.views.text.numbers import duration_text, spaced
+
+SHARED_INITIALISATION = "shared initial parameters"
 
 
 def variant_table(record: StudyRecord) -> Markup:
@@ -105,6 +108,10 @@ def _columns(record: StudyRecord) -> list[tuple[str, str]]:
     if any(variant.agreement is not None for variant in record.variants):
         found.append(("agreement", "of the attention with known alignments"))
     found += [(measure.name, measure.meaning) for measure in MEASURES]
+    if any(variant.shared_initialisation is not None for variant in record.variants):
+        found.append(
+            (SHARED_INITIALISATION, "parameters with the initial values of the baseline, per seed")
+        )
     if any(variant.learning_rate is not None for variant in record.variants):
         found.append(("learning rate", "the selected one"))
     return found
@@ -149,6 +156,7 @@ def _values(record: StudyRecord, variant: VariantRecord) -> dict[str, str]:
         else verdict_icon(verdict_against(record, variant.name)),
         "agreement": "–" if agreement is None else f"{100 * agreement:.0f} %",
         "learning rate": "–" if rate is None else f"{rate:g}",
+        SHARED_INITIALISATION: shared_text(variant),
         **{measure.name: measure.text(variant) for measure in MEASURES},
     }
 
@@ -232,7 +240,8 @@ def run_table(record: StudyRecord) -> Markup:
     rates = any(run.learning_rate is not None for run in record.runs)
     texts = ["variant", "seed", *(["learning rate", "selected"] if rates else []), "state"]
     texts += [metric.heading for metric in record.metrics]
-    texts += [f"{record.primary.heading} on validation", "steps", "time", "folder"]
+    texts += [f"{record.primary.heading} on validation", "steps", "time"]
+    texts += ["evaluations", "evaluation time", "folder"]
     rows = [_run_row(record, run, rates=rates) for run in record.runs]
     return scrolled(table(texts, rows, class_="plain"), "Runs")
 
@@ -249,7 +258,9 @@ def _run_row(record: StudyRecord, run: StudyRunRecord, *, rates: bool) -> Markup
     cells += [
         score_text(run.validation_scores.get(record.metric), decimals=record.primary.digits),
         spaced(run.steps),
-        duration_text(run.seconds) if run.seconds > 0 else "–",
+        _duration(run.seconds),
+        str(run.evaluations),
+        _duration(run.evaluation_seconds),
     ]
     return row(
         variant_label(record, run.variant),
@@ -257,6 +268,10 @@ def _run_row(record: StudyRecord, run: StudyRunRecord, *, rates: bool) -> Markup
         element("td", element("code", run.key)),
         class_=None if run.state == "finished" else "problems",
     )
+
+
+def _duration(seconds: float) -> str:
+    return duration_text(seconds) if seconds > 0 else "–"
 
 
 def failure_list(record: StudyRecord) -> Markup:

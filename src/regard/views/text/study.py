@@ -17,14 +17,14 @@ from regard.core.records.study import (
 )
 from regard.views.charts.axes import truncate
 from regard.views.charts.pareto import MEASURES
-from regard.views.charts.variants import baseline_of, counted, ranked, score_text
+from regard.views.charts.variants import baseline_of, counted, ranked, score_text, shared_text
 from regard.views.pages.pairwise_table import verdict_against
 from regard.views.pages.study_tables import flat_settings
 from regard.views.text.costs import aligned
 
 MIN_NAME_WIDTH = 12
 # Columns dropped in a narrow terminal, in this order.
-OPTIONAL_COLUMNS = ("memory", "parameters", "FLOPs", "time")
+OPTIONAL_COLUMNS = ("shared initial", "memory", "parameters", "FLOPs", "time")
 
 
 def study_table(record: StudyRecord, width: int = 80) -> str:
@@ -108,6 +108,8 @@ def _lines(rows: list[dict[str, str]], columns: list[str], name_width: int) -> l
 def _row(record: StudyRecord, variant: VariantRecord) -> dict[str, str]:
     row = {"variant": variant.name, record.primary.heading: _score(variant.primary, record.primary)}
     row |= {measure.name: measure.text(variant) for measure in MEASURES}
+    if any(each.shared_initialisation is not None for each in record.variants):
+        row["shared initial"] = shared_text(variant)
     if baseline_of(record) and len(record.variants) > 1:
         row["verdict"] = _verdict(record, variant)
     return row
@@ -197,6 +199,8 @@ def _csv_row(record: StudyRecord, run: StudyRunRecord) -> dict[str, Cell]:
     row |= {
         "steps": run.steps if finished else None,
         "seconds": run.seconds if finished else None,
+        "evaluations": run.evaluations if finished else None,
+        "evaluation_seconds": run.evaluation_seconds if finished else None,
         "tokens": last.tokens if last else None,
         "flops": last.flops if last else None,
         **{
@@ -209,6 +213,7 @@ def _csv_row(record: StudyRecord, run: StudyRunRecord) -> dict[str, Cell]:
         "variant seconds": variant.seconds,
         "variant peak_bytes": variant.peak_bytes,
         "variant agreement": variant.agreement,
+        "variant shared_initialisation": variant.shared_initialisation,
         "key": run.key,
     }
     return row | {f"set {name}": text for name, text in flat_settings(variant.settings).items()}
