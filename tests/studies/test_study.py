@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,8 @@ def test_two_seeds_are_too_few(record: StudyRecord) -> None:
     methods = record.verdicts_of("method")
     assert [pair.verdict for pair in methods] == ["too few seeds"]
     assert len(record.verdicts_of("models")) == 1
+    dot, none = (record.variant(name).flops or 0.0 for name in ("dot", "none"))
+    assert [pair.flops_ratio for pair in record.verdicts] == [dot / none] * len(record.verdicts)
     assert "Too few seeds" in " ".join(record.headline)
 
 
@@ -168,6 +170,9 @@ def test_failed_variant_does_not_stop_the_others(place: Path) -> None:
     assert found.variant("diverging").mean is None
     assert "seed 0 failed: " in found.variant("diverging").problems
     assert found.verdicts == ()
+    # All runs have ended.
+    assert found.is_finished
+    assert "Excluded from all comparisons: diverging" in " ".join(found.headline)
 
 
 def test_learning_rates_are_tuned_on_validation(place: Path) -> None:
@@ -185,22 +190,29 @@ def test_learning_rates_are_tuned_on_validation(place: Path) -> None:
     assert "0.01" in found.tuning
 
 
-def test_unfinished_study_can_be_compared(record: StudyRecord, place: Path) -> None:
-    folder = StudyFolder(place / "study")
-    prepared = PreparedStudy.read(folder)
-    larger = tiny(place, seeds=5)
-    more = PreparedStudy(
-        name="more",
-        study=larger,
-        profiles=prepared.profiles,
-        matched="",
-        command="",
-        machine="",
+def test_unfinished_study_is_described_only(place: Path) -> None:
+    run(tiny(place), place / "unfinished")
+    folder = StudyFolder(place / "unfinished")
+    prepared = replace(PreparedStudy.read(folder), command="regard study tiny.toml")
+    whole = write_record(prepared, folder)
+    assert whole.is_finished
+    (lost,) = (one.key for one in whole.runs_of("none") if one.seed == 1)
+    RunFolder(folder.runs / lost).record.unlink()
+    found = StudyRecord.from_json(write_record(prepared, folder).as_json())
+    assert not found.is_finished
+    assert found.missing == {"none": (1,)}
+    assert found.headline == (
+        "The study is not finished: 3 of 4 runs have ended, so there is no verdict.",
+        "Missing: none (seed 1).",
+        "Scores are descriptive, of seed 0 only.",
+        "Resume with: regard study tiny.toml",
     )
-    found = write_record(more, folder)
-    assert set(found.seeds) <= {0, 1, 2}
-    assert {one.state for one in found.runs} == {"finished", "missing"}
-    assert all(math.isfinite(variant.mean or 0) for variant in found.variants)
+    assert (found.seeds, found.verdicts, found.pairing) == ((0,), (), None)
+    for variant in found.variants:
+        (one,) = found.runs_of(variant.name)
+        assert variant.mean == one.scores["exact_match_error"]
+        assert (variant.low, variant.primary.item_low) == (None, None)
+        assert variant.problems == ""
 
 
 def test_changed_data_is_refused(tmp_path: Path) -> None:

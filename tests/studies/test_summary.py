@@ -6,12 +6,20 @@ import math
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from regard.core.errors import RegardError
 from regard.runs.folder import Predictions
+from regard.studies.spec import StudySpec
+from regard.studies.statistics.bootstrap import ItemComparison, compare_on_items
 from regard.studies.statistics.paired import compare_over_seeds
-from regard.studies.summary import disagreements, headline
+from regard.studies.summary import (
+    describe_budget,
+    disagreements,
+    headline,
+    unfinished_headline,
+)
 from regard.tasks.metrics import (
     BLEU,
     CharacterErrorRate,
@@ -22,12 +30,17 @@ from regard.tasks.metrics import (
 )
 
 
-def headline_text(scores: dict[str, list[float]]) -> str:
+def headline_text(
+    scores: dict[str, list[float]],
+    on_items: ItemComparison | None = None,
+    **flops: float,
+) -> str:
     over_seeds = compare_over_seeds(
         {variant: dict(enumerate(of_variant)) for variant, of_variant in scores.items()},
         lower_is_better=True,
     )
-    return " ".join(headline(over_seeds, None, metric=ExactMatchError(), split="test"))
+    sentences = headline(over_seeds, on_items, metric=ExactMatchError(), split="test", flops=flops)
+    return " ".join(sentences)
 
 
 CLEAR = {
@@ -62,8 +75,102 @@ def test_single_variant() -> None:
     )
 
 
-def test_no_finished_variant() -> None:
-    assert headline_text({"a": [math.nan]}).startswith("No variant is finished")
+def test_no_variant_with_a_score() -> None:
+    assert headline_text({"a": [math.nan]}).startswith("No variant has a score")
+
+
+def test_equal_means_have_no_winner() -> None:
+    # Shifted by one seed: the same mean, but the differences vary.
+    text = headline_text({"a": CLEAR["a"], "b": [*CLEAR["a"][1:], CLEAR["a"][0]]})
+    assert text == (
+        "a and b have the same mean exact_match_error on test, 9.12 %, over 5 seeds. Methods, over "
+        "seeds: a and b against each other is inconclusive, no difference detected."
+    )
+
+
+def test_same_scores_have_no_winner() -> None:
+    text = headline_text({"a": CLEAR["a"], "same": CLEAR["a"], "b": CLEAR["b"]})
+    assert text == (
+        "a and same have the same mean exact_match_error on test, 9.12 %, over 5 seeds, the lowest of "
+        "the study. Methods, over seeds: a and same have the same score with every seed; a and same are "
+        "better than b."
+    )
+
+
+def test_equal_means_with_too_few_seeds() -> None:
+    text = headline_text({"b": [9.0], "a": [9.0]})
+    assert text.startswith("b and a have the same mean exact_match_error on test, 9.00 %, over 1 ")
+    assert "lowest" not in text
+
+
+def test_equal_rounding_has_no_winner() -> None:
+    near = [
+        score + shift for score, shift in zip(CLEAR["a"], [0.01, -0.01, 0, 0.004, 0], strict=True)
+    ]
+    text = headline_text({"a": CLEAR["a"], "near": near})
+    assert "a and near have the same mean exact_match_error to 2 decimals on test, 9.12 %" in text
+    assert "lowest" not in text
+
+
+def item_comparison(**wrong: list[int]) -> ItemComparison:
+    statistics = {
+        name: np.stack([of_variant, np.ones(len(of_variant))], axis=1)
+        for name, of_variant in wrong.items()
+    }
+    return compare_on_items(statistics, score=ExactMatchError().score, lower_is_better=True)
+
+
+def test_same_predictions_have_no_winner() -> None:
+    on_items = item_comparison(a=[0, 1] * 100, b=[0, 1] * 100, c=[1, 1] * 100)
+    text = headline_text({"a": [9.0], "b": [9.0], "c": [9.5]}, on_items)
+    assert text.endswith(
+        "Trained models, on items like these 200: a and b have the same score on every item; a and b are "
+        "better than c."
+    )
+
+
+def test_more_flops_of_the_winner_are_named() -> None:
+    text = headline_text(CLEAR, a=8e9, b=1e9, c=8e9)
+    assert "a is better than b, with 8.0 times the training FLOPs; inconclusive against c." in text
+    assert "a is better than b, with 0.12 times the training FLOPs;" in headline_text(
+        CLEAR, a=1e9, b=8e9, c=1e9
+    )
+    worse = {**CLEAR, "c": CLEAR["b"]}
+    text = headline_text(worse, a=8e9, b=1e9, c=4e9)
+    assert "a is better than b and c, with 2.0 to 8.0 times the training FLOPs." in text
+
+
+def test_similar_or_unknown_flops_are_not_named() -> None:
+    assert "FLOPs" not in headline_text(CLEAR, a=1.09e9, b=1e9, c=1e9)
+    assert "FLOPs" not in headline_text(CLEAR)
+
+
+def test_budget_names_unequal_flops_and_evaluations() -> None:
+    spec = StudySpec.from_sections({"recipe": "pronounce-quick", "training": {"steps": 40}})
+    specs = [spec.run_spec(spec.variants[0], seed=seed) for seed in (0, 1)]
+    assert describe_budget(specs, {"a": 1e9, "b": 8e9, "c": None}, [4, 2, 4]) == (
+        "Every run had 40 steps. Equal steps, not equal FLOPs: 1.0–8.0 times. The best checkpoint is of 2 "
+        "to 4 evaluations."
+    )
+    assert describe_budget(specs, {"a": 1e9, "b": 1.05e9}, [1]) == (
+        "Every run had 40 steps. The best checkpoint is of 1 evaluation."
+    )
+
+
+def test_unfinished_study_says_what_is_missing() -> None:
+    sentences = unfinished_headline(
+        {"a": (3, 4), "b": (3, 4), "c": (4,)},
+        ended=10,
+        runs=15,
+        seeds=(0, 1, 2),
+        command="regard study x",
+    )
+    assert sentences == (
+        "The study is not finished: 10 of 15 runs have ended, so there is no verdict.",
+        "Missing: a and b (seeds 3 and 4); c (seed 4).",
+        "Scores are descriptive, of seeds 0, 1 and 2 only.",
+        "Resume with: regard study x",
+    )
 
 
 VARIANTS = ("dot", "additive", "general")

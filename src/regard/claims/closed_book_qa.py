@@ -164,7 +164,7 @@ def compare_variants(record: StudyRecord, first: str, second: str) -> Finding:
     models = find_pair(record, first, second, holds_for="models")
     of_models = (
         models.sentence
-        if models.verdict == "inconclusive"
+        if models.verdict in {"inconclusive", "same scores"}
         else f"these trained models on such questions {_verdict_text(models)}"
     )
     shown = (

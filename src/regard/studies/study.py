@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +53,14 @@ from regard.studies.statistics.paired import (
     pairing,
 )
 from regard.studies.summary import (
+    Flops,
     describe_budget,
     describe_tuning,
     disagreements,
+    flops_ratio,
     headline,
     reproducibility,
+    unfinished_headline,
 )
 from regard.tasks import task_class
 from regard.tasks.metrics import Metric
@@ -84,19 +87,29 @@ class MetricComparison:
             mean=over_seeds.mean, low=low, high=high, item_low=item_low, item_high=item_high
         )
 
-    def verdicts(self) -> list[PairVerdict]:
+    def verdicts(self, flops: Flops) -> list[PairVerdict]:
         """All pairs of methods, then of trained models."""
         return [
-            *_pair_verdicts(self.over_seeds, self.metric.name),
-            *(_pair_verdicts(self.on_items, self.metric.name) if self.on_items else ()),
+            verdict
+            for comparison in (self.over_seeds, self.on_items)
+            if comparison is not None
+            for verdict in _pair_verdicts(comparison, self.metric.name, flops)
         ]
+
+    def descriptive(self) -> MetricComparison:
+        """The means alone."""
+        variants = tuple(replace(each, interval=None) for each in self.over_seeds.variants)
+        over_seeds = replace(self.over_seeds, variants=variants, pairs=())
+        return replace(self, over_seeds=over_seeds, on_items=None)
 
 
 def _of_variant(comparison: Any, name: str) -> Any:
     return next((variant for variant in comparison.variants if variant.variant == name), None)
 
 
-def _pair_verdicts(comparison: SeedComparison | ItemComparison, metric: str) -> list[PairVerdict]:
+def _pair_verdicts(
+    comparison: SeedComparison | ItemComparison, metric: str, flops: Flops
+) -> list[PairVerdict]:
     """All pairs; with too few seeds, without interval and detectable difference."""
     found = []
     for pair in comparison.pairs:
@@ -117,6 +130,7 @@ def _pair_verdicts(comparison: SeedComparison | ItemComparison, metric: str) -> 
                 else None,
                 verdict=pair.verdict,
                 sentence=pair.sentence(),
+                flops_ratio=flops_ratio(flops, pair.first, pair.second),
             )
         )
     return found
@@ -131,11 +145,12 @@ def collect(
     *,
     log: Callable[[str], None] = lambda _: None,
 ) -> StudyRecord:
-    """Read all runs, and compare the variants."""
+    """Read all runs, and compare the variants; before all runs have ended, describe them only."""
     study = prepared.study
     spec = study.run_spec(study.variants[0], seed=study.seeds[0])
     log("reading the runs")
     runs = collect_runs(prepared, folder)
+    missing = _missing(runs)
     split = _evaluation_split(runs)
     primary, *others = study_metrics(task_class(spec.task), spec.task_options, runs, split)
     metric = primary.name
@@ -153,9 +168,11 @@ def collect(
         for variant in names
     }
     comparisons = [
-        _compare(one, selected, predictions, seeds=seeds, split=split, log=log)
+        _compare(one, selected, {} if missing else predictions, seeds=seeds, split=split, log=log)
         for one in (primary, *others)
     ]
+    if missing:
+        comparisons = [one.descriptive() for one in comparisons]
     over_seeds, on_items = comparisons[0].over_seeds, comparisons[0].on_items
     log("comparing attention with known alignments")
     agreed = agreement_by_variant(
@@ -163,6 +180,25 @@ def collect(
         folder,
         split=split,
     )
+    variants = tuple(
+        _variant(prepared, name, of_variant, seeds, comparisons, agreed, rate=rates[name])
+        for name, of_variant in selected.items()
+    )
+    flops = {variant.name: variant.flops for variant in variants}
+    run_records = tuple(
+        _run(collected, metric, split, selected=_is_selected(collected, selected))
+        for collected in runs
+    )
+    if missing:
+        summary = unfinished_headline(
+            missing,
+            ended=sum(collected.state != "missing" for collected in runs),
+            runs=len(runs),
+            seeds=seeds,
+            command=prepared.command,
+        )
+    else:
+        summary = headline(over_seeds, on_items, metric=primary, split=split, flops=flops)
     first = {variant: selected[variant][seeds[0]] for variant in names}
     first_predictions = {variant: of_variant[0] for variant, of_variant in predictions.items()}
     example = next(iter(first_predictions.values()), None)
@@ -170,29 +206,22 @@ def collect(
         name=prepared.name,
         question=study.question
         or f"Which of {len(study.variants)} variants is best on {spec.task}?",
-        headline=(
-            *headline(over_seeds, on_items, metric=primary, split=split),
-            *_unfinished(runs),
-        ),
+        headline=summary,
         task=spec.task,
         split=split,
         items=len(example) if example else 0,
         metrics=tuple(_metric_record(one.metric) for one in comparisons),
         seeds=seeds,
         budget=describe_budget(
-            [study.run_spec(variant, seed=seeds[0]) for variant in study.variants]
+            [study.run_spec(variant, seed=seeds[0]) for variant in study.variants],
+            flops,
+            [run.evaluations for run in run_records if run.selected and run.state == "finished"],
         ),
         tuning=describe_tuning(study),
         matched=prepared.matched,
-        variants=tuple(
-            _variant(prepared, name, of_variant, seeds, comparisons, agreed, rate=rates[name])
-            for name, of_variant in selected.items()
-        ),
-        runs=tuple(
-            _run(collected, metric, split, selected=_is_selected(collected, selected))
-            for collected in runs
-        ),
-        verdicts=tuple(verdict for one in comparisons for verdict in one.verdicts()),
+        variants=variants,
+        runs=run_records,
+        verdicts=tuple(verdict for one in comparisons for verdict in one.verdicts(flops)),
         disagreements=disagreements(
             first_predictions,
             metric=next((one for one in (primary, *others) if one.is_itemwise), None),
@@ -204,8 +233,9 @@ def collect(
         agreement_source=agreed.source,
         reproducibility=reproducibility(prepared, runs, seeds),
         pairing=pairing({name: _scores(selected[name], seeds, split, metric) for name in names})
-        if len(names) > 1 and len(seeds) >= MIN_PAIRING_SEEDS
+        if not missing and len(names) > 1 and len(seeds) >= MIN_PAIRING_SEEDS
         else None,
+        missing=missing,
     )
 
 
@@ -315,9 +345,9 @@ def _variant(
         agreement_low=agreement.low if agreement else None,
         agreement_high=agreement.high if agreement else None,
         problems="; ".join(
-            f"seed {seed} {runs[seed].state}: {runs[seed].reason}"
+            f"seed {seed} failed: {runs[seed].reason}"
             for seed in runs
-            if runs[seed].state != "finished"
+            if runs[seed].state == "failed"
         ),
     )
 
@@ -327,11 +357,13 @@ def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values and np.isfinite(values).all() else None
 
 
-def _unfinished(runs: Sequence[CollectedRun]) -> list[str]:
-    missing = sum(collected.state == "missing" for collected in runs)
-    if not missing:
-        return []
-    return [f"The study is not finished: {missing} of {len(runs)} runs are missing."]
+def _missing(runs: Sequence[CollectedRun]) -> dict[str, tuple[int, ...]]:
+    """Variant → the seeds with a run that has neither finished nor failed."""
+    found: dict[str, dict[int, None]] = {}
+    for collected in runs:
+        if collected.state == "missing":
+            found.setdefault(collected.run.variant, {})[collected.run.seed] = None
+    return {variant: tuple(seeds) for variant, seeds in found.items()}
 
 
 def _is_selected(collected: CollectedRun, selected: SelectedRuns) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from regard.core.errors import RegardError
-from regard.core.records.study import Disagreement
+from regard.core.records.study import Disagreement, ratio_text
 from regard.runs.folder import Predictions
 from regard.runs.spec import RunSpec
 from regard.studies.prepare import PreparedStudy
@@ -26,8 +26,22 @@ RARELY_CORRECT = 0.1
 """Below this fraction of correct predictions, disagreements are selected by item score."""
 
 
+# Ratios of training FLOPs within this factor are not mentioned.
+SIMILAR_FLOPS = 1.1
+TIE = 1e-12
+"""Relative differences below this are rounding errors."""
+
+Flops = Mapping[str, float | None]
+"""Variant → the FLOPs of one training run, if known."""
+
+
 def headline(
-    over_seeds: SeedComparison, on_items: ItemComparison | None, *, metric: Metric, split: str
+    over_seeds: SeedComparison,
+    on_items: ItemComparison | None,
+    *,
+    metric: Metric,
+    split: str,
+    flops: Flops,
 ) -> tuple[str, ...]:
     """The result in a few sentences: the methods over seeds, then these trained models on items."""
     excluded = [
@@ -35,29 +49,76 @@ def headline(
         for variant in over_seeds.excluded
     ]
     if not over_seeds.variants:
-        return ("No variant is finished yet.",)
-    sign = 1 if over_seeds.lower_is_better else -1
-    ordered = sorted(over_seeds.variants, key=lambda variant: sign * variant.mean)
-    best = ordered[0]
-    value = f"{metric.format(best.mean)} {metric.unit}".strip()
+        return ("No variant has a score with every seed.", *excluded)
+    means = {variant.variant: variant.mean for variant in over_seeds.variants}
+    leaders = _leaders(means, lower_is_better=over_seeds.lower_is_better)
+    best = means[leaders[0]]
+    value = f"{metric.format(best)} {metric.unit}".strip()
     score = f"on {split}, {value}, over {_counted(len(over_seeds.seeds), 'seed')}"
-    if len(ordered) == 1:
+    if len(means) == 1:
         return (
-            f"{best.variant} has a mean {metric.name} {score}; there is no other variant to compare with.",
+            f"{leaders[0]} has a mean {metric.name} {score}; there is no other variant to compare with.",
             *excluded,
         )
-    order = "lowest" if sign == 1 else "highest"
-    sentences = [f"{best.variant} has the {order} mean {metric.name} {score}."]
+    order = "lowest" if over_seeds.lower_is_better else "highest"
+    alike = [name for name, mean in means.items() if metric.format(mean) == metric.format(best)]
+    if len(alike) == 1:
+        sentences = [f"{leaders[0]} has the {order} mean {metric.name} {score}."]
+    else:
+        digits = "" if alike == leaders else f" to {metric.digits} decimals"
+        rank = "" if len(alike) == len(means) else f", the {order} of the study"
+        sentences = [f"{_listed(alike)} have the same mean {metric.name}{digits} {score}{rank}."]
     if len(over_seeds.seeds) < MIN_SEEDS:
         sentences.append(f"Too few seeds: a comparison of methods needs {MIN_SEEDS}.")
     else:
-        verdicts = _verdicts_on(best.variant, over_seeds.pairs)
-        sentences.append(f"Methods, over seeds: {_comparison(best.variant, verdicts)}")
+        comparison = _comparison(leaders, over_seeds.pairs, flops, every="with every seed")
+        sentences.append(f"Methods, over seeds: {comparison}")
     if on_items is not None and on_items.pairs:
-        best_models = min(on_items.variants, key=lambda variant: sign * variant.score).variant
-        comparison = _comparison(best_models, _verdicts_on(best_models, on_items.pairs))
+        scores = {variant.variant: variant.score for variant in on_items.variants}
+        best_models = _leaders(scores, lower_is_better=over_seeds.lower_is_better)
+        comparison = _comparison(best_models, on_items.pairs, flops, every="on every item")
         sentences.append(f"Trained models, on items like these {on_items.items:,}: {comparison}")
     return (*sentences, *excluded)
+
+
+def _leaders(scores: Mapping[str, float], *, lower_is_better: bool) -> list[str]:
+    """The variants with the best score: several if it is the same."""
+    best = (min if lower_is_better else max)(scores.values())
+    return [name for name, score in scores.items() if abs(score - best) <= TIE * abs(best)]
+
+
+def _comparison(
+    leaders: Sequence[str],
+    pairs: Sequence[SeedPair] | Sequence[ItemPair],
+    flops: Flops,
+    *,
+    every: str,
+) -> str:
+    """The leaders against each other, then against the others, leaders with equal verdicts together."""
+    clauses = []
+    if len(leaders) > 1:
+        among = {pair.verdict for pair in pairs if {pair.first, pair.second} <= {*leaders}}
+        same = among == {"same scores"}
+        text = f"have the same score {every}" if same else f"against each other {INCONCLUSIVE}"
+        clauses.append(f"{_listed(leaders)} {text}")
+    alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for leader in leaders:
+        verdicts = _verdicts_on(leader, pairs)
+        better = tuple(other for other, verdict in verdicts.items() if verdict == "better")
+        rest = tuple(other for other in verdicts if other not in (*better, *leaders))
+        alike.setdefault((better, rest), []).append(leader)
+    for (better, rest), names in alike.items():
+        who = f"{_listed(names)} {'is' if len(names) == 1 else 'are'}"
+        if better:
+            factor = _flops_clause(names, better, flops)
+            clauses.append(f"{who} better than {_listed(better)}{factor}")
+            clauses += [f"inconclusive against {_listed(rest)}"] if rest else []
+        elif rest:
+            clauses.append(f"{_listed(names)} against {_listed(rest)} {INCONCLUSIVE}")
+    return f"{'; '.join(clauses)}."
+
+
+INCONCLUSIVE = "is inconclusive, no difference detected"
 
 
 def _verdicts_on(variant: str, pairs: Sequence[SeedPair] | Sequence[ItemPair]) -> dict[str, str]:
@@ -72,13 +133,54 @@ def _verdicts_on(variant: str, pairs: Sequence[SeedPair] | Sequence[ItemPair]) -
     return found
 
 
-def _comparison(variant: str, verdicts: dict[str, str]) -> str:
-    better = [other for other, verdict in verdicts.items() if verdict == "better"]
-    rest = [other for other in verdicts if other not in better]
-    if not better:
-        return f"{variant} against {_listed(rest)} is inconclusive, no difference detected."
-    text = f"{variant} is better than {_listed(better)}"
-    return f"{text}; inconclusive against {_listed(rest)}." if rest else f"{text}."
+def flops_ratio(flops: Flops, first: str, second: str) -> float | None:
+    """The training FLOPs of the first variant over those of the second; None if unknown."""
+    of_first, of_second = flops.get(first), flops.get(second)
+    return of_first / of_second if of_first and of_second else None
+
+
+def _flops_clause(names: Sequence[str], others: Sequence[str], flops: Flops) -> str:
+    """The ratio of FLOPs of better variants to the others, or its range; empty if they are similar."""
+    found = [flops_ratio(flops, name, other) for name in names for other in others]
+    ratios = [ratio for ratio in found if ratio is not None]
+    if all(1 / SIMILAR_FLOPS <= ratio <= SIMILAR_FLOPS for ratio in ratios):
+        return ""
+    ends = dict.fromkeys(map(ratio_text, (min(ratios), max(ratios))))
+    return f", with {' to '.join(ends)} times the training FLOPs"
+
+
+def unfinished_headline(
+    missing: Mapping[str, Sequence[int]],
+    *,
+    ended: int,
+    runs: int,
+    seeds: Sequence[int],
+    command: str,
+) -> tuple[str, ...]:
+    """What is missing in a study of so many runs, what the means shown are, and how to resume."""
+    by_seeds: dict[tuple[int, ...], list[str]] = {}
+    for variant, of_variant in missing.items():
+        by_seeds.setdefault(tuple(of_variant), []).append(variant)
+    lacking = "; ".join(
+        f"{_listed(variants)} ({_numbered(of_variants)})"
+        for of_variants, variants in by_seeds.items()
+    )
+    of_all = f"{ended} of {_counted(runs, 'run')} have ended"
+    return (
+        f"The study is not finished: {of_all}, so there is no verdict.",
+        f"Missing: {lacking}.",
+        f"Scores are descriptive, of {_numbered(seeds)} only.",
+        f"Resume with: {command}" if command else "Run the same study again to resume it.",
+    )
+
+
+def _numbered(seeds: Sequence[int]) -> str:
+    """Seeds by number.
+
+    >>> _numbered([3, 4]), _numbered([0])
+    ('seeds 3 and 4', 'seed 0')
+    """
+    return f"seed{'' if len(seeds) == 1 else 's'} {_listed([*map(str, seeds)])}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -96,12 +198,23 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def describe_budget(specs: Sequence[RunSpec]) -> str:
-    """The budget of every run; all budgets if variants differ."""
+def describe_budget(specs: Sequence[RunSpec], flops: Flops, evaluations: Sequence[int]) -> str:
+    """The budget of every run, all budgets if variants differ; unequal FLOPs; evaluations of the runs."""
     budgets = list(dict.fromkeys(_limits(spec) for spec in specs))
-    if len(budgets) == 1:
-        return f"Every run had {budgets[0]}."
-    return f"The variants had different budgets: {'; '.join(budgets)}."
+    text = f"Every run had {budgets[0]}."
+    if len(budgets) > 1:
+        text = f"The variants had different budgets: {'; '.join(budgets)}."
+    known = {name: value for name, value in flops.items() if value}
+    least, most = (which(known, key=known.__getitem__, default="") for which in (min, max))
+    ratio = flops_ratio(known, most, least)
+    if ratio is not None and ratio > SIMILAR_FLOPS:
+        limits = [name for name, limit in specs[0].training.budget._asdict().items() if limit]
+        equal = f"Equal {' and '.join(limits)}, not equal" if len(budgets) == 1 else "Not equal"
+        text += f" {equal} FLOPs: 1.0–{ratio_text(ratio)} times."
+    if evaluations:
+        ends = " to ".join(dict.fromkeys(map(str, (min(evaluations), max(evaluations)))))
+        text += f" The best checkpoint is of {ends} evaluation{'' if ends == '1' else 's'}."
+    return text
 
 
 def _limits(spec: RunSpec) -> str:

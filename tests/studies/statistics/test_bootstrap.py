@@ -150,11 +150,12 @@ def test_one_item_is_inconclusive() -> None:
     assert pair.sentence().endswith("they differ on 1, a claim needs 50")
 
 
-def test_identical_models_are_inconclusive() -> None:
+def test_identical_models_are_named_so() -> None:
     wrong = right_or_wrong([0, 1, 1, 0] * 50)
     pair = compared({"dot": wrong, "additive": wrong})
     assert (pair.difference, pair.interval, pair.p) == (0.0, None, 1.0)
-    assert (pair.differing_items, pair.verdict) == (0, "inconclusive")
+    assert (pair.differing_items, pair.verdict) == (0, "same scores")
+    assert pair.sentence() == "the models of dot and additive have the same score on every item"
 
 
 def test_constant_difference_uses_the_sign_test() -> None:

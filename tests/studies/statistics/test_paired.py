@@ -17,6 +17,7 @@ from regard.studies.statistics.paired import (
     holm_adjusted,
     pair_tests,
     pairing,
+    significance_verdict,
     smallest_detectable_difference,
 )
 
@@ -206,7 +207,7 @@ def test_one_seed_has_no_interval() -> None:
     assert result.variants[0].interval is None
 
 
-def test_identical_scores_are_inconclusive() -> None:
+def test_identical_scores_are_named_so() -> None:
     (pair,) = compare([5.0, 5.5, 5.0, 5.2, 5.1], [5.0, 5.5, 5.0, 5.2, 5.1]).pairs
     assert (pair.difference, pair.p, pair.interval, pair.detectable_difference) == (
         0.0,
@@ -214,8 +215,20 @@ def test_identical_scores_are_inconclusive() -> None:
         None,
         None,
     )
-    assert pair.verdict == "inconclusive"
-    assert "do not vary" in pair.sentence()
+    assert pair.verdict == "same scores"
+    assert pair.sentence() == "variant0 and variant1 have the same score with every seed"
+
+
+def test_equal_means_are_inconclusive() -> None:
+    (pair,) = compare([5.0, 5.5, 5.0, 5.25, 5.5], [5.5, 5.0, 5.5, 5.0, 5.25]).pairs
+    assert (pair.difference, pair.p, pair.verdict) == (0.0, 1.0, "inconclusive")
+    # Whatever the p-value: a difference of zero has no direction.
+    assert significance_verdict(0.0, adjusted_p=0.01, lower_is_better=True) == "inconclusive"
+
+
+def test_identical_scores_of_too_few_seeds() -> None:
+    (pair,) = compare([5.0, 5.5], [5.0, 5.5]).pairs
+    assert pair.verdict == "too few seeds"
 
 
 def test_constant_difference_uses_the_sign_test() -> None:

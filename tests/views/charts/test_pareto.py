@@ -39,6 +39,11 @@ def test_better_variant_of_equal_cost_is_on_the_front() -> None:
     assert [variant.name for variant in pareto_front(record, FLOPS)] == ["b"]
 
 
+def test_equal_variants_do_not_dominate_each_other() -> None:
+    record = study_of(("a", 1e9, 5.0), ("b", 1e9, 5.0), ("c", 2e9, 5.0))
+    assert [variant.name for variant in pareto_front(record, FLOPS)] == ["a", "b"]
+
+
 def test_filled_points_are_on_the_front() -> None:
     svg = ElementTree.fromstring(pareto_chart(dummy_study(), MEASURES[2]))
     groups = [group for group in svg.iter("g") if "point" in (group.get("class") or "")]

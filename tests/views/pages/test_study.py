@@ -250,14 +250,96 @@ def test_failed_variants_and_runs_are_listed() -> None:
     reader = whole(record)
     assert "✗ no score" in reader.text
     assert "the loss was <nan>" in reader.text
-    assert reader.text.count("failed, out of memory") == 5
+    assert reader.text.count(": out of memory") == 5
     assert "problems" in sections(study_page(record))
+
+
+def unfinished() -> StudyRecord:
+    """Three variants; seed 3 is missing for one of them, seed 4 for all."""
+    record = dummy_study(names=["a", "b", "c"])
+    missing = {"a": (4,), "b": (3, 4), "c": (4,)}
+    runs = tuple(
+        dataclasses.replace(run, state="missing", scores={}, curve=())
+        if run.seed in missing[run.variant]
+        else run
+        for run in record.runs
+    )
+    headline = ("The study is not finished.", "Resume with: regard study scores")
+    return dataclasses.replace(
+        record,
+        headline=headline,
+        seeds=(0, 1, 2),
+        runs=runs,
+        verdicts=(),
+        pairing=None,
+        missing=missing,
+    )
+
+
+def test_page_of_an_unfinished_study_has_no_verdict() -> None:
+    record = unfinished()
+    html, text = study_page(record), whole(record).text
+    assert "Resume with: regard study scores" in text
+    assert "not finished: descriptive means of seeds 0, 1, 2" in text
+    assert not {"method", "models", "pareto", "problems"} & set(sections(html))
+    body = re.sub(r"(lower|higher) is better", "", html[html.index("<main>") :])
+    for word in ("better", "best:", "verdict", "against baseline", "p-value", "decides", "Pareto"):
+        assert word not in body
+    assert "missing: seed 4" in text
+    assert "missing: seeds 3, 4" in text
+
+
+def test_unfinished_study_shows_the_same_seeds_of_every_variant() -> None:
+    # Seed 3 of two variants is finished, but has no dot and no curve.
+    html = study_page(unfinished())
+    table = html[html.index('<section id="variants"') : html.index('<section id="metrics"')]
+    assert table.count("<circle ") == 3 * 3
+    assert ", seed 3:" not in table
+    curves = html[html.index('<section id="curves"') : html.index('<section id="items"')]
+    assert curves.count('class="seed"') == 4 * 3 * 3
+
+
+def test_figures_of_an_unfinished_study_rank_nothing(tmp_path: Path) -> None:
+    write_figures(dummy_study(names=["a", "b", "c"]), tmp_path)
+    assert {path.stem for path in write_figures(unfinished(), tmp_path)} == {
+        *("scores", "curves", "curves-tokens", "curves-flops", "curves-time")
+    }
+    assert not list(tmp_path.glob("pareto*"))
+    assert "descriptive means" in (tmp_path / "scores.svg").read_text(encoding="utf-8")
+
+
+def test_same_scores_have_an_icon_of_their_own() -> None:
+    record = dummy_study(names=["a", "b"])
+    pairs = [
+        dataclasses.replace(pair, difference=-0.0001, verdict="same scores")
+        for pair in record.verdicts
+    ]
+    html = study_page(dataclasses.replace(record, verdicts=tuple(pairs)))
+    assert ">=</span> same scores" in html
+    assert "▲" not in html
+    assert "▼" not in html
+    assert "<b>0.00</b>" in html
+
+
+def test_verdicts_have_the_ratio_of_flops() -> None:
+    record = dummy_study(names=["a", "b"])
+    pairs = [dataclasses.replace(pair, flops_ratio=8.0) for pair in record.verdicts]
+    html = study_page(dataclasses.replace(record, verdicts=tuple(pairs)))
+    assert html.count('<td data-label="FLOPs ratio">8.0</td>') == 2
+    assert "FLOPs ratio" not in study_page(record)
+
+
+def test_pairing_is_described() -> None:
+    text = whole(RECORD).text
+    pairing = RECORD.pairing
+    assert pairing is not None
+    assert f"intraclass correlation {pairing.intraclass_correlation:.2f} (" in text
+    assert f"unpaired {pairing.unpaired_detectable_difference:.2f}." in text
 
 
 def test_page_of_a_study_without_finished_runs() -> None:
     variants = tuple(
-        dataclasses.replace(without_scores(variant), agreement=None, problems="gone")
-        for variant in RECORD.variants
+        dataclasses.replace(without_scores(variant), agreement=None) for variant in RECORD.variants
     )
     runs = tuple(
         dataclasses.replace(run, state="missing", scores={}, validation_scores={}, curve=())
@@ -271,9 +353,10 @@ def test_page_of_a_study_without_finished_runs() -> None:
         disagreements=(),
         attention_examples=(),
         agreement_source="",
+        missing={variant.name: RECORD.seeds for variant in variants},
     )
-    whole(record)
-    assert sections(study_page(record)) == ["variants", "problems", "repeat"]
+    assert whole(record).text.count("no score yet : missing: seeds 0, 1, 2, 3, 4") == 8
+    assert sections(study_page(record)) == ["variants", "repeat"]
     # Why there is no agreement is said, if there is a reason.
     reason = "the package is not installed here"
     assert reason in whole(dataclasses.replace(record, agreement_source=reason)).text

@@ -98,6 +98,28 @@ def test_failed_variants_are_in_the_table() -> None:
     assert "dot · luong: out of memory" in text
 
 
+def test_unfinished_study_has_no_verdict() -> None:
+    record = dataclasses.replace(
+        RECORD, seeds=(0, 1), missing={RECORD.variants[0].name: (2,)}, verdicts=(), pairing=None
+    )
+    text = study_table(record, 110)
+    assert "not finished: descriptive means of seeds 0, 1" in text
+    assert "verdict" not in text
+    assert "inconclusive" not in text
+    # A rank would be a verdict.
+    lines = text.splitlines()
+    heading = next(number for number, line in enumerate(lines) if line.startswith("variant "))
+    assert lines[heading + 1].startswith(RECORD.variants[0].name)
+    rows = rows_of(record)
+    assert {row["study_finished"] for row in rows} == {"no"}
+    assert {row["variant PER"] for row in rows} == {""}
+    assert {row["study_finished"] for row in rows_of(RECORD)} == {"yes"}
+
+
+def test_pairing_is_described() -> None:
+    assert "Pairing by seed: intraclass correlation 0." in study_table(RECORD, 110)
+
+
 def test_table_of_an_empty_study() -> None:
     empty = dataclasses.replace(RECORD, variants=(), runs=(), verdicts=())
     assert RECORD.headline[0] in study_table(empty, 80)

@@ -7,7 +7,7 @@ one, which decides; the others are secondary.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from regard.core.records.attention import AlignmentRecord
@@ -151,7 +151,8 @@ class PairVerdict:
     """A comparison of two variants by one metric; the difference is the first score minus the second.
 
     `holds_for` is "method" (over seeds) or "models" (these trained models, over items).
-    `detectable_difference` is the smallest one with 80 % power; over seeds only.
+    `detectable_difference` is the smallest one with 80 % power; over seeds only. `flops_ratio` is the
+    training FLOPs of the first over those of the second.
     """
 
     metric: str
@@ -165,6 +166,7 @@ class PairVerdict:
     detectable_difference: float | None
     verdict: str
     sentence: str
+    flops_ratio: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +217,10 @@ class AttentionExample:
 class StudyRecord(Record):
     """The result of a study. `headline` is a summary in a few sentences.
 
+    `missing` has the seeds of each variant whose runs have not ended; a failed run has. Before the study is
+    finished there are no verdicts and no intervals, and means are those of `seeds`, which are the seeds
+    that all variants with a score share.
+
     `budget`, `tuning` and `matched` are sentences about the conditions of all variants. `reproducibility`
     maps labels to text: command, versions, seeds, data, machine.
     """
@@ -242,6 +248,12 @@ class StudyRecord(Record):
     agreement_source: str
     reproducibility: dict[str, str]
     pairing: PairingRecord | None = None
+    missing: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all runs have ended, so that variants are compared."""
+        return not self.missing
 
     @property
     def primary(self) -> MetricRecord:
@@ -270,5 +282,18 @@ class StudyRecord(Record):
         return next(variant for variant in self.variants if variant.name == name)
 
     def runs_of(self, variant: str) -> tuple[StudyRunRecord, ...]:
-        """The selected runs of a variant, one per seed."""
-        return tuple(run for run in self.runs if run.variant == variant and run.selected)
+        """The selected runs of a variant, one per seed of the comparison."""
+        return tuple(
+            run
+            for run in self.runs
+            if run.variant == variant and run.selected and run.seed in self.seeds
+        )
+
+
+def ratio_text(ratio: float) -> str:
+    """A ratio to one decimal, or two digits if it is small.
+
+    >>> [ratio_text(ratio) for ratio in (8.0, 1.04, 0.125)]
+    ['8.0', '1.0', '0.12']
+    """
+    return f"{ratio:.1f}" if ratio >= 0.95 else f"{ratio:.2g}"

@@ -149,6 +149,8 @@ class ItemPair:
 
     def sentence(self) -> str:
         """The verdict as a sentence."""
+        if self.verdict == "same scores":
+            return f"the models of {self.first} and {self.second} have the same score on every item"
         if self.verdict != "inconclusive":
             return (
                 f"the models of {self.first} score {self.verdict} here than those of {self.second}"
@@ -312,13 +314,11 @@ def _pairs(
         difference = float(sample.observed[first] - sample.observed[second])
         differ: Bool[np.ndarray, " items"] = (table[:, first] != table[:, second]).any(axis=1)
         differing = int(differ.sum())
-        verdict: Verdict = (
-            "inconclusive"
-            if differing < MIN_DIFFERING_ITEMS
-            else significance_verdict(
-                difference, adjusted_p=float(holm_p), lower_is_better=lower_is_better
-            )
+        verdict: Verdict = significance_verdict(
+            difference, adjusted_p=float(holm_p), lower_is_better=lower_is_better
         )
+        if differing < MIN_DIFFERING_ITEMS:
+            verdict = "inconclusive" if differing else "same scores"
         found.append(
             ItemPair(
                 first=names[first],

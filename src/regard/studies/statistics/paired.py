@@ -65,8 +65,8 @@ def holm_adjusted(p: Float[np.ndarray, "*studies pairs"]) -> Float[np.ndarray, "
 LEVEL = 0.05
 """Family-wise significance level of a study."""
 
-Verdict = Literal["better", "worse", "inconclusive", "too few seeds"]
-"""Of the first variant of a pair: better or worse than the second."""
+Verdict = Literal["better", "worse", "inconclusive", "same scores", "too few seeds"]
+"""Of the first variant of a pair: better or worse than the second. Same scores: with every seed or item."""
 
 
 class Interval(NamedTuple):
@@ -92,7 +92,7 @@ def significance_verdict(
     >>> significance_verdict(-1.5, adjusted_p=0.01, lower_is_better=True)
     'better'
     """
-    if adjusted_p > LEVEL:
+    if adjusted_p > LEVEL or difference == 0:
         return "inconclusive"
     return "better" if (difference < 0) == lower_is_better else "worse"
 
@@ -236,6 +236,8 @@ class SeedPair:
                     f"{self.first} and {self.second}: too few seeds; a comparison of methods needs "
                     f"{MIN_SEEDS}"
                 )
+            case "same scores":
+                return f"{self.first} and {self.second} have the same score with every seed"
             case "inconclusive" if self.detectable_difference is None:
                 return (
                     f"{self.first} vs {self.second}: inconclusive; the differences do not vary over seeds, "
@@ -339,13 +341,13 @@ def _pairs(table: Mapping[str, Sequence[float]], *, lower_is_better: bool) -> tu
             interval = _around(difference, critical_t(seeds=seeds, pairs=1) * error)
             simultaneous = _around(difference, critical_t(seeds=seeds, pairs=pairs) * error)
             detectable = smallest_detectable_difference(error, seeds=seeds, pairs=pairs)
-        verdict: Verdict = (
-            "too few seeds"
-            if seeds < MIN_SEEDS
-            else significance_verdict(
-                difference, adjusted_p=holm_p, lower_is_better=lower_is_better
-            )
+        verdict: Verdict = significance_verdict(
+            difference, adjusted_p=holm_p, lower_is_better=lower_is_better
         )
+        if seeds < MIN_SEEDS:
+            verdict = "too few seeds"
+        elif not tests.has_variance[pair] and tests.p[pair] == 1:
+            verdict = "same scores"
         found.append(
             SeedPair(
                 first=names[tests.first[pair]],

@@ -51,7 +51,7 @@ MEASURES = (
     CostMeasure(
         "time",
         "time",
-        "wall-clock time of one training run, evaluations included",
+        "wall-clock training time of one run, without evaluations",
         lambda variant: variant.seconds or 0.0,
         duration_text,
         (("s", 1.0), ("minutes", 60.0), ("hours", 3600.0)),
@@ -82,8 +82,9 @@ def unit_for(measure: CostMeasure, largest: float) -> tuple[str, float]:
 
 
 def with_cost(record: StudyRecord, measure: CostMeasure) -> list[VariantRecord]:
-    """Variants that have a score and this cost, best first."""
-    return [variant for variant in scored(record) if measure.number(variant) > 0]
+    """Variants that have a score and this cost, best first; none before the study is finished."""
+    variants = scored(record) if record.is_finished else []
+    return [variant for variant in variants if measure.number(variant) > 0]
 
 
 def all_equal(variants: list[VariantRecord], measure: CostMeasure) -> bool:
@@ -95,13 +96,18 @@ def all_equal(variants: list[VariantRecord], measure: CostMeasure) -> bool:
 def pareto_front(record: StudyRecord, measure: CostMeasure) -> list[VariantRecord]:
     """Variants that no other dominates in score and cost, by ascending cost."""
     sign = 1 if record.lower_is_better else -1
-    by_cost = sorted(
-        with_cost(record, measure),
-        key=lambda variant: (measure.number(variant), sign * (variant.mean or 0.0)),
-    )
+
+    def point(variant: VariantRecord) -> tuple[float, float]:
+        return measure.number(variant), sign * (variant.mean or 0.0)
+
     found: list[VariantRecord] = []
-    for variant in by_cost:
-        if not found or sign * (variant.mean or 0.0) < sign * (found[-1].mean or 0.0):
+    for variant in sorted(with_cost(record, measure), key=point):
+        # Of variants with the same cost and score, none dominates the other.
+        if (
+            not found
+            or point(variant)[1] < point(found[-1])[1]
+            or point(variant) == point(found[-1])
+        ):
             found.append(variant)
     return found
 

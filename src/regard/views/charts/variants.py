@@ -6,6 +6,8 @@ dashed lines. Colour is never the only cue: a name or a title says the same.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from regard.core.records.study import StudyRecord, VariantRecord
 from regard.views.pages.html import Markup, element
 
@@ -13,7 +15,12 @@ COLOURS = 8
 
 
 def ranked(record: StudyRecord) -> list[VariantRecord]:
-    """Variants with a score, best first; then those without, in the order of the study."""
+    """Variants with a score, best first; then those without, in the order of the study.
+
+    All in the order of the study if it is not finished: a rank would be a verdict.
+    """
+    if not record.is_finished:
+        return list(record.variants)
     sign = 1 if record.lower_is_better else -1
     return sorted(
         record.variants,
@@ -68,13 +75,53 @@ def seed_scores(record: StudyRecord, name: str) -> list[tuple[int, float]]:
 def score_text(score: float | None, *, decimals: int, signed: bool = False) -> str:
     """A score, or with `signed` a difference of scores; a dash for None.
 
-    >>> score_text(8.512, decimals=2), score_text(-0.4, decimals=2, signed=True)
-    ('8.51', '−0.40')
+    >>> [score_text(score, decimals=2, signed=True) for score in (8.512, -0.4, -0.001)]
+    ['+8.51', '−0.40', '0.00']
     """
     if score is None:
         return "–"
-    text = f"{score:+.{decimals}f}" if signed else f"{score:.{decimals}f}"
+    score = round(score, decimals) or 0.0  # not −0
+    text = f"{score:+.{decimals}f}" if signed and score else f"{score:.{decimals}f}"
     return text.replace("-", "−")
+
+
+def seeds_text(record: StudyRecord) -> str:
+    """The number of seeds; of an unfinished study, what its means are."""
+    if record.is_finished:
+        return counted(len(record.seeds), "seed")
+    return f"not finished: descriptive means of {_numbered(record.seeds)}"
+
+
+def missing_text(record: StudyRecord, name: str) -> str:
+    """The seeds of a variant whose runs have not ended; empty if all have."""
+    return f"missing: {_numbered(seeds)}" if (seeds := record.missing.get(name)) else ""
+
+
+def _numbered(seeds: Sequence[int]) -> str:
+    return f"seed{'' if len(seeds) == 1 else 's'} {', '.join(map(str, seeds))}"
+
+
+def pairing_text(record: StudyRecord) -> str:
+    """What pairing by seed achieves, in a sentence or two; empty if unknown or scores do not vary."""
+    pairing = record.pairing
+    if pairing is None or pairing.intraclass_correlation is None:
+        return ""
+    figures = {
+        "intraclass correlation": pairing.intraclass_correlation,
+        "mean correlation of two variants": pairing.mean_correlation,
+        "var(A − B) / (var(A) + var(B))": pairing.variance_ratio,
+    }
+    texts = [f"{name} {score_text(value, decimals=2)}" for name, value in figures.items()]
+    if within := interval_text(pairing.intraclass_low, pairing.intraclass_high, decimals=2):
+        texts[0] += f" ({within})"
+    paired, unpaired = (
+        score_text(value, decimals=record.primary.digits)
+        for value in (pairing.detectable_difference, pairing.unpaired_detectable_difference)
+    )
+    return (
+        f"Pairing by seed: {', '.join(texts)}. Smallest detectable difference of an average pair: "
+        f"{paired}, unpaired {unpaired}."
+    )
 
 
 def shared_text(variant: VariantRecord) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
-from regard.core.records.study import MetricRecord, PairVerdict, StudyRecord
+from regard.core.records.study import MetricRecord, PairVerdict, StudyRecord, ratio_text
 from regard.views.charts.axes import Scale, truncate
 from regard.views.charts.intervals import (
     HEIGHT,
@@ -42,6 +42,7 @@ ICONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "better": ("▲", "better"),
         "worse": ("▼", "worse"),
         "inconclusive": ("≈", "inconclusive"),
+        "same scores": ("=", "inconclusive"),
         TOO_FEW_SEEDS: ("·", "few-seeds"),
     }
 )
@@ -107,7 +108,8 @@ def pair_matrix(record: StudyRecord, *, holds_for: Question) -> Markup:
         rows.append(row(variant_label(record, first), *cells))
     legend = [
         element("span", f"{icon_of(verdict)} {verdict}", class_=verdict_class(verdict))
-        for verdict in ("better", "worse", "inconclusive")
+        for verdict in ("better", "worse", "inconclusive", "same scores")
+        if verdict != "same scores" or any(pair.verdict == verdict for pair in record.verdicts)
     ]
     keys = Markup(", ".join(legend))
     hint = element("p", "Row against column: ", keys, ".", class_="hint matrix-key")
@@ -178,6 +180,7 @@ def _table(
     record: StudyRecord, pairs: Sequence[PairVerdict], scale: Scale | None, *, caption: str
 ) -> Markup:
     with_detectable = any(pair.detectable_difference is not None for pair in pairs)
+    with_flops = any(pair.flops_ratio is not None for pair in pairs)
     left, right = "first is better", "second is better"
     if not record.lower_is_better:
         left, right = right, left
@@ -190,12 +193,23 @@ def _table(
     ]
     if with_detectable:
         headings.append(heading("detectable", title="smallest detectable difference"))
-    rows = [_row(record, pair, scale, with_detectable=with_detectable) for pair in pairs]
+    if with_flops:
+        title = "training FLOPs of the first over those of the second"
+        headings.append(heading("FLOPs ratio", title=title))
+    rows = [
+        _row(record, pair, scale, with_detectable=with_detectable, with_flops=with_flops)
+        for pair in pairs
+    ]
     return table(headings, rows, class_="cards pairs", caption=caption)
 
 
 def _row(
-    record: StudyRecord, pair: PairVerdict, scale: Scale | None, *, with_detectable: bool
+    record: StudyRecord,
+    pair: PairVerdict,
+    scale: Scale | None,
+    *,
+    with_detectable: bool,
+    with_flops: bool,
 ) -> Markup:
     decimals = record.primary.digits
     difference = score_text(pair.difference, decimals=decimals, signed=True)
@@ -232,6 +246,9 @@ def _row(
     if with_detectable:
         text = score_text(pair.detectable_difference, decimals=decimals)
         cells.append(element("td", text, data_label="detectable"))
+    if with_flops:
+        text = "–" if pair.flops_ratio is None else ratio_text(pair.flops_ratio)
+        cells.append(element("td", text, data_label="FLOPs ratio"))
     return element("tr", verdict, *cells)
 
 

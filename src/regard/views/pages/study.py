@@ -15,8 +15,10 @@ from regard.views.charts.variants import (
     baseline_of,
     counted,
     interval_text,
+    pairing_text,
     score_text,
     scored,
+    seeds_text,
     variant_label,
 )
 from regard.views.pages.html import (
@@ -95,7 +97,9 @@ def _headline(record: StudyRecord, anchors: list[str]) -> Markup:
 
 def _setup(record: StudyRecord) -> Markup:
     parts = [
-        f"{counted(len(record.variants), 'variant')} × {counted(len(record.seeds), 'seed')}",
+        f"{counted(len(record.variants), 'variant')} × {counted(len(record.seeds), 'seed')}"
+        if record.is_finished
+        else seeds_text(record),
         f"{record.task}, {counted(record.items, 'item')} of {record.split}",
         f"{record.primary.label}, {record.primary.direction}",
         *(text.rstrip(".") for text in (record.budget, record.tuning, record.matched) if text),
@@ -106,12 +110,13 @@ def _setup(record: StudyRecord) -> Markup:
 def _variants(record: StudyRecord) -> Markup:
     if not record.variants:
         return Markup("")
-    several = len(record.seeds) > 1
-    hint = (
-        "Dots: seeds; bar: mean; line: 95 % confidence interval"
-        if several
-        else "Dot: the only seed, so there is no interval"
-    )
+    hint = "Dots: seeds; bar: mean; line: 95 % confidence interval"
+    if not record.is_finished:
+        hint = (
+            f"Dots: seeds; bar: mean. The study is {seeds_text(record)}; in the order of the study"
+        )
+    elif len(record.seeds) == 1:
+        hint = "Dot: the only seed, so there is no interval"
     baseline = "; dashed: baseline" if len(record.variants) > 1 and baseline_of(record) else ""
     return joined(element("p", f"{hint}{baseline}.", class_="hint"), variant_table(record))
 
@@ -132,7 +137,8 @@ def _method(record: StudyRecord) -> Markup:
         else " Differences inside the grey band would probably be missed: “inconclusive” does not mean "
         "“equal”."
     )
-    return joined(element("p", f"{test}{note}"), tables)
+    paired = element("p", pairing_text(record), class_="hint") if record.pairing else ""
+    return joined(element("p", f"{test}{note}"), tables, paired)
 
 
 def _models(record: StudyRecord) -> Markup:
@@ -157,7 +163,9 @@ def _metrics(record: StudyRecord) -> Markup:
         "Mean over seeds, ↓ lower or ↑ higher is better, with 95 % confidence intervals over seeds"
     )
     hint += " and, for these trained models together, over items." if on_items else "."
-    if record.metrics[1:]:
+    if not record.is_finished:
+        hint = f"The study is {seeds_text(record)}; ↓ lower or ↑ higher is better."
+    elif record.metrics[1:]:
         hint += (
             f" {record.metric} was chosen beforehand and decides. The others are secondary: p-values have "
             "Holm correction within each metric, not across them, so with many metrics some verdict may "
@@ -230,7 +238,7 @@ def _problems(record: StudyRecord) -> Markup:
     return joined(
         element(
             "p",
-            "Runs without a score. ",
+            "Runs that ended without a score. ",
             element("code", "regard study"),
             " runs them again.",
             class_="hint",
@@ -261,17 +269,19 @@ WIDTH, ROW, TOP, LEFT, RIGHT, MAX_NAME_LENGTH = 720.0, 30.0, 54.0, 190.0, 540.0,
 
 
 def write_figures(record: StudyRecord, folder: Path) -> list[Path]:
-    """Write every non-empty chart as SVG; returns the paths."""
+    """Write every non-empty chart as SVG, and remove the others; returns the paths."""
     charts = {"scores": scores_chart(record)}
     charts |= {f"pareto-{measure.key}": pareto_chart(record, measure) for measure in MEASURES}
     curves = {axis.key: curves_chart(record, axis) for axis in AXES}
     charts |= {"curves" if key == "steps" else f"curves-{key}": curves[key] for key in curves}
     written = []
     for name, chart in charts.items():
+        path = folder / f"{name}.svg"
         if chart:
-            path = folder / f"{name}.svg"
             write_figure(chart, path=path)
             written.append(path)
+        else:
+            path.unlink(missing_ok=True)
     return written
 
 
@@ -283,6 +293,8 @@ def scores_chart(record: StudyRecord) -> Markup:
         return Markup("")
     bottom, baseline = TOP + ROW * len(variants), baseline_of(record)
     seeds = "" if len(record.seeds) == 1 else "; dots: seeds, bar: mean, line: 95 % interval"
+    if not record.is_finished:
+        seeds = f"; {seeds_text(record)}"
     reference = f"; dashed: {baseline.name}" if baseline and len(variants) > 1 else ""
     title = f"{record.primary.label} on {record.split}, {record.primary.direction}"
     return svg(

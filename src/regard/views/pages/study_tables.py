@@ -34,10 +34,12 @@ from regard.views.charts.variants import (
     baseline_of,
     counted,
     interval_text,
+    missing_text,
     ranked,
     score_text,
     scored,
     seed_scores,
+    seeds_text,
     shared_text,
     variant_class,
     variant_label,
@@ -102,8 +104,10 @@ def score_interval_plot(
 def _columns(record: StudyRecord) -> list[tuple[str, str]]:
     """Headings and their meanings, without the name and the chart."""
     meaning = f"mean over seeds on {record.split}, with its 95 % confidence interval"
+    if not record.is_finished:
+        meaning = seeds_text(record)
     found = [(record.primary.heading, "; ".join(filter(None, [meaning, record.primary.note])))]
-    if baseline_of(record) and len(record.variants) > 1:
+    if record.is_finished and baseline_of(record) and len(record.variants) > 1:
         found.append(("against baseline", "of the method, over seeds"))
     if any(variant.agreement is not None for variant in record.variants):
         found.append(("agreement", "of the attention with known alignments"))
@@ -162,7 +166,7 @@ def _values(record: StudyRecord, variant: VariantRecord) -> dict[str, str]:
 
 
 def score_cell(score: ScoreRecord, metric: MetricRecord, *, items: bool = False) -> Markup:
-    """Mean and interval over seeds; with `items` also the interval over items."""
+    """Mean and interval over seeds, if there is one; with `items` also the interval over items."""
     within = interval_text(score.low, score.high, decimals=metric.digits)
     parts: list[str] = [with_interval(score_text(score.mean, decimals=metric.digits), within)]
     if items and score.item_low is not None:
@@ -194,16 +198,22 @@ def metric_table(record: StudyRecord) -> Markup:
 def _name(record: StudyRecord, variant: VariantRecord) -> Markup:
     tag = element("span", "baseline", class_="tag") if variant.is_baseline else ""
     # Without a score, the problems have a cell of their own.
-    shown = variant.problems if variant.mean is not None else ""
+    shown = _problems(record, variant) if variant.mean is not None else ""
     note = element("small", shown, class_="problems") if shown else ""
     return joined(variant_label(record, variant.name), tag, note)
 
 
 def _failed(variant: VariantRecord, record: StudyRecord, columns: list[tuple[str, str]]) -> Markup:
-    reason = f": {variant.problems}" if variant.problems else ""
-    problem = joined(element("b", "✗ no score"), reason)
+    reason = f": {problems}" if (problems := _problems(record, variant)) else ""
+    problem = joined(
+        element("b", "no score yet" if variant.name in record.missing else "✗ no score"), reason
+    )
     cell = element("td", problem, colspan=len(columns) + 1, class_="problems")
     return row(_name(record, variant), cell, class_="failed-variant")
+
+
+def _problems(record: StudyRecord, variant: VariantRecord) -> str:
+    return "; ".join(filter(None, [missing_text(record, variant.name), variant.problems]))
 
 
 def settings_table(record: StudyRecord) -> Markup:
@@ -275,12 +285,12 @@ def _duration(seconds: float) -> str:
 
 
 def failure_list(record: StudyRecord) -> Markup:
-    """Runs without a score with their reasons; empty if all finished."""
+    """Failed runs with their reasons; empty if there are none."""
     found = []
     for run in record.runs:
-        if run.state != "finished":
+        if run.state == "failed":
             rate = f", learning rate {run.learning_rate:g}" if run.learning_rate else ""
-            text = f", seed {run.seed}{rate}: {', '.join(filter(None, [run.state, run.reason]))}"
+            text = f", seed {run.seed}{rate}: {run.reason}"
             found.append(element("li", variant_label(record, run.variant), text))
     return element("ul", *found, class_="failures") if found else Markup("")
 

@@ -17,7 +17,15 @@ from regard.core.records.study import (
 )
 from regard.views.charts.axes import truncate
 from regard.views.charts.pareto import MEASURES
-from regard.views.charts.variants import baseline_of, counted, ranked, score_text, shared_text
+from regard.views.charts.variants import (
+    baseline_of,
+    counted,
+    pairing_text,
+    ranked,
+    score_text,
+    seeds_text,
+    shared_text,
+)
 from regard.views.pages.pairwise_table import verdict_against
 from regard.views.pages.study_tables import flat_settings
 from regard.views.text.costs import aligned
@@ -32,13 +40,14 @@ def study_table(record: StudyRecord, width: int = 80) -> str:
     header = [
         f"{record.primary.label} on {counted(record.items, 'item')} of {record.split}",
         record.primary.direction,
-        counted(len(record.seeds), "seed"),
+        seeds_text(record),
     ]
     blocks = [
         _wrapped(f"{', '.join(header)}. {record.budget}".strip(), width),
         "\n".join(_table(record, width)),
         *_other_metrics(record, width),
         *_problems(record, width),
+        _wrapped(pairing_text(record), width),
         *(_wrapped(text, width) for text in record.headline),
     ]
     return "\n\n".join(filter(None, blocks))
@@ -110,7 +119,7 @@ def _row(record: StudyRecord, variant: VariantRecord) -> dict[str, str]:
     row |= {measure.name: measure.text(variant) for measure in MEASURES}
     if any(each.shared_initialisation is not None for each in record.variants):
         row["shared initial"] = shared_text(variant)
-    if baseline_of(record) and len(record.variants) > 1:
+    if record.is_finished and baseline_of(record) and len(record.variants) > 1:
         row["verdict"] = _verdict(record, variant)
     return row
 
@@ -165,7 +174,8 @@ _CSV_ENDS = {
 def study_csv(record: StudyRecord) -> str:
     """The runs as CSV (RFC 4180), one row per run with scores, cost and settings of its variant.
 
-    Numbers have full precision; unknown values are empty. Write the text with `newline=""`.
+    Numbers have full precision. Unknown values are empty, and so are means of an unfinished study. Write
+    the text with `newline=""`.
     """
     rows = [_csv_row(record, run) for run in record.runs]
     columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -183,6 +193,7 @@ def _csv_row(record: StudyRecord, run: StudyRunRecord) -> dict[str, Cell]:
     row: dict[str, Cell] = {
         "variant": run.variant,
         "baseline": "yes" if variant.is_baseline else "no",
+        "study_finished": "yes" if record.is_finished else "no",
         "seed": run.seed,
         "learning_rate": run.learning_rate,
         "state": run.state,
@@ -204,7 +215,7 @@ def _csv_row(record: StudyRecord, run: StudyRunRecord) -> dict[str, Cell]:
         "tokens": last.tokens if last else None,
         "flops": last.flops if last else None,
         **{
-            f"variant {name}{_CSV_ENDS[field]}": value
+            f"variant {name}{_CSV_ENDS[field]}": value if record.is_finished else None
             for name, score in variant.scores.items()
             for field, value in asdict(score).items()
         },
