@@ -5,7 +5,8 @@ All counts are for one forward call without gradients, padding or score bias, in
     matmul_flops           2 per multiply-add of a matrix product
     transcendental_ops     evaluations of exp, tanh, 1/x …; a softmax has one per entry
     elementwise_ops        additions, comparisons, selections …, one per number
-    backward_matmul_flops  of the backward pass, recomputation included, when all inputs need gradients
+    backward_matmul_flops  what training adds to `matmul_flops` when all inputs need gradients: the backward
+                           pass, recomputation included; less, if `forward` does less with gradients
     step_matmul_flops      of one `step` of one token with `key_length` tokens in the state
     memory                 peak of newly allocated numbers in forward, the output included
     parameters             trainable numbers

@@ -19,8 +19,9 @@ products and has no formula raises an error.
     peak_memory         peak of newly allocated numbers; `peak_bytes` in bytes
     depth               longest chain of dependent operators, the steps of an LSTM included
 
-Fused attention counts all query–key pairs, masked or not. On fake tensors
-(torch._subclasses.FakeTensorMode) everything is counted and nothing computed.
+All counts are of what is executed. Masked query–key pairs count, unless the kernel skips them: see
+`attention_pairs`. On fake tensors (torch._subclasses.FakeTensorMode) everything is counted and nothing
+computed.
 """
 
 from __future__ import annotations
@@ -67,19 +68,48 @@ def _convolution_backward(inputs: tuple[Any, ...], output: Any) -> int:
     return matmul_flops * sum(part is not None for part in output[:2])
 
 
-def _attention_pairs(query: Tensor, key: Tensor) -> int:
-    return int(math.prod(query.shape[:-1]) * key.shape[-2])
+# Torch's fused attention on a CPU takes so many keys at a time, for each block of query rows.
+FUSED_KEYS = 512
+
+
+@cache
+def attention_pairs(queries: int, keys: int, *, causal: bool) -> int:
+    """The query–key pairs per head that torch's fused attention computes on a CPU.
+
+    Under a causal mask, a block of rows stops after the 512 keys in which its last row's own position
+    lies; up to 512 keys, nothing is skipped.
+    """
+    if not causal:
+        return queries * keys
+    rows = 256 if queries >= 768 else 64 if queries >= 192 else 32
+    blocks = ((start, min(start + rows, queries)) for start in range(0, queries, rows))
+    return sum(
+        (stop - start) * min(keys, -(-stop // FUSED_KEYS) * FUSED_KEYS) for start, stop in blocks
+    )
+
+
+def is_causal(inputs: tuple[Any, ...], *, backward: bool) -> bool:
+    """Whether a call of fused attention is causal."""
+    return inputs[7 if backward else 4 :][:1] == (True,)
+
+
+def _fused_pairs(inputs: tuple[Any, ...], *, backward: bool) -> int:
+    query, key = inputs[1:3] if backward else inputs[:2]
+    causal = is_causal(inputs, backward=backward)
+    pairs = attention_pairs(query.shape[-2], key.shape[-2], causal=causal)
+    return math.prod(query.shape[:-2]) * pairs
 
 
 def _fused_attention(inputs: tuple[Any, ...], _: Any) -> int:
-    query, key, value = inputs[:3]
-    return 2 * _attention_pairs(query, key) * int(query.shape[-1] + value.shape[-1])
+    query, _, value = inputs[:3]
+    return 2 * _fused_pairs(inputs, backward=False) * int(query.shape[-1] + value.shape[-1])
 
 
 def _fused_attention_backward(inputs: tuple[Any, ...], _: Any) -> int:
     # The scores recomputed, then the gradients of weights, values, queries and keys.
-    _, query, key, value = inputs[:4]
-    return 2 * _attention_pairs(query, key) * int(3 * query.shape[-1] + 2 * value.shape[-1])
+    _, query, _, value = inputs[:4]
+    width = int(3 * query.shape[-1] + 2 * value.shape[-1])
+    return 2 * _fused_pairs(inputs, backward=True) * width
 
 
 def _recurrent_layer(inputs: tuple[Any, ...], _: Any) -> int:
@@ -243,8 +273,7 @@ class Counter(TorchDispatchMode):
                 "inside. Add one to regard.core.counter.MATMULS."
             )
         if "attention" in name:
-            query, key = args[1:3] if name.endswith("backward") else args[:2]
-            self.transcendental_ops += _attention_pairs(query, key)
+            self.transcendental_ops += _fused_pairs(args, backward=name.endswith("backward"))
         elif _is_transcendental(name, args):
             self.transcendental_ops += tensors_in(output)[0].numel()
         elif name == "mkldnn_rnn_layer":
@@ -285,9 +314,9 @@ def elementwise_ops_of(
         return 0
     written = outputs[0]
     if "attention" in name:
-        if name.endswith("backward"):
-            return ATTENTION_BACKWARD_OPS * _attention_pairs(*args[1:3])
-        return ATTENTION_OPS * _attention_pairs(*args[:2])
+        backward = name.endswith("backward")
+        per_pair = ATTENTION_BACKWARD_OPS if backward else ATTENTION_OPS
+        return per_pair * _fused_pairs(args, backward=backward)
     if name in OPS_PER_OUTPUT:
         return OPS_PER_OUTPUT[name] * written.numel()
     if name in REDUCTIONS:

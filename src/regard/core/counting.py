@@ -261,15 +261,13 @@ def _count(module: nn.Module, prepare: Callable[[Any], Example], max_path_length
             if example.step is not None:
                 example.step()
     leaves = [*(each.requires_grad_() for each in example.inputs), *module.parameters()]
-    with torch.enable_grad():
-        output = example.forward()
-    with Counter(memory=False) as backward:
-        differentiate(output, leaves)
+    with torch.enable_grad(), Counter(memory=False) as training:
+        differentiate(example.forward(), leaves)
     return Cost(
         matmul_flops=forward.matmul_flops,
         transcendental_ops=forward.transcendental_ops,
         elementwise_ops=forward.elementwise_ops,
-        backward_matmul_flops=backward.matmul_flops,
+        backward_matmul_flops=training.matmul_flops - forward.matmul_flops,
         step_matmul_flops=step.matmul_flops,
         memory=forward.peak_memory,
         parameters=sum(parameter.numel() for parameter in module.parameters()),

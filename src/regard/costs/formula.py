@@ -2,7 +2,7 @@
 
 Counts are integers, so polynomial interpolation in fractions is exact: degree 2 at most in n, 6 in
 the width. The polynomial is verified on further points and rejected if one differs. Lengths are
-multiples of 256, beyond the length at which mechanisms switch from their quadratic form.
+multiples of 512, beyond the length at which mechanisms switch from their quadratic form.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def closed_form(
     """The verified polynomial of a count; in n alone, at this width, if there is none in both.
 
     None if there is neither, or if `count` raises a RegardError. The widths tried are multiples of
-    `multiple_of`, and the lengths multiples of 256, from `length` on.
+    `multiple_of`, and the lengths multiples of 512, from `length` on.
     """
     widths = [multiple_of * each for each in FITTED_WIDTHS]
     further = [multiple_of * each for each in TEST_WIDTHS]
@@ -105,7 +105,7 @@ def _fit(count: Count, length: int, widths: Sequence[int]) -> dict[tuple[int, in
 
 
 def _agrees(found: Polynomial, count: Count, length: int, widths: Sequence[int]) -> bool:
-    further = (length + 256, 5 * length)
+    further = (length + 512, 5 * length)
     return all(found.at(n, width) == count(n, width) for width in widths for n in further)
 
 

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_iter
 
-from regard.core.counter import Counter, bytes_of, memory_traffic
+from regard.core.counter import Counter, bytes_of, is_causal, memory_traffic
 from regard.core.counting import fake_or_real
 
 
@@ -103,9 +103,9 @@ def describe(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: A
         left = args[-2]
         return OperatorCall("matmul", (1, math.prod(left.shape[:-1]), left.shape[-1], 1))
     if stem == FUSED_ATTENTION:
-        return _attention("", *args[:2], causal=_is_causal(args, kwargs, 4))
+        return _attention("", *args[:2], causal=is_causal(args, backward=False))
     if stem == f"{FUSED_ATTENTION}_backward":
-        return _attention("_backward", *args[1:3], causal=_is_causal(args, kwargs, 7))
+        return _attention("_backward", *args[1:3], causal=is_causal(args, backward=True))
     if stem in ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"):
         steps, batch, inputs = args[0].shape
         kind = "recurrent_backward" if stem.endswith("backward") else "recurrent"
@@ -164,10 +164,6 @@ def _attention(which: str, query: Tensor, key: Tensor, *, causal: bool) -> Opera
     return OperatorCall(
         f"attention{which}", (rows, query.shape[-2], key.shape[-2], query.shape[-1])
     )
-
-
-def _is_causal(args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> bool:
-    return bool(kwargs.get("is_causal", args[index] if len(args) > index else False))
 
 
 Run = Callable[[], object]

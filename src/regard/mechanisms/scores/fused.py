@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.core.cost import AttentionShape, Cost
-from regard.core.counter import ATTENTION_OPS, SOFTMAX_OPS
+from regard.core.counter import ATTENTION_OPS, SOFTMAX_OPS, attention_pairs
 from regard.core.errors import RegardError
 from regard.core.masks import Mask
 from regard.core.mechanism import Key, Output, Query, ScoreBias, Value, Weights, repeat_heads
@@ -32,23 +32,24 @@ from regard.mechanisms.scores.softmax import Positions, ScoredMechanism
 
 
 def softmax_attention_cost(shape: AttentionShape, *, radius: int | None) -> Cost:
-    """The cost of `softmax_attention`: forward without gradients, and backward.
+    """The cost of `softmax_attention`: forward without gradients, and what training adds.
 
     With gradients, a causal call may use blocks where it otherwise would not, and then computes fewer
     pairs.
     """
     if _is_fused(shape, radius=radius):
-        pairs = shape.batch_heads * shape.pairs
+        pairs = _fused_pairs(shape)
         elementwise_ops = ATTENTION_OPS * pairs
     else:
         blocks = _blocks(shape, radius=radius)
         pairs = shape.batch_heads * sum(block.scores for block in blocks)
         elementwise_ops = _blocked_ops(shape, blocks, radius=radius)
+    matmul_flops = 2 * pairs * (shape.key_dim + shape.value_dim)
     return Cost(
-        matmul_flops=2 * pairs * (shape.key_dim + shape.value_dim),
+        matmul_flops=matmul_flops,
         transcendental_ops=pairs,
         elementwise_ops=elementwise_ops,
-        backward_matmul_flops=_backward_flops(shape, radius=radius),
+        backward_matmul_flops=_training_flops(shape, radius=radius) - matmul_flops,
         memory=shape.output_numbers + _working_numbers(shape, radius=radius),
         sequential_steps=1,
     )
@@ -57,6 +58,11 @@ def softmax_attention_cost(shape: AttentionShape, *, radius: int | None) -> Cost
 def _is_fused(shape: AttentionShape, *, radius: int | None) -> bool:
     aligned = shape.query_length == shape.key_length
     return radius is None and shape.key_dim == shape.value_dim and (aligned or not shape.causal)
+
+
+def _fused_pairs(shape: AttentionShape) -> int:
+    pairs = attention_pairs(shape.query_length, shape.key_length, causal=shape.causal)
+    return shape.batch_heads * pairs
 
 
 def _blocks(shape: AttentionShape, *, radius: int | None) -> list[Block]:
@@ -87,19 +93,19 @@ def _blocked_ops(shape: AttentionShape, blocks: list[Block], *, radius: int | No
     )
 
 
-def _backward_flops(shape: AttentionShape, *, radius: int | None) -> int:
+def _training_flops(shape: AttentionShape, *, radius: int | None) -> int:
     in_blocks = shape.causal and blocks_pay(
         rows=shape.batch_heads, length=shape.query_length, width=shape.key_dim
     )
-    # The scores recomputed, then the gradients of weights, values, queries and keys.
-    again, gradients = 2 * shape.key_dim, 4 * (shape.key_dim + shape.value_dim)
+    # Forward, and the gradients of weights, values, queries and keys; in backward, the scores again.
+    once, again = 6 * (shape.key_dim + shape.value_dim), 2 * shape.key_dim
     if _is_fused(shape, radius=radius) and not in_blocks:
-        return shape.batch_heads * shape.pairs * (again + gradients)
+        return _fused_pairs(shape) * (once + again)
     pairs = sum(block.scores for block in _blocks(shape, radius=radius))
     held = (shape.query_length + shape.key_length) * (shape.key_dim + shape.value_dim)
     if keeps_weights(weights=pairs, held=held):
-        return shape.batch_heads * pairs * gradients
-    return shape.batch_heads * pairs * (again + gradients)
+        return shape.batch_heads * pairs * once
+    return shape.batch_heads * pairs * (once + again)
 
 
 def _working_numbers(shape: AttentionShape, *, radius: int | None) -> int:
