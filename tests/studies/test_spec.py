@@ -30,11 +30,33 @@ def test_sweep_is_a_grid() -> None:
 
 def test_runs_are_ordered_by_seed() -> None:
     found = study(sweep={"cell": ["lstm", "gru"]}, seeds=[4, 9], learning_rates=[1e-3, 3e-3])
-    message = [(run.seed, run.variant, run.learning_rate) for run in found.runs()]
-    assert message[:4] == [(4, "lstm", 1e-3), (4, "lstm", 3e-3), (4, "gru", 1e-3), (4, "gru", 3e-3)]
-    assert len(message) == 8
+    compared = [run for run in found.runs() if not run.is_tuning]
+    named = [(run.seed, run.variant, run.learning_rate) for run in compared]
+    assert named[:4] == [(4, "lstm", 1e-3), (4, "lstm", 3e-3), (4, "gru", 1e-3), (4, "gru", 3e-3)]
+    assert len(named) == 8
     assert {run.spec.training.learning_rate for run in found.runs()} == {1e-3, 3e-3}
-    assert len({run.key for run in found.runs()}) == 8
+    assert len({run.key for run in found.runs()}) == 8 + 3 * 4
+
+
+def test_learning_rates_are_tuned_with_other_seeds_than_those_compared() -> None:
+    tuned = study(seeds=4, learning_rates=[1e-3, 3e-3], tuning_seeds=2)
+    assert len(tuned.tuning_seeds) == 2
+    assert not set(tuned.tuning_seeds) & set(tuned.seeds)
+    assert {run.seed for run in tuned.runs() if run.is_tuning} == set(tuned.tuning_seeds)
+    # More seeds do not change the tuning.
+    more = study(seeds=40, learning_rates=[1e-3, 3e-3], tuning_seeds=2)
+    assert more.tuning_seeds == tuned.tuning_seeds
+    assert study(seeds=4, learning_rates=[1e-3]).tuning_seeds == ()
+    with pytest.raises(RegardError, match="tuning_seeds: 3 is one of the seeds"):
+        study(seeds=4, learning_rates=[1e-3, 3e-3], tuning_seeds=[3, 7])
+
+
+def test_a_budget_that_is_not_steps_needs_evaluations_at_fractions_of_it() -> None:
+    budget = {"steps": None, "flops": 1e9}
+    with pytest.raises(RegardError, match=r"training\.evaluate_every=50 steps"):
+        study(training={**budget, "evaluate_every": 50})
+    study(training={**budget, "evaluate_every": 0.25})
+    study(training={"steps": 100, "evaluate_every": 50})
 
 
 def test_variants_differ_in_their_changes_only() -> None:

@@ -176,18 +176,21 @@ def test_failed_variant_does_not_stop_the_others(place: Path) -> None:
 
 
 def test_learning_rates_are_tuned_on_validation(place: Path) -> None:
-    found, _ = run(tiny(place, learning_rates=[1e-6, 1e-2], seeds=1), place / "rates")
-    assert len(found.runs) == 4
+    rates, metric = [1e-6, 1e-2], "exact_match_error"
+    found, _ = run(tiny(place, learning_rates=rates, seeds=1, tuning_seeds=2), place / "rates")
+    assert len(found.runs) == 2 * (2 * 2 + 1)
     for variant in found.variants:
-        candidates = [one for one in found.runs if one.variant == variant.name]
-        best = min(candidates, key=lambda one: one.validation_scores["exact_match_error"])
+        tuning = [one for one in found.runs if one.variant == variant.name and not one.selected]
+        assert {one.seed for one in tuning} == {1_000_000, 1_000_001}
+        totals: dict[float | None, float] = {
+            rate: sum(one.validation_scores[metric] for one in tuning if one.learning_rate == rate)
+            for rate in rates
+        }
         (selected,) = found.runs_of(variant.name)
-        assert (
-            selected.validation_scores["exact_match_error"]
-            == best.validation_scores["exact_match_error"]
-        )
+        assert selected.seed == 0
+        assert totals[selected.learning_rate] == min(totals.values())
         assert variant.learning_rate == selected.learning_rate
-    assert "0.01" in found.tuning
+    assert "0.01) with 2 seeds that are not compared" in found.tuning
 
 
 def test_unfinished_study_is_described_only(place: Path) -> None:

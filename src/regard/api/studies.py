@@ -50,6 +50,7 @@ def study(
     seeds: int | str | Sequence[int] | None = None,
     match: str | None = None,
     learning_rates: str | Sequence[float] | None = None,
+    tuning_seeds: int | str | Sequence[int] | None = None,
     baseline: str | None = None,
     question: str | None = None,
     tokens: int | None = None,
@@ -68,8 +69,8 @@ def study(
     """Train every variant with every seed under one budget, compare them statistically, and write a page.
 
     `study` is a built-in name, FILE.toml or its content as a dict. Run again, it resumes; more seeds or
-    variants only add runs. `on_start` receives all jobs, `on_event` what happens to them, and the record
-    names `command` as the way to repeat it.
+    variants only add runs. `on_start` receives the jobs of each stage (tuning, comparison), `on_event` what
+    happens to them, and the record names `command` as the way to repeat it.
     """
     given, log = given_options(options), log or silent
     load_plugins(plugin)
@@ -79,8 +80,11 @@ def study(
         given,
         sweep=sweep,
         budget={"tokens": tokens, "flops": flops},
-        seeds=seeds,
-        learning_rates=learning_rates,
+        lists={
+            "seeds": seeds,
+            "learning_rates": learning_rates,
+            "tuning_seeds": tuning_seeds,
+        },
         keys={"match": match, "baseline": baseline, "question": question},
     )
     spec = StudySpec.from_sections(sections)
@@ -96,7 +100,7 @@ def study(
             command=command,
             executor=runner,
             on_event=on_event,
-            on_start=lambda prepared: on_start(prepared.jobs(folder)),
+            on_start=on_start,
             log=log,
         )
     except KeyboardInterrupt:
@@ -167,8 +171,7 @@ def _sections(
     *,
     sweep: Sweep,
     budget: dict[str, float | None],
-    seeds: int | str | Sequence[int] | None,
-    learning_rates: str | Sequence[float] | None,
+    lists: Mapping[str, Any],
     keys: dict[str, Any],
 ) -> Sections:
     """The sections of a study: its file, updated with the options that are given."""
@@ -198,11 +201,12 @@ def _sections(
         sections["sweep"] = _parse_sweep(sweep)
         sections.pop("variants", None)
         sections.pop("baseline", None)
-    if seeds is not None:
-        is_count = isinstance(seeds, int) or (isinstance(seeds, str) and "," not in seeds)
-        sections["seeds"] = parse_value(str(seeds)) if is_count else _parse_list(seeds)
-    if learning_rates is not None:
-        sections["learning_rates"] = _parse_list(learning_rates)
+    for name, given_list in lists.items():
+        if given_list is not None:
+            is_count = isinstance(given_list, int) or (
+                name != "learning_rates" and isinstance(given_list, str) and "," not in given_list
+            )
+            sections[name] = parse_value(str(given_list)) if is_count else _parse_list(given_list)
     return sections | {key: value for key, value in keys.items() if value is not None}
 
 

@@ -43,6 +43,9 @@ def run_study(
     learning_rates: Annotated[
         str | None, "A,B,…", "Tune per variant; the best on validation is used."
     ] = None,
+    tuning_seeds: Annotated[
+        str | None, "N", "Number of seeds to tune learning rates with, or a list; default: 3."
+    ] = None,
     baseline: Annotated[str | None, "VARIANT", "Reference variant; default: the first."] = None,
     question: Annotated[str | None, "The question, shown on the page."] = None,
     tokens: Annotated[int | None, "Budget in tokens."] = None,
@@ -122,7 +125,8 @@ class StudyProgress:
         self._began = 0.0
 
     def begin(self, jobs: Sequence[Job]) -> None:
-        """Start with all jobs of the study."""
+        """Start with the jobs of a stage of the study."""
+        self.__exit__()
         self._fractions = {job.key: 1.0 if job.is_finished else 0.0 for job in jobs}
         done = sum(self._fractions.values())
         already = f", {done:.0f} already finished" if done else ""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from pydantic import ConfigDict, Field, with_config
+from torch import Tensor
 from typing_extensions import TypedDict
 
 from regard.core.errors import RegardError
@@ -28,8 +29,10 @@ from regard.runs.spec import RunSpec, Sections
 from regard.runs.warm_start import initial_preprocessor, warm_start_facts
 from regard.studies.execution.jobs import Job
 from regard.studies.folder import StudyFolder
-from regard.studies.spec import StudySpec
+from regard.studies.spec import StudyRun, StudySpec
 from regard.tasks.task import Task
+from regard.training.checkpoint import model_state
+from regard.training.seeding import shared_fraction
 
 MATCH_TOLERANCE = 0.02  # relative difference in parameters
 MAX_UNITS = 1 << 14  # of width
@@ -141,10 +144,14 @@ def peak_memory(spec: RunSpec, task: Task) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class VariantProfile:
-    """Parameters, peak memory of a training step, and data facts (sizes and fingerprints) of a variant."""
+    """Parameters, peak memory of a training step, and data facts (sizes and fingerprints) of a variant.
+
+    `shared_initialisation` is the fraction of its parameters that start with the values of the baseline's.
+    """
 
     parameters: int
     peak_bytes: int
+    shared_initialisation: float
     data: dict[str, Any]
 
 
@@ -188,8 +195,8 @@ class PreparedStudy:
         sections = self.variant_sections().values()
         return {name: one for each in sections for name, one in each.get("plugins", {}).items()}
 
-    def jobs(self, folder: StudyFolder) -> list[Job]:
-        """The jobs of all runs, for an executor."""
+    def jobs(self, folder: StudyFolder, runs: Iterable[StudyRun]) -> list[Job]:
+        """The jobs of runs, for an executor."""
         plugins = tuple(record["target"] for record in self.plugins().values())
         return [
             Job(
@@ -200,7 +207,7 @@ class PreparedStudy:
                 folder=folder.runs / run.key,
                 plugins=plugins,
             )
-            for run in self.study.runs()
+            for run in runs
         ]
 
     def validate_resume(self, folder: StudyFolder) -> None:
@@ -208,7 +215,7 @@ class PreparedStudy:
         if not folder.study.is_file():
             return
         before = read_study_file(folder)
-        jobs = self.jobs(folder)
+        jobs = self.jobs(folder, self.study.runs())
         if not {job.key for job in jobs} & set(before["keys"]):
             raise RegardError(
                 f"'{folder.path}' contains another study, without common runs. Choose another folder with "
@@ -300,6 +307,8 @@ def prepare_study(
             study, lambda spec: datasets.get(spec).task.dataset.preprocessor
         )
     profiles = {}
+    first = study.run_spec(study.variant(study.baseline), seed=study.seeds[0])
+    baseline = _initial_state(first, datasets)
     for variant in study.variants:
         log(f"profiling {variant.name}")
         spec = study.run_spec(variant, seed=study.seeds[0])
@@ -308,11 +317,14 @@ def prepare_study(
             profiles[variant.name] = VariantProfile(
                 parameters=count_parameters(spec, data.task.dataset.preprocessor),
                 peak_bytes=peak_memory(spec, data.task),
+                shared_initialisation=shared_fraction(_initial_state(spec, datasets), baseline),
                 data=data.facts,
             )
         except RegardError as error:
             raise RegardError(f"In the variant '{variant.name}': {error}") from error
     _validate_same_items(profiles)
+    if len(profiles) > 1:
+        log(_describe_sharing(profiles, baseline=study.baseline))
     return PreparedStudy(
         name=name,
         study=study,
@@ -321,6 +333,20 @@ def prepare_study(
         command=command,
         machine=f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
     )
+
+
+def _initial_state(spec: RunSpec, datasets: _DataCache) -> dict[str, Tensor]:
+    """The parameters of a model before training."""
+    return model_state(build_spec_model(spec, datasets.get(spec).task.dataset.preprocessor))
+
+
+def _describe_sharing(profiles: Mapping[str, VariantProfile], *, baseline: str) -> str:
+    shared = "; ".join(
+        f"{name} {profile.shared_initialisation:.1%}"
+        for name, profile in profiles.items()
+        if name != baseline
+    )
+    return f"initial parameters in common with {baseline}, for every seed: {shared}"
 
 
 def _validate_same_items(profiles: Mapping[str, VariantProfile]) -> None:

@@ -1,17 +1,24 @@
-"""Selecting the runs to compare: one per variant and seed, with the best learning rate on validation."""
+"""Selecting the runs to compare: one per variant and seed, with its tuned learning rate.
+
+Learning rates are tuned with seeds of their own: a rate chosen on the runs that are then compared would
+favour the variants with more noise between seeds.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.core.records.study import RunState
 from regard.runs.folder import RunFolder
 from regard.studies.folder import StudyFolder
 from regard.studies.prepare import PreparedStudy
 from regard.studies.spec import StudyRun
+from regard.tasks import task_class
+from regard.tasks.metrics import Metric
+from regard.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +37,45 @@ class CollectedRun:
         return math.nan if value is None else float(value)
 
 
-def collect_runs(prepared: PreparedStudy, folder: StudyFolder) -> list[CollectedRun]:
-    """The state of every run of the study, in order."""
-    return [_collect_run(run, folder) for run in prepared.study.runs()]
+class CollectedRuns(NamedTuple):
+    """The runs of a study. `rates` has the selected learning rate of every variant that is tuned."""
+
+    tuning: list[CollectedRun]
+    rates: dict[str, float | None]
+    compared: list[CollectedRun]
+
+
+def collect_runs(prepared: PreparedStudy, folder: StudyFolder) -> CollectedRuns:
+    """The state of every run of the study, in order; compared are those with the selected rates."""
+    study = prepared.study
+    tuning = [_collect_run(run, folder) for run in study.runs() if run.is_tuning]
+    rates: dict[str, float | None] = {
+        variant.name: study.first_learning_rate for variant in study.variants
+    }
+    if tuning:
+        spec = study.run_spec(study.variants[0], seed=study.seeds[0])
+        metric, *_ = study_metrics(task_class(spec.task), spec.task_options, tuning, "validation")
+        rates = best_learning_rates(
+            tuning, metric=metric.name, lower_is_better=metric.lower_is_better
+        )
+    compared = []
+    for run in study.runs():
+        if not run.is_tuning and run.learning_rate == rates.get(
+            run.variant, study.first_learning_rate
+        ):
+            is_tuned = run.variant in rates
+            compared.append(_collect_run(run, folder) if is_tuned else _untuned(run, folder))
+    return CollectedRuns(tuning, rates, compared)
+
+
+def _untuned(run: StudyRun, folder: StudyFolder) -> CollectedRun:
+    return CollectedRun(
+        run=run,
+        folder=RunFolder(folder.runs / run.key),
+        state="missing",
+        reason="its learning rate is not tuned yet",
+        record={},
+    )
 
 
 def _collect_run(run: StudyRun, folder: StudyFolder) -> CollectedRun:
@@ -47,34 +90,33 @@ def _collect_run(run: StudyRun, folder: StudyFolder) -> CollectedRun:
     return CollectedRun(run=run, folder=run_folder, state=state, reason=reason, record=record)
 
 
+def study_metrics(
+    task: type[Task], options: Any, runs: Sequence[CollectedRun], split: str
+) -> list[Metric]:
+    """The metrics that the runs have, the chosen one first; by default the first of the task."""
+    scored = {name for run in runs for name in run.record.get("scores", {}).get(split, {})}
+    found = [metric for metric in task.all_metrics(options) if metric.name in scored]
+    chosen = task.metric_named(options.metric, options)
+    if options.metric or not found:
+        found = [chosen, *(metric for metric in found if metric.name != chosen.name)]
+    return found
+
+
 def best_learning_rates(
     runs: Sequence[CollectedRun], *, metric: str, lower_is_better: bool
 ) -> dict[str, float | None]:
     """Variant → the learning rate with the best mean validation score; failed runs count as worst.
 
-    Only seeds for which all rates of the variant have been run are used, if there are any.
+    A variant of which a run is missing has no rate yet.
     """
-    incomplete = {
-        (collected.run.variant, collected.run.seed)
-        for collected in runs
-        if collected.state == "missing"
-    }
-    complete = [
-        collected
-        for collected in runs
-        if (collected.run.variant, collected.run.seed) not in incomplete
-    ]
-    with_complete = {collected.run.variant for collected in complete}
     by_variant: dict[str, dict[float | None, list[float]]] = {}
     for collected in runs:
-        if (
-            collected.run.variant not in with_complete
-            or (collected.run.variant, collected.run.seed) not in incomplete
-        ):
-            scores = by_variant.setdefault(collected.run.variant, {}).setdefault(
-                collected.run.learning_rate, []
-            )
-            scores.append(collected.score("validation", metric))
+        rates = by_variant.setdefault(collected.run.variant, {})
+        score = collected.score("validation", metric)
+        rates.setdefault(collected.run.learning_rate, []).append(score)
+    for collected in runs:
+        if collected.state == "missing":
+            by_variant.pop(collected.run.variant, None)
 
     def rank(scores: list[float]) -> tuple[int, float]:
         finite = [score for score in scores if math.isfinite(score)]
@@ -87,14 +129,11 @@ def best_learning_rates(
     }
 
 
-def select_runs(
-    runs: Sequence[CollectedRun], rates: Mapping[str, float | None]
-) -> dict[str, dict[int, CollectedRun]]:
-    """Variant → seed → the run with the selected learning rate."""
+def select_runs(runs: Sequence[CollectedRun]) -> dict[str, dict[int, CollectedRun]]:
+    """Variant → seed → its run."""
     found: dict[str, dict[int, CollectedRun]] = {}
     for collected in runs:
-        if collected.run.learning_rate == rates[collected.run.variant]:
-            found.setdefault(collected.run.variant, {})[collected.run.seed] = collected
+        found.setdefault(collected.run.variant, {})[collected.run.seed] = collected
     return found
 
 

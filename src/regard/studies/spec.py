@@ -8,6 +8,7 @@ The same in TOML, by flags or in Python:
     baseline = "dot"                        the reference variant; default: the first
     match = "parameters"                    choose widths so that all variants have as many parameters
     learning_rates = [1e-3, 2e-3]           tuned per variant: the best on validation is selected
+    tuning_seeds = 3                        with other seeds than those compared; or a list
     [training]                              overrides of the recipe: the budget of every variant
     steps = 2000
     [sweep]                                 a grid: every combination is a variant
@@ -47,7 +48,9 @@ from regard.runs.spec import (
     parse_settings,
     read_recipe,
 )
+from regard.training.options import TrainingOptions
 
+FIRST_TUNING_SEED = 1_000_000  # far from the seeds that are compared, of which more may be added
 DEFAULT_SECTION = "model"  # of a sweep option without a section
 
 
@@ -70,6 +73,7 @@ class StudySections(Options):
     baseline: str | None = None
     match: Literal["parameters"] | None = None
     learning_rates: tuple[PositiveFloat, ...] = ()
+    tuning_seeds: PositiveInt | Annotated[tuple[Seed, ...], Field(min_length=1)] = 3
     sweep: dict[str, Annotated[list[Any] | tuple[Any, ...], Field(min_length=1)]] = Field(
         default_factory=dict
     )
@@ -80,7 +84,7 @@ class StudySections(Options):
     pretraining: dict[str, Any] | None = None
     threads: Threads | None = None
 
-    @field_validator("seeds", "learning_rates")
+    @field_validator("seeds", "learning_rates", "tuning_seeds")
     @classmethod
     def _validate_different(cls, values: Any) -> Any:
         if isinstance(values, tuple) and len(set(values)) < len(values):
@@ -90,6 +94,21 @@ class StudySections(Options):
     def all_seeds(self) -> tuple[int, ...]:
         """The seeds; a number stands for that many."""
         return tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
+
+    def all_tuning_seeds(self) -> tuple[int, ...]:
+        """The seeds that learning rates are tuned with; none without a choice of rates."""
+        if len(self.learning_rates) < 2:
+            return ()
+        if isinstance(self.tuning_seeds, tuple):
+            found = self.tuning_seeds
+        else:
+            found = tuple(range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + self.tuning_seeds))
+        if common := set(found) & set(self.all_seeds()):
+            raise RegardError(
+                f"tuning_seeds: {min(common)} is one of the seeds that are compared. Choose other seeds: "
+                "rates tuned on the compared runs favour variants with more noise."
+            )
+        return found
 
     def base(self) -> Sections:
         """The sections of a run without variant and seed: the recipe with the study's changes."""
@@ -149,12 +168,16 @@ def _label(option: str, value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyRun:
-    """One run of a study; `key` is the hash of its spec and the name of its folder."""
+    """One run of a study; `key` is the hash of its spec and the name of its folder.
+
+    A tuning run serves to choose the learning rate, and is not compared.
+    """
 
     variant: str
     seed: int
     learning_rate: float | None
     spec: RunSpec
+    is_tuning: bool = False
 
     @property
     def key(self) -> str:
@@ -176,6 +199,7 @@ class StudySpec:
     baseline: str = ""
     match: str | None = None
     learning_rates: tuple[float, ...] = ()
+    tuning_seeds: tuple[int, ...] = ()
     sections: dict[str, Any] = field(default_factory=dict)
     recorded: Mapping[str, Sections] = field(default_factory=dict)
 
@@ -214,6 +238,7 @@ class StudySpec:
             baseline=baseline,
             match=given.match,
             learning_rates=given.learning_rates,
+            tuning_seeds=given.all_tuning_seeds(),
             **rest,
         )
         study._validate_variants()
@@ -224,11 +249,11 @@ class StudySpec:
         names: dict[str, str] = {}
         for variant in self.variants:
             try:
-                key = spec_key(
-                    self.run_spec(
-                        variant, seed=self.seeds[0], learning_rate=self.first_learning_rate
-                    )
+                spec = self.run_spec(
+                    variant, seed=self.seeds[0], learning_rate=self.first_learning_rate
                 )
+                _validate_evaluations(spec.training)
+                key = spec_key(spec)
             except RegardError as error:
                 raise RegardError(f"In the variant '{variant.name}': {error}") from error
             if key in names:
@@ -266,7 +291,11 @@ class StudySpec:
         return RunSpec.from_sections(sections)
 
     def runs(self) -> tuple[StudyRun, ...]:
-        """All runs, ordered by seed, so that an interrupted study has complete seeds."""
+        """All runs that may be needed, ordered by seed, so that an interrupted study has complete seeds.
+
+        First those that tune the learning rates, then the compared ones with every rate, of which one
+        will be selected.
+        """
         rates: Sequence[float | None] = self.learning_rates or (None,)
         return tuple(
             StudyRun(
@@ -274,10 +303,22 @@ class StudySpec:
                 seed=seed,
                 learning_rate=rate,
                 spec=self.run_spec(variant, seed=seed, learning_rate=rate),
+                is_tuning=seed in self.tuning_seeds,
             )
-            for seed in self.seeds
+            for seed in (*self.tuning_seeds, *self.seeds)
             for variant in self.variants
             for rate in rates
+        )
+
+
+def _validate_evaluations(options: TrainingOptions) -> None:
+    """Raise if variants would choose their best checkpoint from different numbers of evaluations."""
+    every, limits = options.evaluate_every, options.budget._asdict()
+    other = [name for name, limit in limits.items() if limit is not None and name != "steps"]
+    if isinstance(every, int) and other:
+        raise RegardError(
+            f"training.evaluate_every={every} steps with a budget of {other[0]}: variants with cheaper "
+            "steps would be evaluated more often. Give a fraction: training.evaluate_every=0.1."
         )
 
 

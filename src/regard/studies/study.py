@@ -32,16 +32,16 @@ from regard.core.records.study import (
 from regard.runs.folder import Predictions, evaluations, read_predictions
 from regard.runs.load import load
 from regard.studies.attention import AgreementByVariant, agreement_by_variant, attention_examples
-from regard.studies.execution.jobs import Event, Executor
+from regard.studies.execution.jobs import Event, Executor, Job
 from regard.studies.execution.local import LocalExecutor
 from regard.studies.folder import StudyFolder
 from regard.studies.prepare import PreparedStudy, prepare_study
 from regard.studies.run_selection import (
     CollectedRun,
-    best_learning_rates,
     collect_runs,
     common_seeds,
     select_runs,
+    study_metrics,
 )
 from regard.studies.spec import StudySpec
 from regard.studies.statistics.bootstrap import ItemComparison, compare_on_items
@@ -64,7 +64,6 @@ from regard.studies.summary import (
 )
 from regard.tasks import task_class
 from regard.tasks.metrics import Metric
-from regard.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,13 +148,13 @@ def collect(
     study = prepared.study
     spec = study.run_spec(study.variants[0], seed=study.seeds[0])
     log("reading the runs")
-    runs = collect_runs(prepared, folder)
+    tuning, rates, compared = collect_runs(prepared, folder)
+    runs = [*tuning, *compared]
     missing = _missing(runs)
     split = _evaluation_split(runs)
     primary, *others = study_metrics(task_class(spec.task), spec.task_options, runs, split)
     metric = primary.name
-    rates = best_learning_rates(runs, metric=metric, lower_is_better=primary.lower_is_better)
-    selected = select_runs(runs, rates)
+    selected = select_runs(compared)
     seeds = common_seeds(selected)
     log("comparing the variants")
     names = [
@@ -181,13 +180,12 @@ def collect(
         split=split,
     )
     variants = tuple(
-        _variant(prepared, name, of_variant, seeds, comparisons, agreed, rate=rates[name])
+        _variant(prepared, name, of_variant, seeds, comparisons, agreed, rate=rates.get(name))
         for name, of_variant in selected.items()
     )
     flops = {variant.name: variant.flops for variant in variants}
     run_records = tuple(
-        _run(collected, metric, split, selected=_is_selected(collected, selected))
-        for collected in runs
+        _run(collected, metric, split, selected=not collected.run.is_tuning) for collected in runs
     )
     if missing:
         summary = unfinished_headline(
@@ -244,18 +242,6 @@ def _evaluation_split(runs: Sequence[CollectedRun]) -> str:
     finished = [collected for collected in runs if collected.state == "finished"]
     has_test = all("test" in collected.record["scores"] for collected in finished)
     return "test" if finished and has_test else "validation"
-
-
-def study_metrics(
-    task: type[Task], options: Any, runs: Sequence[CollectedRun], split: str
-) -> list[Metric]:
-    """The metrics that the runs have, the chosen one first; by default the first of the task."""
-    scored = {name for run in runs for name in run.record.get("scores", {}).get(split, {})}
-    found = [metric for metric in task.all_metrics(options) if metric.name in scored]
-    chosen = task.metric_named(options.metric, options)
-    if options.metric or not found:
-        found = [chosen, *(metric for metric in found if metric.name != chosen.name)]
-    return found
 
 
 def _metric_record(metric: Metric) -> MetricRecord:
@@ -340,6 +326,7 @@ def _variant(
         flops=_mean([float(outcome["flops"]) for outcome in outcomes]),
         seconds=_mean([float(outcome["seconds"]) for outcome in outcomes]),
         peak_bytes=profile.peak_bytes,
+        shared_initialisation=profile.shared_initialisation,
         learning_rate=rate,
         agreement=agreement.mean if agreement else None,
         agreement_low=agreement.low if agreement else None,
@@ -364,10 +351,6 @@ def _missing(runs: Sequence[CollectedRun]) -> dict[str, tuple[int, ...]]:
         if collected.state == "missing":
             found.setdefault(collected.run.variant, {})[collected.run.seed] = None
     return {variant: tuple(seeds) for variant, seeds in found.items()}
-
-
-def _is_selected(collected: CollectedRun, selected: SelectedRuns) -> bool:
-    return selected[collected.run.variant].get(collected.run.seed) is collected
 
 
 def _run(collected: CollectedRun, metric: str, split: str, *, selected: bool) -> StudyRunRecord:
@@ -416,13 +399,14 @@ def run_study(
     command: str = "",
     executor: Executor | None = None,
     on_event: Callable[[Event], None] = lambda _: None,
-    on_start: Callable[[PreparedStudy], None] = lambda _: None,
+    on_start: Callable[[Sequence[Job]], None] = lambda _: None,
     log: Callable[[str], None] = lambda _: None,
 ) -> StudyRecord:
     """Train the missing runs, and compare the variants.
 
-    `on_event` receives every event of the executor, `on_start` the prepared study before the first run,
-    `log` a line of text about each stage.
+    With several learning rates, those of all variants are tuned first. `on_start` receives the jobs of the
+    tuning, then those of the comparison, `on_event` every event of the executor, `log` a line of text about
+    each stage.
     """
     # Absolute: on a cluster, processes may have another working directory.
     study_folder = StudyFolder(folder.absolute())
@@ -430,10 +414,17 @@ def run_study(
     study_folder.make()
     prepared.validate_resume(study_folder)
     prepared.write(study_folder)
-    on_start(prepared)
-    with closing((executor or LocalExecutor()).run(prepared.jobs(study_folder))) as events:
-        for event in events:
-            on_event(event)
+    executor = executor or LocalExecutor()
+    stages = {"tuning": "tuning the learning rates", "compared": "training the compared runs"}
+    for stage, line in stages.items():
+        runs: list[CollectedRun] = getattr(collect_runs(prepared, study_folder), stage)
+        if runs:
+            log(line)
+            jobs = prepared.jobs(study_folder, (collected.run for collected in runs))
+            on_start(jobs)
+            with closing(executor.run(jobs)) as events:
+                for event in events:
+                    on_event(event)
     return write_record(prepared, study_folder, log=log)
 
 

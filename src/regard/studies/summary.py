@@ -228,14 +228,17 @@ def _limits(spec: RunSpec) -> str:
 
 def describe_tuning(study: StudySpec) -> str:
     """The learning rates that were tried for each variant."""
-    if study.learning_rates:
+    if study.tuning_seeds:
         listed = ", ".join(f"{rate:g}" for rate in study.learning_rates)
         return (
-            f"The learning rate of every variant was tuned ({listed}, with every seed); the one with the "
-            "best mean on validation is selected."
+            f"The learning rate of every variant was tuned ({listed}) with "
+            f"{_counted(len(study.tuning_seeds), 'seed')} that are not compared; the one with the best "
+            "mean on validation is selected."
         )
     rates = {
-        study.run_spec(variant, seed=study.seeds[0]).training.learning_rate
+        study.run_spec(
+            variant, seed=study.seeds[0], learning_rate=study.first_learning_rate
+        ).training.learning_rate
         for variant in study.variants
     }
     listed = ", ".join(f"{rate:g}" for rate in sorted(rates))
