@@ -167,8 +167,8 @@ def test_unfinished_study_says_what_is_missing() -> None:
     )
     assert sentences == (
         "The study is not finished: 10 of 15 runs have ended, so there is no verdict.",
-        "Missing: a and b (seeds 3 and 4); c (seed 4).",
-        "Scores are descriptive, of seeds 0, 1 and 2 only.",
+        "Missing: a, b (seeds 3, 4); c (seed 4).",
+        "Scores are descriptive, of seeds 0, 1, 2 only.",
         "Resume with: regard study x",
     )
 

@@ -188,11 +188,14 @@ def collect(
         _run(collected, metric, split, selected=not collected.run.is_tuning) for collected in runs
     )
     if missing:
+        variants = tuple(
+            replace(variant, agreement_low=None, agreement_high=None) for variant in variants
+        )
         summary = unfinished_headline(
             missing,
             ended=sum(collected.state != "missing" for collected in runs),
             runs=len(runs),
-            seeds=seeds,
+            seeds=seeds if names else (),
             command=prepared.command,
         )
     else:

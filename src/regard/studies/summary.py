@@ -157,19 +157,19 @@ def unfinished_headline(
     seeds: Sequence[int],
     command: str,
 ) -> tuple[str, ...]:
-    """What is missing in a study of so many runs, what the means shown are, and how to resume."""
+    """What is missing, of which seeds scores are shown, and how to resume."""
     by_seeds: dict[tuple[int, ...], list[str]] = {}
     for variant, of_variant in missing.items():
         by_seeds.setdefault(tuple(of_variant), []).append(variant)
     lacking = "; ".join(
-        f"{_listed(variants)} ({_numbered(of_variants)})"
+        f"{', '.join(variants)} ({_numbered(of_variants)})"
         for of_variants, variants in by_seeds.items()
     )
     of_all = f"{ended} of {_counted(runs, 'run')} have ended"
     return (
         f"The study is not finished: {of_all}, so there is no verdict.",
         f"Missing: {lacking}.",
-        f"Scores are descriptive, of {_numbered(seeds)} only.",
+        *([f"Scores are descriptive, of {_numbered(seeds)} only."] if seeds else []),
         f"Resume with: {command}" if command else "Run the same study again to resume it.",
     )
 
@@ -178,9 +178,9 @@ def _numbered(seeds: Sequence[int]) -> str:
     """Seeds by number.
 
     >>> _numbered([3, 4]), _numbered([0])
-    ('seeds 3 and 4', 'seed 0')
+    ('seeds 3, 4', 'seed 0')
     """
-    return f"seed{'' if len(seeds) == 1 else 's'} {_listed([*map(str, seeds)])}"
+    return f"seed{'' if len(seeds) == 1 else 's'} {', '.join(map(str, seeds))}"
 
 
 def _listed(names: Sequence[str]) -> str:

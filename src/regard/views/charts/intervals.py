@@ -115,11 +115,13 @@ def _cap(x: float, middle: float, *, direction: float, clipped: bool) -> Markup:
 
 
 def agreement_chart(record: StudyRecord) -> Markup:
-    """Agreement of each variant's attention with known alignments, best first; empty if unknown."""
-    variants = sorted(
-        (variant for variant in record.variants if variant.agreement is not None),
-        key=lambda variant: -(variant.agreement or 0.0),
-    )
+    """Agreement of each variant's attention with known alignments, best first; empty if unknown.
+
+    In the order of the study if it is not finished.
+    """
+    variants = [variant for variant in record.variants if variant.agreement is not None]
+    if record.is_finished:
+        variants.sort(key=lambda variant: -(variant.agreement or 0.0))
     if not variants:
         return Markup("")
     ends = [

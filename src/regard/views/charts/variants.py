@@ -89,6 +89,8 @@ def seeds_text(record: StudyRecord) -> str:
     """The number of seeds; of an unfinished study, what its means are."""
     if record.is_finished:
         return counted(len(record.seeds), "seed")
+    if not scored(record):
+        return "not finished"
     return f"not finished: descriptive means of {_numbered(record.seeds)}"
 
 
@@ -113,7 +115,7 @@ def pairing_text(record: StudyRecord) -> str:
     }
     texts = [f"{name} {score_text(value, decimals=2)}" for name, value in figures.items()]
     if within := interval_text(pairing.intraclass_low, pairing.intraclass_high, decimals=2):
-        texts[0] += f" ({within})"
+        texts[0] += f" (95 % interval {within})"
     paired, unpaired = (
         score_text(value, decimals=record.primary.digits)
         for value in (pairing.detectable_difference, pairing.unpaired_detectable_difference)
