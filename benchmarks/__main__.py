@@ -20,6 +20,7 @@ from benchmarks.hierarchical import hierarchical
 from benchmarks.language_models import language_models
 from benchmarks.planning import planning
 from benchmarks.recursive_autoencoder import recursive_autoencoder
+from benchmarks.seeding import seeding
 from benchmarks.study_execution import study_execution
 from benchmarks.study_statistics import study_statistics
 from benchmarks.training import training
@@ -32,6 +33,7 @@ DEFAULT_ALLOCATOR = "--default-allocator"
 BENCHMARKS = {
     **ATTENTION,
     "training": training,
+    "seeding": seeding,
     "decoding": decoding,
     "language_models": language_models,
     "hierarchical": hierarchical,
