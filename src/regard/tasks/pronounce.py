@@ -9,8 +9,6 @@ edits to the nearest, in percent.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from regard.core.options import PositiveInt
 from regard.data.datasets.cmudict import cmudict_pairs
 from regard.data.preprocessor import GroupedPairPreprocessor
@@ -23,7 +21,6 @@ class PronounceOptions(SequenceOptions):
 
     source_tokens: Tokenizer = "characters"
     target_tokens: Tokenizer = "words"
-    lowercase: Literal["no", "source", "both"] = "source"
     max_length: PositiveInt = 64
 
 

@@ -31,6 +31,7 @@ class RegressionOptions(TextOptions):
     """As `TextOptions`; without `train_file`, English words with their numbers of syllables."""
 
     tokens: Tokenizer = "characters"
+    lowercase: bool = False
 
 
 class NumberPreprocessor(ItemPreprocessor):

@@ -1,4 +1,4 @@
-"""The word_punct tokenizer."""
+"""The word_punct tokenizer, and characters in the other case."""
 
 from __future__ import annotations
 
@@ -27,3 +27,13 @@ def test_json_round_trip() -> None:
     again = load_vocabulary(vocabulary.as_json())
     assert again.encode("A GOOD one") == vocabulary.encode("a good one")
     assert again.decode(again.encode("Good film!")) == "good film"
+
+
+def test_character_in_the_other_case() -> None:
+    """A model of a lower-case dictionary reads upper-case words, and the other way round."""
+    lower = load_vocabulary(build_vocabulary("characters", ["cat"]).as_json())
+    assert lower.encode("Cat") == lower.encode("CAT") == lower.encode("cat")
+    assert lower.encode("dog") == [3, 3, 3]
+    assert lower.size == 7
+    both = build_vocabulary("characters", ["cC"])
+    assert both.encode("c") != both.encode("C")

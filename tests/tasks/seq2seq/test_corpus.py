@@ -18,14 +18,17 @@ from regard.data.readers.text_file import Row, RowErrors
 from regard.data.readers.text_reader import TextReader
 from regard.data.splits import EvalSplit, dedup_key
 from regard.models.generation.search import decode
+from regard.runs.spec import builtin_recipes, read_recipe
+from regard.tasks import task_class
 from regard.tasks.pronounce import Pronounce, PronounceOptions
 from regard.tasks.sequence import SequenceOptions
 from regard.tasks.translate import Translate
 
 
 def task_on(path: Path, **options: Any) -> Pronounce:
+    fractions = {"validation_fraction": 0.3, "test_fraction": 0.2}
     given = PronounceOptions(
-        train_file=str(path), **{"validation_fraction": 0.3, "test_fraction": 0.2, **options}
+        train_file=str(path), **{"lowercase": "source", **fractions, **options}
     )
     task = Pronounce.from_options(given, seed=0, decode=partial(decode, beam_size=1))
     assert isinstance(task, Pronounce)
@@ -207,3 +210,25 @@ def test_too_long_evaluation_text_is_a_row_error(tmp_path: Path) -> None:
     ).dataset
     assert dataset.validation.inputs == ("ab",)
     assert dataset.errors.count == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "lowercase"),
+    [
+        ("pronounce", {}, "no"),
+        ("translate", {"source_tokens": "characters"}, "no"),
+        ("regression", {}, False),
+        ("classify", {"tokens": "characters"}, False),
+        ("classify", {"tokens": "characters", "lowercase": True}, True),
+        ("classify", {}, True),
+    ],
+)
+def test_characters_keep_their_case(task: str, options: dict[str, Any], lowercase: Any) -> None:
+    assert task_class(task).options_class(**options).lowercase == lowercase
+
+
+def test_no_recipe_of_characters_lower_cases() -> None:
+    for name in builtin_recipes():
+        task = read_recipe(name)["task"]
+        if "characters" in (task.get("source_tokens"), task.get("tokens")):
+            assert "lowercase" not in task

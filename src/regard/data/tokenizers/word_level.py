@@ -80,9 +80,19 @@ class FrequencyVocabulary(Vocabulary):
 
 
 class CharacterVocabulary(FrequencyVocabulary):
-    """Characters: Unicode code points in NFC, spaces included."""
+    """Characters: Unicode code points in NFC, spaces included.
+
+    A letter that the vocabulary has in the other case only is encoded as that one, so that a model of a
+    lower-case dictionary reads "Cat" as "cat".
+    """
 
     kind: ClassVar[str] = "characters"
+
+    def __init__(self, *, tokens: Sequence[str], lowercase: bool) -> None:
+        super().__init__(tokens=tokens, lowercase=lowercase)
+        for token, number in list(self._id_of.items()):
+            for other in (token.lower(), token.upper()):
+                self._id_of.setdefault(other, number)
 
     @staticmethod
     def tokenize(text: str) -> list[str]:

@@ -63,7 +63,7 @@ class TextOptions(FileOptions):
         tokens: Tokenizer: wordpiece, subwords, word_punct, words or characters.
         vocabulary_size: Maximum size of a WordPiece, subword or word vocabulary.
         min_count: Minimum frequency of a word in a word vocabulary.
-        lowercase: Lower-case all texts.
+        lowercase: Lower-case all texts; default: unless `tokens` is characters.
         max_length: Maximum sequence length, START and END included.
         sentences: Split texts into sentences, as the model `hierarchical` needs.
         sentence_length: Maximum tokens in a sentence; longer ones are split.
@@ -78,6 +78,13 @@ class TextOptions(FileOptions):
     sentences: bool = False
     sentence_length: PositiveInt = 60
     batch_tokens: PositiveInt = 4096
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_case_of_characters(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and values.get("tokens") == "characters":
+            return {"lowercase": False, **values}
+        return values
 
     @model_validator(mode="after")
     def _validate_batch(self) -> Self:
