@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -64,11 +65,27 @@ def test_without_drops_a_rule() -> None:
     assert (Causal() & Window(3)).without("radius").kinds == {"causal"}
 
 
+@pytest.mark.parametrize("lengths", [[2, 0], (2, 0), np.array([2, 0], dtype=np.uint8)])
+def test_padding_takes_lists_and_arrays(lengths: object) -> None:
+    mask = Padding(lengths)
+    assert mask.lengths is not None
+    assert mask.lengths.tolist() == [2, 0]
+    assert mask.lengths.dtype == torch.int64
+    assert Padding([]).keep(3).shape == (0, 3)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Window(-1), "radius is -1"),
         (lambda: Padding(torch.ones(2, 3, dtype=torch.long)), r"shape \(2, 3\)"),
+        (lambda: Padding([2, -3]), "length of -3"),
+        (lambda: Padding([2, 1.5]), r"the length 1\.5; .* whole numbers"),
+        (lambda: Padding((2, True)), "the length True"),
+        (lambda: Padding([[2], [3]]), "the length a list"),
+        (lambda: Padding("17"), "lengths are '17'"),
+        (lambda: Padding(np.array([2.0])), r"the length 2\.0"),
+        (lambda: Padding(np.array([[2]])), "the length a list"),
         (lambda: Allowed(torch.zeros(2, 2)), "dtype torch.float32"),
         (lambda: Allowed(torch.ones(3, dtype=torch.bool)), r"shape \(3,\)"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from regard.core.errors import RegardError
 from regard.core.masks import NO_MASK, Causal, Padding
+from regard.layers.convolution import Convolution
 from regard.layers.cost import SequenceShape
 from regard.layers.pooling import (
     ContextPooling,
@@ -18,6 +20,7 @@ from regard.layers.pooling import (
     frobenius_penalty,
     pairwise_kl_penalty,
 )
+from regard.layers.recurrent import Recurrent
 
 Pooling = StructuredPooling | ContextPooling
 LAYERS = [
@@ -91,6 +94,17 @@ def test_cost(build: Callable[[], Pooling], mask: Padding, check_cost: Callable[
 def test_other_masks_are_an_error() -> None:
     with pytest.raises(RegardError, match=r"Pooling .* mask Causal"):
         ContextPooling(model_dim=5)(torch.randn(2, 11, 5), Causal())
+
+
+def test_wrong_number_of_lengths_is_an_error() -> None:
+    layers: list[Any] = [
+        ContextPooling(model_dim=4),
+        Convolution(model_dim=4),
+        Recurrent(model_dim=4, hidden_dim=3),
+    ]
+    for layer in layers:
+        with pytest.raises(RegardError, match="Padding with 3 lengths for 2 rows"):
+            layer(torch.randn(2, 5, 4), Padding([5, 4, 3]))
 
 
 def test_frobenius_by_hand() -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -143,9 +144,11 @@ class Window(Mask):
 
 
 class Padding(Mask):
-    """Only the first `lengths[b]` keys of row b are real."""
+    """Only the first `lengths[b]` keys of row b are real; a list, array or tensor of integers."""
 
-    def __init__(self, lengths: Tensor) -> None:
+    def __init__(self, lengths: object) -> None:
+        if not isinstance(lengths, Tensor):
+            lengths = _length_tensor(lengths)
         if lengths.dim() != 1:
             raise RegardError(
                 f"Padding lengths have shape {tuple(lengths.shape)}; give one length per row, "
@@ -158,6 +161,22 @@ class Padding(Mask):
                 f"Padding has a length of {int(lengths.min())}; lengths must be 0 or more."
             )
         super().__init__(lengths=lengths)
+
+
+def _length_tensor(lengths: object) -> Tensor:
+    """A list, tuple or array of whole numbers as a tensor."""
+    given = lengths.tolist() if isinstance(lengths, np.ndarray) else lengths
+    if not isinstance(given, list | tuple):
+        raise RegardError(
+            f"Padding lengths are {described(given)}; give integers, one per row: a list such as [17, 3], "
+            "an array or a tensor."
+        )
+    for length in given:
+        if isinstance(length, bool) or not isinstance(length, int | np.integer):
+            raise RegardError(
+                f"Padding has the length {described(length)}; lengths must be whole numbers, one per row."
+            )
+    return torch.tensor([int(length) for length in given], dtype=torch.int64)
 
 
 class Allowed(Mask):

@@ -53,7 +53,7 @@ class Convolution(nn.Module):
         self, x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
     ) -> Float[Tensor, "batch output_length output_dim"]:
         validate_sequence("Convolution", x, width=self.linear.in_channels)
-        validate_padding_only("Convolution", mask)
+        validate_padding_only("Convolution", mask, batch_size=x.shape[0])
         if mask.lengths is not None:
             # Filled, not multiplied by zero: padding may hold any numbers, even inf.
             x = x.masked_fill(~mask.keep(x.shape[1])[:, :, None], 0.0)

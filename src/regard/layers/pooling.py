@@ -35,7 +35,7 @@ def pool(
     mask: Mask,
 ) -> Pooled:
     """Softmax over positions, then weighted sums. Padding has weight 0; a row of padding gives zeros."""
-    validate_padding_only("Pooling", mask)
+    validate_padding_only("Pooling", mask, batch_size=x.shape[0])
     allowed = None if mask.lengths is None else mask.keep(x.shape[1])[:, None]
     weights = softmax_over_keys(scores, allowed)
     return Pooled(context=weights @ x, weights=weights)

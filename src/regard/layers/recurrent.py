@@ -100,7 +100,7 @@ class Recurrent(nn.Module):
         Outputs at padding are zeros; the backward direction starts at the last token.
         """
         validate_sequence("Recurrent", x, width=self.layer.input_size)
-        validate_padding_only("Recurrent", mask)
+        validate_padding_only("Recurrent", mask, batch_size=x.shape[0])
         return self._run(x, mask, self.start(x.shape[0]) if state is None else state)
 
     def _run(self, x: Tensor, mask: Mask, state: RecurrentState) -> Step:

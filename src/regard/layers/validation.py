@@ -47,12 +47,17 @@ def validate_state(layer: str, state: object, *, batch_size: int) -> None:
         )
 
 
-def validate_padding_only(layer: str, mask: Mask) -> None:
-    """Raise an error unless `mask` is a padding mask or empty."""
+def validate_padding_only(layer: str, mask: Mask, *, batch_size: int) -> None:
+    """Raise an error unless `mask` is empty, or a padding mask with one length per row."""
     validate_mask(mask)
     unsupported = mask.kinds - {"padding"}
     if unsupported:
         raise RegardError(
             f"{layer} does not support the mask {mask}: it supports padding, not "
             f"{', '.join(sorted(unsupported))}. Pass Padding(lengths), or no mask."
+        )
+    if mask.lengths is not None and len(mask.lengths) != batch_size:
+        raise RegardError(
+            f"{layer} was given Padding with {len(mask.lengths)} lengths for {batch_size} rows: give one "
+            "per row."
         )
