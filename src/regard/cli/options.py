@@ -20,7 +20,9 @@ from regard.tasks import TASKS
 
 TaskName = Annotated[str | None, "[TASK]", f"One of: {', '.join(TASKS)}."]
 SourceColumn = Annotated[
-    str | None, "COLUMN", "Source or text column: an index from 0, a header name or a JSON key."
+    str | None,
+    "COLUMN",
+    "Source or text column: an index from 0, a header name or a JSON key; several: lemma,tags.",
 ]
 TargetColumn = Annotated[str | None, "COLUMN", "Target or label column, likewise."]
 Header = Annotated[bool, "The first row is a header."]

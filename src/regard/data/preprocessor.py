@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -27,6 +27,7 @@ from regard.data.labels import Labels
 from regard.data.readers.text_file import Row, RowErrors
 from regard.data.splits import EvalSplit, array_key, dedup_key
 from regard.data.tokenizers.vocabulary import Vocabulary, build_vocabulary, load_vocabulary
+from regard.data.tokenizers.word_level import TAG_SEPARATOR, CharacterTagVocabulary, with_tags
 
 ENCODE_ROWS = 4096  # enough for the tokenizer to work in parallel
 # Tokenizer → its keyword for the vocabulary size.
@@ -314,15 +315,19 @@ class PairPreprocessor(Preprocessor):
         del path
         if known is not None:
             return known
-        sources = (row.input for row in rows())
-        targets = (row.target for row in rows())
+        sources: Iterator[str] = (row.input for row in rows())
+        targets: Iterator[str] = (row.target for row in rows())
+        kind, first = options.source_tokens, next(sources, "")
+        sources = chain([first], sources) if first else sources
+        if kind == "characters" and "," in str(options.source_column) and TAG_SEPARATOR in first:
+            kind = CharacterTagVocabulary.kind
         if options.shared_vocabulary:
-            both = (text for side in (sources, targets) for text in side)
             lowercase = options.lowercase == "both"
-            shared = text_vocabulary(options, options.source_tokens, both, lowercase=lowercase)
+            both = chain(sources, targets)
+            shared = text_vocabulary(options, kind, both, lowercase=lowercase)
             return cls(options, input=shared, target=shared)
         lowercase = options.lowercase != "no"
-        source = text_vocabulary(options, options.source_tokens, sources, lowercase=lowercase)
+        source = text_vocabulary(options, kind, sources, lowercase=lowercase)
         lowercase = options.lowercase == "both"
         target = text_vocabulary(options, options.target_tokens, targets, lowercase=lowercase)
         return cls(options, input=source, target=target)
@@ -347,6 +352,8 @@ class PairPreprocessor(Preprocessor):
 
     def encode_inputs(self, inputs: Sequence[str]) -> Examples:
         """The sources of pairs."""
+        if isinstance(self.input, CharacterTagVocabulary):
+            inputs = [with_tags(text) for text in inputs]
         return Examples(inputs=Ragged.of(self.input.encode_all(inputs)), end=True)
 
     def encode_split(self, split: EvalSplit) -> Examples:

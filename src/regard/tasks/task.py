@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from regard.core.batches import Batch
 from regard.core.errors import RegardError
@@ -65,13 +65,19 @@ class FileOptions(TaskOptions):
     Args:
         format: File format; default: by the extension.
         header: Whether the first row is a header; a column given by name implies it.
-        source_column, target_column: Index from 0, or name, of the input and of its target.
+        source_column, target_column: Index from 0, or name, of the input and of its target; several columns
+            of the input with a comma between them.
     """
 
     format: str | None = None
     header: bool = False
     source_column: int | str | None = None
     target_column: int | str | None = None
+
+    @field_validator("source_column", mode="before")
+    @classmethod
+    def _join_columns(cls, value: Any) -> Any:
+        return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 class EvalResult(NamedTuple):

@@ -103,7 +103,9 @@ def test_columns_by_index_name_and_key(tmp_path: Path) -> None:
 
 def test_unknown_column_name(tmp_path: Path) -> None:
     path = written(tmp_path, "a.tsv", "en\tes\ndog\tperro\n")
-    with pytest.raises(RegardError, match=r"no column 'fr'.* en, es"):
+    with pytest.raises(
+        RegardError, match=r"--source-column fr: .*no column 'fr'; .* 0 \(en\), 1 \(es\)"
+    ):
         read(path, source_column="fr")
 
 

@@ -37,3 +37,12 @@ def test_character_in_the_other_case() -> None:
     assert lower.size == 7
     both = build_vocabulary("characters", ["cC"])
     assert both.encode("c") != both.encode("C")
+
+
+def test_tags_are_whole_tokens() -> None:
+    vocabulary = load_vocabulary(
+        build_vocabulary("characters_and_tags", ["Vi\tV;PST", "give up\tV 3;SG"]).as_json()
+    )
+    ids = vocabulary.encode("VipV\tV;PST;3\tnew")
+    assert vocabulary.tokens_of(ids) == [*"VipV", "<V>", "<PST>", "<3>", "<unknown>"]
+    assert vocabulary.encode("V") != vocabulary.encode("\tV")

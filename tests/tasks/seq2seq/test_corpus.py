@@ -224,7 +224,7 @@ def test_too_long_evaluation_text_is_a_row_error(tmp_path: Path) -> None:
     ],
 )
 def test_characters_keep_their_case(task: str, options: dict[str, Any], lowercase: Any) -> None:
-    assert task_class(task).options_class(**options).lowercase == lowercase
+    assert task_class(task).options_class(**options).as_kwargs()["lowercase"] == lowercase
 
 
 def test_no_recipe_of_characters_lower_cases() -> None:
@@ -232,3 +232,27 @@ def test_no_recipe_of_characters_lower_cases() -> None:
         task = read_recipe(name)["task"]
         if "characters" in (task.get("source_tokens"), task.get("tokens")):
             assert "lowercase" not in task
+
+
+def test_tags_beside_the_lemma(tmp_path: Path) -> None:
+    """Morphological inflection: a tag is one token, also of a text typed without a tab."""
+    path = tmp_path / "forms.tsv"
+    rows = [f"{a}{b} up\t{a}{b}ed up\tV;PST\n" for a in "bcdfg" for b in "aeiou"]
+    path.write_text("lemma\tform\ttags\n" + "".join(rows))
+    columns = {"source_column": ["lemma", "tags"], "lowercase": "no"}
+    task = task_on(path, target_tokens="characters", **columns)
+    preprocessor = task.dataset.preprocessor
+    assert {"<V>", "<PST>", " "} < set(preprocessor.input.tokens)
+    assert all(text.endswith(" up\tV;PST") for text in task.dataset.validation.inputs)
+    given = [preprocessor.encode_inputs([text]) for text in ("ba up V;PST", "ba up\tV;PST")]
+    tokens = [preprocessor.input.tokens_of(each.inputs[0].tolist()) for each in given]
+    assert tokens == [["b", "a", "␣", "u", "p", "<V>", "<PST>"]] * 2
+    assert "tags" not in task.dataset.describe()
+
+
+def test_unused_columns_are_in_the_data_line(tmp_path: Path) -> None:
+    path = tmp_path / "forms.tsv"
+    path.write_text("word\ttags\tform\n" + "".join(f"w{n}\tV\tx\n" for n in range(30)))
+    columns = {"source_column": "word", "target_column": "form"}
+    described = task_on(path, **columns).dataset.describe()
+    assert described.endswith(". Columns: word, tags (not used), form")

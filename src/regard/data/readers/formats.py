@@ -17,7 +17,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import Any
 
@@ -218,15 +218,3 @@ def header_row(file: TextFile, format_name: str, *, errors: RowErrors) -> list[s
             "remove --header."
         )
     return list(names)
-
-
-def column_number(file: TextFile, names: Sequence[str], column: int | str) -> int:
-    """The index of a column, by the names of the header row."""
-    if isinstance(column, int):
-        return column
-    if column not in names:
-        raise RegardError(
-            f"'{file.path}' has no column '{column}': its header names {', '.join(names) or 'none'}. "
-            "Use one of these, or an index from 0."
-        )
-    return names.index(column)

@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -32,20 +30,30 @@ from unicodedata import normalize
 
 from regard.core.errors import RegardError
 from regard.core.registry import lookup
+from regard.data.readers.columns import (
+    OPTIONS,
+    Column,
+    Columns,
+    column_numbers,
+    columns_text,
+    listed,
+    split_columns,
+)
 from regard.data.readers.formats import (
     EXTENSIONS,
     FIXED_COLUMNS,
     FORMATS,
     HEADER_FORMATS,
+    JSON_KEYS,
     JsonColumnError,
     Record,
-    column_number,
     header_row,
     json_field,
 )
+from regard.data.readers.header import are_column_names, check_header, header_error
 from regard.data.readers.text_file import Row, RowErrors, TextFile, file_exists
+from regard.data.tokenizers.word_level import TAG_SEPARATOR
 
-Column = int | str
 Target = Literal["text", "label", "number", "none"]
 FORMATS_OF: dict[str, tuple[str, ...]] = {
     "text": ("tsv", "csv", "jsonl", "dictionary", "lines"),
@@ -81,7 +89,8 @@ class TextReader:
 
     The format defaults to the one of the file's extension, and for an unknown one to `default_format`.
     With `target_path` there are two parallel files. A column is an index from 0, a name in the header row
-    (tsv, csv) or a key (jsonl). `header` skips the first row where columns are given by index.
+    (tsv, csv) or a key (jsonl); the source may have several, with a comma between them. `header` skips the
+    first row where columns are given by index.
     """
 
     path: Path
@@ -164,20 +173,46 @@ class TextReader:
         """
         name = self.format_name
         self._check_columns(name)
-        limit = self.max_line_bytes or MAX_LINE_BYTES.get(self.target, LARGE_LINE_BYTES)
-        option = LIMIT_OPTION if self.target in ("label", "number") else ""
-        paths = [self.path] if self.target_path is None else [self.path, self.target_path]
-        files = [TextFile(path=path, max_line_bytes=limit, limit_option=option) for path in paths]
+        files = self._files()
         for file in files:
             file.check()
-        columns, has_header = self._columns(files[0], name, errors)
+        columns = self._columns(name, errors)
         records = FORMATS[name](*files, errors=errors)
-        if has_header:
+        if columns.header:
             header_row(files[0], name, errors=RowErrors(skip=errors.skip))
             next(records)
         rows = self._clean(self._select(records, columns, errors=errors), columns, errors=errors)
-        detect = self.target == "label" and not has_header and name in HEADER_FORMATS
+        detect = self.target == "label" and not columns.header and name in HEADER_FORMATS
         return check_header(rows, self.path) if detect else rows
+
+    def all_columns(self) -> list[tuple[str, bool]]:
+        """Header names, keys or indices, and whether each is used; empty for a format without columns."""
+        name = self.format_name
+        if name not in (*HEADER_FORMATS, "jsonl"):
+            return []
+        columns = self._columns(name, RowErrors(skip=True))
+        used: set[Column] = {*columns.sources, columns.target}
+        _, fields = next(FORMATS[name](self._files()[0], errors=RowErrors(skip=True)), (0, []))
+        if isinstance(fields, dict):
+            keys = {JSON_KEYS[one] if one in (0, 1) else str(one) for one in used}
+            return [(key, key in keys or key == self.source_column) for key in fields]
+        return [
+            (str(each if columns.header else index), index in used)
+            for index, each in enumerate(fields)
+        ]
+
+    @property
+    def notice(self) -> str:
+        """A note on columns that are not used; empty if there are none."""
+        columns = self.all_columns()
+        unused = any(not used for _, used in columns)
+        return f"C{columns_text(columns)[1:]}." if unused else ""
+
+    def _files(self) -> list[TextFile]:
+        limit = self.max_line_bytes or MAX_LINE_BYTES.get(self.target, LARGE_LINE_BYTES)
+        option = LIMIT_OPTION if self.target in ("label", "number") else ""
+        paths = [self.path] if self.target_path is None else [self.path, self.target_path]
+        return [TextFile(path=path, max_line_bytes=limit, limit_option=option) for path in paths]
 
     def _check_columns(self, name: str) -> None:
         """Raise on a header or columns that the format does not have."""
@@ -199,106 +234,135 @@ class TextReader:
                 f"0 ({FIXED_COLUMNS[name][0]}) and 1 ({FIXED_COLUMNS[name][1]}). Use these."
             )
 
-    def _columns(
-        self, file: TextFile, name: str, errors: RowErrors
-    ) -> tuple[tuple[Column, Column], bool]:
-        """The columns of input and target, names resolved to indices, and whether there is a header.
+    def _columns(self, name: str, errors: RowErrors) -> Columns:
+        """The columns of input and target; names of a header are resolved to indices.
 
-        With one of them given by index, the other is its default, or else the other of the first two. With
-        one given by name, the other is the other of two columns; with more columns, both must be given.
+        If only one of them is given, the other is its default where indices are given. Where names are, it
+        is the only other column; with more columns, both must be given.
         """
-        source, target, header = self.source_column, self.target_column, self.header
-        if name in HEADER_FORMATS and (isinstance(source, str) or isinstance(target, str)):
-            header = True
-            names = header_row(file, name, errors=RowErrors(skip=errors.skip))
-            source, target = self._resolve_names(file, names, source, target)
         defaults = DEFAULT_COLUMNS.get(self.target, (1, 0))
         if name == "jsonl":
             defaults = JSON_COLUMNS[self.target]
-        if target is None:
-            target = defaults[0 if isinstance(source, int) and source == defaults[1] else 1]
-        if source is None:
-            source = defaults[1 if isinstance(target, int) and target == defaults[0] else 0]
-        if source == target and self.target != "none":
+        given = (self.source_column, self.target_column)
+        found: list[tuple[Column, ...]] = [
+            () if given[0] is None else split_columns(given[0]),
+            () if given[1] is None else (given[1],),
+        ]
+        header = self.header
+        if name in HEADER_FORMATS:
+            header |= any(isinstance(part, str) for side in found for part in side)
+        if header:
+            names = header_row(self._files()[0], name, errors=RowErrors(skip=errors.skip))
+            found = [
+                () if one is None else column_numbers(self.path, names, one, option=option)
+                for one, option in zip(given, OPTIONS, strict=True)
+            ]
+            if len(found[1]) > 1:
+                raise RegardError(
+                    f"--target-column {given[1]}: the {SIDES[self.target][1]} is one column. Name one."
+                )
+            if any(isinstance(one, str) for one in given):
+                found = self._with_other_column(names, found)
+        sources, targets = found
+        target = targets[0] if targets else defaults[1]
+        if not targets and isinstance(target, int):
+            order = [target, defaults[0], *range(len(sources) + 1)]
+            target = next(one for one in order if one not in sources)
+        if not sources:
+            swap = isinstance(target, int) and target == defaults[0]
+            sources = (defaults[1 if swap else 0],)
+        if target in sources and self.target != "none":
             first, second = SIDES[self.target]
             raise RegardError(
-                f"{first.capitalize()} and {second} are both read from column {source!r} of "
-                f"'{file.path}'. Set --source-column for the {first} and --target-column for the {second}."
+                f"{first.capitalize()} and {second} are both read from column {target!r} of "
+                f"'{self.path}'. Set --source-column for the {first} and --target-column for the {second}."
             )
-        return (source, target), header
+        return Columns(sources, target, header)
 
-    def _resolve_names(
-        self, file: TextFile, names: list[str], source: Column | None, target: Column | None
-    ) -> tuple[int, int]:
-        found = [
-            None if one is None else column_number(file, names, one) for one in (source, target)
-        ]
-        if None in found:
-            missing = found.index(None)
-            given = found[1 - missing]
-            if len(names) != 2 or given not in (0, 1):
-                what = SIDES[self.target][missing]
-                option = ("--source-column", "--target-column")[missing]
-                others = [name for index, name in enumerate(names) if index != given]
-                raise RegardError(
-                    f"'{file.path}' has {len(names)} columns: the column of the {what} is ambiguous. "
-                    f"Set {option}: {', '.join(others) or 'there is no other'}."
-                )
-            found[missing] = 1 - given
-        return found[0], found[1]  # type: ignore[return-value]
+    def _with_other_column(
+        self, names: list[str], found: list[tuple[Column, ...]]
+    ) -> list[tuple[Column, ...]]:
+        """With one side given by name, the other is the only other column."""
+        if all(found):
+            return found
+        missing = found.index(())
+        others = [index for index in range(len(names)) if index not in found[1 - missing]]
+        if len(others) != 1:
+            what, option = SIDES[self.target][missing], OPTIONS[missing]
+            shown = ", ".join(names[index] for index in others) or "there is no other"
+            raise RegardError(
+                f"'{self.path}' has {len(names)} columns: the column of the {what} is ambiguous. "
+                f"Set {option}: {shown}."
+            )
+        return [side or (others[0],) for side in found]
 
-    @property
-    def _column_hint(self) -> str:
-        """The way out of an error about columns."""
+    def _column_hint(self, fields: Any) -> str:
+        """The way out of an error about the columns of a record."""
         first, second = SIDES[self.target]
+        has = (
+            f"The line has the columns {listed([*map(str, fields)])}. "
+            if isinstance(fields, list)
+            else ""
+        )
         return (
-            f"Set the format with --format, the columns with --source-column (the {first}) and "
+            f"{has}Set the format with --format, the columns with --source-column (the {first}) and "
             f"--target-column (the {second})"
             + (", or give two parallel files as FIRST,SECOND" if self.target == "text" else "")
             + ". Otherwise fix the line"
         )
 
     def _select(
-        self, records: Iterator[Record], columns: tuple[Column, Column], *, errors: RowErrors
+        self, records: Iterator[Record], columns: Columns, *, errors: RowErrors
     ) -> Iterator[tuple[int, str, str]]:
-        """Line, input and target of every record that has these columns."""
-        source, target = columns
+        """Line, input and target of every record that has these columns; several inputs are joined."""
+        sources, target, _ = columns
         kinds = {"label": (int,), "number": (int, float)}.get(self.target, ())
         is_json = self.format_name == "jsonl"
+        last = 0 if is_json else max(int(column) for column in (*sources, target))
         for number, (line, fields) in enumerate(records):
             if is_json:
+                own = isinstance(fields, dict) and self.source_column in fields
+                keys: Any = (self.source_column,) if own else sources
                 try:
-                    yield (
-                        line,
-                        json_field(fields, source),
-                        json_field(fields, target, kinds=kinds),
-                    )
+                    inputs = [json_field(fields, key) for key in keys]
+                    answer = json_field(fields, target, kinds=kinds)
                 except JsonColumnError as error:
-                    hint = self._column_hint if "missing key" in str(error) else error.hint
+                    missing = "missing key" in str(error)
+                    hint = self._column_hint(fields) if missing else error.hint
                     errors.report(path=self.path, line=line, reason=str(error), hint=hint)
+                    continue
+            elif last < len(fields):
+                inputs = [fields[int(column)] for column in sources]
+                answer = fields[int(target)]
+            else:
+                hint = self._column_hint(fields) if number == 0 else ""
+                reason = f"too few columns: {len(fields)}, {last + 1} are needed"
+                errors.report(path=self.path, line=line, reason=reason, hint=hint)
                 continue
-            last = max(int(source), int(target))
-            if last < len(fields):
-                yield line, fields[int(source)], fields[int(target)]
-                continue
-            hint = self._column_hint if number == 0 and len(fields) == 1 else ""
-            reason = f"too few columns: {len(fields)}, {last + 1} are needed"
-            errors.report(path=self.path, line=line, reason=reason, hint=hint)
+            yield line, self._joined(inputs), answer
+
+    def _joined(self, inputs: list[str]) -> str:
+        """One text of several columns, joined by a tab for pairs, else by a space."""
+        if len(inputs) == 1:
+            return inputs[0]
+        cleaned = [" ".join(text.split()) for text in inputs]
+        return TAG_SEPARATOR.join(cleaned) if self.target == "text" else " ".join(cleaned).strip()
 
     def _clean(
         self,
         rows: Iterator[tuple[int, str, str]],
-        columns: tuple[Column, Column],
+        columns: Columns,
         *,
         errors: RowErrors,
     ) -> Iterator[Row]:
         usable, count_before, listed_before = 0, errors.count, len(errors.rows)
         first, second = SIDES[self.target]
         repair = repair_cp1252 if self.target in ("label", "number") else str
+        white = " \t\n" if len(columns.sources) == 1 else " \n"
         for line, *fields in rows:
-            texts = [normalize("NFC", repair(text)).strip(" \t\n") for text in fields]
-            sides = zip((first, second), texts, columns, strict=True)
-            for side, text, column in sides:
+            texts = [normalize("NFC", repair(text)).strip(white) for text in fields]
+            found_in = (columns.sources[0], columns.target)
+            for side, text, column in zip((first, second), texts, found_in, strict=True):
                 reason = text_error(side, text)
                 if side == "number" and not reason and parse_number(text) is None:
                     if line == 1 and are_column_names(text, texts[0]):
@@ -316,8 +380,10 @@ class TextReader:
         if not usable:
             count, found = errors.count - count_before, [*errors.rows[listed_before:], None][0]
             why = f" ({count:,} errors; the first: {found})" if found else ""
+            names = ", ".join(name for name, _ in self.all_columns())
+            has = f"; the file has the columns {names}" if names else ""
             raise RegardError(
-                f"'{self.path}' has no valid row{why}. Check the format and the columns "
+                f"'{self.path}' has no valid row{why}{has}. Check the format and the columns "
                 "(--format, --source-column, --target-column)."
             )
 
@@ -346,104 +412,6 @@ def parse_number(text: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
-
-
-# Header detection.
-
-LABEL_NAMES = frozenset(
-    {"label", "labels", "class", "classes", "category", "sentiment", "polarity", "target"}
-    | {"rating", "stars", "score", "topic", "tag", "intent", "emotion", "language", "lang"}
-    | {"genre", "verdict", "kind", "type", "output", "y"}
-)
-TEXT_NAMES = frozenset(
-    {"text", "texts", "review", "reviews", "sentence", "sentences", "document", "documents"}
-    | {"content", "comment", "message", "body", "question", "tweet", "utterance", "description"}
-    | {"abstract", "headline", "paragraph", "post", "phrase", "source", "input", "x"}
-)
-WORD = re.compile(r"[^\W_]+")
-SENTENCE_PUNCTUATION = re.compile(r"[.,;:!?…]")
-MAX_NAME_WORDS = 4
-MAX_NAME_LENGTH = 60
-# A label that occurs once looks like a header only if every other label occurs at least so often.
-MIN_LABEL_COUNT = 5
-# With more labels than this, header detection by label counts is off.
-MAX_COUNTED_LABELS = 10_000
-
-
-def check_header(rows: Iterator[Row], path: Path) -> Iterator[Row]:
-    """The labelled rows, unchanged; raises if the first one looks like a header."""
-    first: Row | None = None
-    counts: Counter[str] = Counter()
-    for row in rows:
-        if row.line == 1:
-            first = row
-            if are_column_names(row.target, row.input):
-                raise header_error(path, row.target, row.input)
-        if first is not None:
-            counts[row.target] += 1
-            if counts[first.target] > 1 or len(counts) > MAX_COUNTED_LABELS:
-                first = None
-        yield row
-    if first is not None and is_outlier_row(first.target, first.input, counts):
-        raise header_error(path, first.target, first.input)
-
-
-def are_column_names(label: str, text: str) -> bool:
-    """Whether both fields are common column names, in either order.
-
-    >>> are_column_names("Label", "review_text"), are_column_names("review", "sentiment")
-    (True, True)
-    """
-    in_order = _is_name(label, LABEL_NAMES) and _is_name(text, TEXT_NAMES)
-    return in_order or _is_swapped_header(label, text)
-
-
-def is_outlier_row(label: str, text: str, counts: Counter[str]) -> bool:
-    """Whether a first row differs from all others as a header does; `counts` are the label counts.
-
-    Its label occurs once, all other labels are common, and its text is as short as a column name. A
-    rare label alone is not enough.
-
-    >>> counts = Counter({"mood": 1, "good": 9, "bad": 7})
-    >>> is_outlier_row("mood", "Words", counts), is_outlier_row("mood", "Sad, he said.", counts)
-    (True, False)
-    """
-    others = [count for other, count in counts.items() if other != label]
-    if counts[label] != 1 or not others or min(others) < MIN_LABEL_COUNT:
-        return False
-    short = len(text.split()) <= MAX_NAME_WORDS and not SENTENCE_PUNCTUATION.search(text)
-    return short or _is_name(label, LABEL_NAMES)
-
-
-def header_error(path: Path, label: str, text: str) -> RegardError:
-    """The error for a first row that looks like a header."""
-    swapped = _is_swapped_header(label, text)
-    text_name, label_name = (label, text) if swapped else (text, label)
-    columns = f"--source-column {shlex.quote(text_name)} --target-column {shlex.quote(label_name)}"
-    if swapped:
-        way_out = f"Name the columns: {columns}"
-    elif max(len(label), len(text)) > MAX_NAME_LENGTH:
-        way_out = "Set --header"
-    else:
-        way_out = f"Set --header, or name the columns: {columns}"
-    shown = [
-        repr(field if len(field) <= MAX_NAME_LENGTH else f"{field[:MAX_NAME_LENGTH]}…")
-        for field in (label, text)
-    ]
-    return RegardError(
-        f"The first row of '{path}' looks like a header ({', '.join(shown)}), but would be read as an "
-        f"example. {way_out}. If it is an example, move it below the next row."
-    )
-
-
-def _is_swapped_header(label: str, text: str) -> bool:
-    return _is_name(label, TEXT_NAMES) and _is_name(text, LABEL_NAMES)
-
-
-def _is_name(field: str, names: frozenset[str]) -> bool:
-    """Whether the last word is one of `names`, and the words before it are column names too."""
-    words = WORD.findall(field.casefold())
-    return bool(words) and words[-1] in names and set(words) <= LABEL_NAMES | TEXT_NAMES
 
 
 def repair_cp1252(text: str) -> str:

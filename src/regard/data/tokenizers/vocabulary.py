@@ -36,6 +36,9 @@ class VocabularyKind(NamedTuple):
 
 VOCABULARIES: dict[str, VocabularyKind] = {
     "characters": VocabularyKind("regard.data.tokenizers.word_level", "CharacterVocabulary"),
+    "characters_and_tags": VocabularyKind(
+        "regard.data.tokenizers.word_level", "CharacterTagVocabulary"
+    ),
     "words": VocabularyKind("regard.data.tokenizers.word_level", "WordVocabulary"),
     "word_punct": VocabularyKind("regard.data.tokenizers.word_level", "WordPunctVocabulary"),
     "subwords": VocabularyKind("regard.data.tokenizers.subword", "SubwordVocabulary"),

@@ -3,6 +3,7 @@
     characters    "a cat"                   a · ␣ · c · a · t
     words         "K AE T"                  K · AE · T                        split at white space
     word_punct    "It's good, isn't it?"    it's · good · , · isn't · it · ?   words and punctuation
+    characters_and_tags    "run⇥V;PST"      r · u · n · <V> · <PST>           tags after a tab are whole
 
 Tokens of equal frequency are ordered by code point, so the vocabulary does not depend on the order of the
 texts. Decoding is lossless for `characters` (up to NFC and lower-casing); the others join tokens with
@@ -70,11 +71,17 @@ class FrequencyVocabulary(Vocabulary):
         limit = None if max_size is None else max_size - FIRST_TOKEN
         return cls(tokens=frequent[:limit], lowercase=lowercase)
 
+    @staticmethod
+    def spelled(token: str) -> str:
+        """A text of this token alone."""
+        return token
+
     @classmethod
     def from_contents(cls, contents: dict[str, Any]) -> Self:
         """Restore the vocabulary; every token must be one token of this kind."""
         for token in contents["tokens"]:
-            if cls.tokenize(normalize_text(token, lowercase=contents["lowercase"])) != [token]:
+            text = normalize_text(cls.spelled(token), lowercase=contents["lowercase"])
+            if cls.tokenize(text) != [token]:
                 raise invalid_vocabulary(f"{token!r} is not a token of kind {cls.kind!r}")
         return cls(tokens=contents["tokens"], lowercase=contents["lowercase"])
 
@@ -102,6 +109,40 @@ class CharacterVocabulary(FrequencyVocabulary):
     def decode(self, ids: Iterable[int]) -> str:
         """The characters, concatenated."""
         return "".join(self.plain_tokens(ids))
+
+
+TAG_SEPARATOR = "\t"
+TAG_ENDS = re.compile(r"[;\s]+")
+
+
+class CharacterTagVocabulary(CharacterVocabulary):
+    """The characters up to the first tab; after it, whole tokens, split at ";" and white space.
+
+    This is the input of morphological inflection, a lemma with its tags: "run⇥V;PST". A tag has angle
+    brackets, so that <V> is not the letter V.
+    """
+
+    kind: ClassVar[str] = "characters_and_tags"
+
+    @staticmethod
+    def tokenize(text: str) -> list[str]:
+        """Every character before the tab, every tag after it."""
+        characters, _, tags = text.partition(TAG_SEPARATOR)
+        return [*characters, *(f"<{tag}>" for tag in TAG_ENDS.split(tags) if tag)]
+
+    @staticmethod
+    def spelled(token: str) -> str:
+        """A character, or a tab and a tag."""
+        return token if len(token) == 1 else f"{TAG_SEPARATOR}{token[1:-1]}"
+
+
+def with_tags(text: str) -> str:
+    """A text typed without a tab, such as on the command line: its last word has the tags.
+
+    >>> with_tags("give up V;PST")
+    'give up\\tV;PST'
+    """
+    return text if TAG_SEPARATOR in text else TAG_SEPARATOR.join(text.rsplit(maxsplit=1))
 
 
 class WordVocabulary(FrequencyVocabulary):
