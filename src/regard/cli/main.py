@@ -59,8 +59,8 @@ VERBS: dict[str, Verb] = {
     ),
     "data": Verb(
         module="regard.cli.training",
-        help="Describe a data file: rows, lengths, vocabulary, malformed rows.",
-        example="regard data describe my.tsv",
+        help="Describe a data file: rows, columns, lengths, vocabulary, class balance, malformed rows.",
+        example="regard data describe my.tsv --source-column lemma,tags --target-column form",
     ),
     "check": Verb(
         module="regard.cli.mechanisms",

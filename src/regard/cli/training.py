@@ -138,23 +138,26 @@ def run_data(
     file: Annotated[
         str,
         "FILE",
-        "A text file, gzipped or not; two parallel files as FIRST,SECOND; or a .npz file.",
+        "A text file, gzipped or not; two parallel files as FIRST,SECOND; a .npz file; or an embedded "
+        "dataset, such as film-languages (`regard list datasets`).",
     ],
     *,
     target: Annotated[
-        str, "KIND", "What a text has beside it: text, label, number or none."
-    ] = "text",
+        str | None,
+        "KIND",
+        "What a text has beside it: text, label, number or none. Default: inferred from the file.",
+    ] = None,
     format: Annotated[  # noqa: A002
         str | None,
         "FORMAT",
-        "tsv, csv, jsonl, dictionary, lines or labelled. Default: by the file's extension.",
+        "tsv, csv, jsonl, dictionary, lines, labelled or text. Default: by the file's extension.",
     ] = None,
     source_column: SourceColumn = None,
     target_column: TargetColumn = None,
     header: Header = False,
     as_json: Annotated[bool, "Print JSON."] = False,
 ) -> None:
-    """Descriptive statistics of a data file: rows, lengths, vocabulary, labels, duplicates, histograms.
+    """Descriptive statistics of the data of any task: rows, columns, lengths, vocabulary, class balance.
 
     Row errors are counted and listed with line and reason; they do not stop the command.
     """

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         token_batches as token_batches,
     )
     from regard.data.dataset import Dataset as Dataset
+    from regard.data.datasets import DATASETS as DATASETS
     from regard.data.datasets.cmudict import (
         cmudict_pairs as cmudict_pairs,
         g2p_alignments as g2p_alignments,
@@ -83,21 +84,23 @@ __all__ += ["describe"]
 def describe(
     file: str | PathLike[str],
     *,
-    target: str = "text",
+    target: str | None = None,
     format: str | None = None,  # noqa: A002
     source_column: str | int | None = None,
     target_column: str | int | None = None,
     header: bool = False,
 ) -> Description:
-    """Descriptive statistics of a data file: text, two parallel files FIRST,SECOND, or arrays (.npz).
+    """Descriptive statistics of any data that a task reads.
 
-    `target` is what a text has beside it: text, label, number or none. Row errors are counted and listed
-    with line and reason; they do not stop it.
+    `file` is a text file, two parallel files FIRST,SECOND, arrays (.npz) or the name of an embedded
+    dataset. `target` is what a text has beside it: text, label, number or none; by default it is inferred.
+    Row errors are counted and listed with line and reason; they do not stop it.
     """
     from regard.data.readers.describe import describe_file
     from regard.data.readers.text_reader import FORMATS_OF
 
-    lookup("choice for --target", target, FORMATS_OF)
+    if target is not None:
+        lookup("choice for --target", target, FORMATS_OF)
     return describe_file(
         str(file),
         target=target,

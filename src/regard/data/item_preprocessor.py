@@ -78,7 +78,9 @@ class ItemPreprocessor(Preprocessor):
             return cls(options, input=found, target=Standardizer.fit(values))
         validate_label_column(labels, path)
         validate_labels(labels, path)
-        return cls(options, input=found, target=Labels(tuple(sorted(labels))))
+        order = {name: number for number, name in enumerate(getattr(options, "label_names", ()))}
+        ordered = sorted(labels, key=lambda label: (order.get(label, 0), label))
+        return cls(options, input=found, target=Labels(tuple(ordered)))
 
     @classmethod
     def fit_inputs(cls, options: Any, inputs: Iterator[Any]) -> Vocabulary | Standardizer:

@@ -1,13 +1,13 @@
-"""Class labels: their ids, class balance, and validation before training starts.
+"""Class labels: their ids and names, class balance, and validation before training starts.
 
-3 labels in 10 texts: most frequent 'a' (60.0 %, the majority baseline), least frequent 'c' (10.0 %),
-imbalance ratio 6.
+3 labels in 10 texts (a 6, b 3, c 1): most frequent 'a' (60.0 %, the majority baseline), least frequent 'c'
+(10.0 %), imbalance ratio 6.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from regard.core.batches import IGNORE_INDEX
 from regard.core.errors import RegardError
+from regard.data.readers.text_file import Reader, Row, RowErrors
 
 # From this imbalance ratio on, accuracy alone says little about rare labels.
 IMBALANCED = 3.0
@@ -26,6 +27,7 @@ MAX_DISTINCT_FRACTION = 0.9
 MIN_WORDS_OF_TEXT = 5
 MAX_SHOWN_LENGTH = 40
 MAX_SHOWN_LABELS = 5
+MAX_SHOWN_COUNTS = 10
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,38 @@ class Labels:
                 "file, or train again."
             )
         return cls(tuple(labels))
+
+
+@dataclass(frozen=True)
+class NamedLabels:
+    """A reader whose labels 0, 1, 2, … have these names; a label that is a name is kept."""
+
+    reader: Reader
+    names: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.reader.path
+
+    @property
+    def notice(self) -> str:
+        """The note of the reader."""
+        return str(getattr(self.reader, "notice", ""))
+
+    def rows(self, *, errors: RowErrors) -> Iterator[Row]:
+        """The rows with names of labels; a label without a name is an error."""
+        name_of = {str(number): name for number, name in enumerate(self.names)}
+        name_of |= {name: name for name in self.names}
+        for row in self.reader.rows(errors=errors):
+            if row.target in name_of:
+                yield row._replace(target=name_of[row.target])
+                continue
+            reason = (
+                f"label without a name: '{short_label(row.target)}', but task.label_names has names of "
+                f"the labels 0 to {len(self.names) - 1}"
+            )
+            errors.report(path=self.path, line=row.line, reason=reason, hint="Add its name")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +141,13 @@ class ClassBalance:
     def describe(self, unit: str = "texts") -> str:
         """The balance in one sentence.
 
-        >>> ClassBalance.of("aab").describe()[:57]
-        "2 labels in 3 texts: most frequent 'a' (66.7 %, the major"
+        >>> ClassBalance.of("aab").describe()[:68]
+        "2 labels in 3 texts (a 2, b 1): most frequent 'a' (66.7 %, the major"
         """
-        labels = f"{len(self.counts):,} labels in {self.total:,} {unit}"
+        shown = [f"{short_label(label)} {count:,}" for label, count in self.counts.items()]
+        more = ["…"] if len(shown) > MAX_SHOWN_COUNTS else []
+        counts = ", ".join(shown[:MAX_SHOWN_COUNTS] + more)
+        labels = f"{len(self.counts):,} labels in {self.total:,} {unit} ({counts})"
         majority = f"{self.majority_percent:.1f} %"
         if len(self.counts) == 1:
             return f"1 label in {self.total:,} {unit}: '{self.most_frequent}', nothing to classify."

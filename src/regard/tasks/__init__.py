@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from regard.core.exports import lazy_exports
 from regard.core.registry import Registry
+from regard.data.datasets import DATASETS
 
 if TYPE_CHECKING:
     from regard.tasks.audio_classification import AudioClassification as AudioClassification
@@ -92,10 +93,7 @@ TASKS: dict[str, Entry] = {
 
 
 # Names that a data option may have in place of a file.
-EMBEDDED_DATASETS = (
-    *("cmudict", "film-questions", "film-facts", "film-documents", "film-languages"),
-    *("movie-reviews", "movie-sentences", "word-syllables", "spoken-digits"),
-)
+EMBEDDED_DATASETS = tuple(DATASETS)
 
 
 def _is_task(kind: type) -> bool:

@@ -15,7 +15,7 @@ from regard.core.options import PositiveInt, Probability
 from regard.data.item_preprocessor import ItemPreprocessor
 from regard.data.preprocessor import Standardizer
 from regard.data.readers.arrays import spoken_digits
-from regard.tasks.classification.task import Classification
+from regard.tasks.classification.task import Classification, LabelNames
 from regard.tasks.task import TaskOptions
 
 
@@ -25,11 +25,13 @@ class AudioOptions(TaskOptions):
     Args:
         max_length: Maximum number of frames; longer sequences are truncated.
         label_smoothing: Probability mass spread over all labels.
+        label_names: Names of the labels 0, 1, 2, … of a file.
     """
 
     max_length: PositiveInt = 400
     batch_tokens: PositiveInt = 2048
     label_smoothing: Probability = 0.0
+    label_names: LabelNames = ()
     validation_fraction: Probability = 0.1
     test_fraction: Probability = 0.1
 

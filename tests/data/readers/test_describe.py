@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import importlib
 import json
 from collections import Counter
 from itertools import pairwise
@@ -11,6 +13,8 @@ import numpy as np
 import pytest
 from tests.factories.command_line import regard
 
+from regard.core.errors import MissingDependencyError, RegardError
+from regard.data.datasets import DATASETS, dataset_reader
 from regard.data.readers.describe import (
     Bin,
     LengthSummary,
@@ -20,6 +24,7 @@ from regard.data.readers.describe import (
     quantile,
 )
 from regard.data.readers.text_reader import TextReader
+from regard.tasks import task_class
 
 CONTENT = "a rose\tune rose\na rose\tune rose\na rose\tla rose\nbroken\nox\tun bœuf\n\tx\n"
 
@@ -116,4 +121,86 @@ def test_labels_numbers_texts_and_arrays(tmp_path: Path) -> None:
     np.savez(arrays, x=np.zeros((5, 2)), lengths=np.array([2, 3]), y=np.array([0, 1]))
     found = describe_file(str(arrays))
     assert found.as_json()["input"]["frames"]["max"] == 3
-    assert "label: 2 distinct labels" in found.as_text()
+    assert "2 labels in 2 rows (0 1, 1 1), balanced: majority baseline 50.0 %." in found.as_text()
+    assert describe_file(str(arrays), target="number").as_json()["number"]["values"]["mean"] == 0.5
+
+
+KINDS: list[tuple[str, str | bytes, str]] = [
+    ("a.tsv", "a\tb\n", "target"),
+    ("a.csv", "a,b\n", "target"),
+    ("a.jsonl", '{"source": "a", "target": "b"}\n', "target"),
+    ("a.dict", "dog D AO G\n", "target"),
+    ("a.tsv.gz", gzip.compress(b"a\tb\n"), "target"),
+    ("lines.txt", "One text.\nAnother one.\n", "text"),
+    ("lines.txt.gz", gzip.compress(b"One text.\n"), "text"),
+    ("labels.jsonl", '{"text": "good", "label": 1}\n', "label"),
+    ("numbers.jsonl", '{"text": "good", "value": 1.5}\n', "number"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "side"), KINDS, ids=[each[0] for each in KINDS])
+def test_the_kind_of_a_file_is_inferred(
+    tmp_path: Path, name: str, content: str | bytes, side: str
+) -> None:
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    found = describe_file(str(tmp_path / name))
+    assert found.errors.count == 0
+    assert side in found.as_json()
+
+
+def test_formats_without_an_extension(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_text("sports Who won ?\n")
+    assert describe_file(str(path), format="labelled").as_json()["label"]["distinct_labels"] == 1
+    assert describe_file(str(path), format="text").rows == 1
+    assert describe_file(f"{path},{path}").as_json()["format"] == "lines"
+    with pytest.raises(
+        RegardError, match=r"data' .*--format: tsv, .*labelled, text.*film-languages"
+    ):
+        describe_file(str(path))
+    with pytest.raises(RegardError, match="is a folder, not a file"):
+        describe_file(str(tmp_path))
+    with pytest.raises(RegardError, match="There is no file"):
+        describe_file("absent.tsv")
+
+
+def test_class_balance_and_columns(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,label,text\n1,a,x\n2,a,y\n3,b,z\n")
+    columns = {"source_column": "text", "target_column": "label"}
+    found = describe_file(str(path), target="label", **columns)
+    shown = found.as_text()
+    assert "\ncolumns: id (not used), label, text\n" in shown
+    assert (
+        "2 labels in 3 rows (a 2, b 1): most frequent 'a' (66.7 %, the majority baseline)" in shown
+    )
+    record = found.as_json()
+    assert record["columns"][0] == {"name": "id", "used": False}
+    assert record["label"]["class_balance"]["majority_percent"] == pytest.approx(200 / 3)
+
+
+def installed(name: str) -> bool:
+    try:
+        dataset_reader(name)
+    except MissingDependencyError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", ["cmudict", "film-languages", "film-questions", "word-syllables"])
+def test_embedded_datasets(name: str) -> None:
+    if not installed(name):
+        pytest.skip("its package is not installed")
+    found = describe_file(name)
+    assert found.rows > 1000
+    assert found.as_text().startswith(f"{name} (")
+    with pytest.raises(RegardError, match="embedded dataset, which has no header"):
+        describe_file(name, header=True)
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_table_of_datasets(name: str) -> None:
+    entry = DATASETS[name]
+    assert name in task_class(entry.task).datasets
+    module = importlib.import_module(f"regard.data.{entry.module}")
+    assert callable(getattr(module, entry.class_name))

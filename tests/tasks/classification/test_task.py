@@ -151,7 +151,7 @@ def test_splits_are_disjoint_and_described(questions: Path, tmp_path: Path) -> N
     facts = dataset.facts()
     assert facts["train_texts"] + facts["validation_items"] + facts["test_items"] == 240
     assert facts["leakage"] == {"validation": 0, "test": 0}
-    assert "vocabulary size 100. 3 labels in 166 texts, nearly balanced" in dataset.describe()
+    assert "vocabulary size 100. 3 labels in 166 texts (" in dataset.describe()
     assert task_on(questions).dataset.facts() == facts
     changed = tmp_path / "changed.tsv"
     changed.write_text(questions.read_text().replace("place\t", "person\t", 1))
@@ -283,3 +283,34 @@ def test_trec(data_folder: Path) -> None:
     )
     assert task.dataset.preprocessor.sizes()["outputs"] == 6
     assert len(task.dataset.test) == 500
+
+
+def test_names_of_numbered_labels(tmp_path: Path) -> None:
+    """Names stand for the labels 0, 1, 2 everywhere: balance, predictions, confusion matrix, scores."""
+    path = tmp_path / "reviews.tsv"
+    path.write_text("".join(f"{n % 2}\tthis film is {n % 2} of {n}\n" for n in range(80)))
+    names = ("positive", "negative")  # the order of the labels, not of the alphabet
+    task = task_on(path, label_names=list(names))
+    assert task.dataset.preprocessor.target.labels == names
+    assert "negative 27, positive 27" in task.dataset.describe()
+    model, split = small_model(task).eval(), task.dataset.validation
+    assert set(split.references) == set(names)
+    result = task.evaluate_on(model, split)
+    assert set(result.predictions) <= set(names)
+    assert task.details(model, split, result)["confusion"]["labels"] == list(names)
+    other = tmp_path / "other.tsv"
+    other.write_text("1\tone\npositive\ttwo\n")
+    options: Any = {"preprocessor": task.dataset.preprocessor, "errors": RowErrors()}
+    assert Classify.read_split(str(other), task.options, **options).references == (
+        "negative",
+        "positive",
+    )
+    other.write_text("2\tone\n")
+    with pytest.raises(RegardError, match=r"other.tsv:1: label without a name: '2', .* 0 to 1"):
+        Classify.read_split(str(other), task.options, **options)
+
+
+@pytest.mark.parametrize("names", [["one"], ["a", "a"], ["a", ""]])
+def test_invalid_label_names(names: list[str]) -> None:
+    with pytest.raises(RegardError, match=r"task.label_names=.*two or more different names"):
+        ClassifyOptions(label_names=names)

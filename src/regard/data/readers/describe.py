@@ -13,9 +13,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from regard.core.errors import RegardError
+from regard.data.datasets import DATASETS, dataset_reader
+from regard.data.labels import ClassBalance
 from regard.data.readers.arrays import ArrayReader
-from regard.data.readers.text_file import Reader, RowErrors
-from regard.data.readers.text_reader import SIDES, TextReader
+from regard.data.readers.columns import columns_text
+from regard.data.readers.formats import EXTENSIONS, FORMATS, HEADER_FORMATS
+from regard.data.readers.header import are_column_names
+from regard.data.readers.text_file import Reader, RowErrors, TextFile, file_exists
+from regard.data.readers.text_reader import LARGE_LINE_BYTES, SIDES, TextReader, parse_number
 from regard.data.splits import array_key
 
 MAX_BINS = 12
@@ -174,12 +180,16 @@ class Side:
         for thing, counts in self.counts.items():
             found[f"distinct_{thing}s"] = len(counts)
             found[f"common_{thing}s"] = [list(pair) for pair in most_common(counts)]
+            if thing == "label":
+                found["class_balance"] = ClassBalance.of(counts.elements()).as_json()
         return found | ({"values": self.values()} if self.numbers else {})
 
     def lines(self) -> list[str]:
         """Common tokens or labels, a histogram of lengths, or statistics of numbers."""
         found = [
-            f"{self.name}: {distinct(len(counts), thing)}: {format_counts(most_common(counts))}"
+            ClassBalance.of(counts.elements()).describe("rows")
+            if thing == "label"
+            else f"{self.name}: {distinct(len(counts), thing)}: {format_counts(most_common(counts))}"
             for thing, counts in self.counts.items()
         ]
         if values := self.values():
@@ -196,10 +206,14 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """Statistics of rows. `duplicate_rows` counts rows whose input and target occurred before."""
+    """Statistics of rows. `duplicate_rows` counts rows whose input and target occurred before.
+
+    `columns` are those of the file, each with whether it is used.
+    """
 
     name: str
     format: str
+    columns: tuple[tuple[str, bool], ...]
     rows: int
     distinct_inputs: int
     duplicate_rows: int
@@ -212,6 +226,7 @@ class Description:
         return {
             "name": self.name,
             "format": self.format,
+            "columns": [{"name": name, "used": used} for name, used in self.columns],
             "rows": self.rows,
             "distinct_inputs": self.distinct_inputs,
             "duplicate_rows": self.duplicate_rows,
@@ -224,6 +239,7 @@ class Description:
         """The statistics for a terminal, with a histogram of lengths for each side."""
         lines = [
             f"{self.name} ({self.format})",
+            *([columns_text(self.columns)] if self.columns else []),
             "",
             f"rows              {self.rows:>10,}",
             f"distinct inputs   {self.distinct_inputs:>10,}",
@@ -244,28 +260,39 @@ class Description:
         return "\n".join(lines)
 
 
-def describe(reader: Reader) -> Description:
-    """Describe the rows of a reader of any kind; row errors are counted and do not raise."""
+def describe(reader: Reader, *, target: str | None = None, name: str = "") -> Description:
+    """Describe the rows of a reader of any kind; row errors are counted and do not raise.
+
+    `target` is what a reader of an embedded dataset or of arrays has beside its inputs, `name` its name.
+    """
     errors = RowErrors(skip=True)
-    is_label = isinstance(reader, ArrayReader)
-    sides = ("input", "label" if is_label else "target")
-    names, name = "array" if is_label else "embedded", str(reader.path)
+    columns: list[tuple[str, bool]] = []
     if isinstance(reader, TextReader):
-        sides, names = SIDES[reader.target], reader.format_name
-        is_label = reader.target == "label"
-        name += "" if reader.target_path is None else f", {reader.target_path}"
-    inputs, targets = Side(sides[0]), Side(sides[1] or "target", is_label=is_label)
+        target, kind, columns = reader.target, reader.format_name, reader.all_columns()
+        name = name or ", ".join(str(path) for path in (reader.path, reader.target_path) if path)
+    else:
+        is_array = isinstance(reader, ArrayReader)
+        target = target or ("label" if is_array else "text")
+        kind = "array" if is_array else "embedded"
+    sides = SIDES[target] if isinstance(reader, TextReader) else ("input", SIDES[target][1])
+    inputs, targets = Side(sides[0]), Side(sides[1] or "target", is_label=target == "label")
     rows, seen, pairs = 0, set[int](), set[int]()
     for row in reader.rows(errors=errors):
+        value = row.target
+        if target == "number" and isinstance(value, str) and (value := parse_number(value)) is None:
+            reason = f"not a number: {row.target[:40]!r}"
+            errors.report(path=reader.path, line=row.line, reason=reason)
+            continue
         rows += 1
         key = row.input if isinstance(row.input, str) else array_key(row.input)
         seen.add(hash64(key))
-        pairs.add(hash64(f"{key}\0{row.target}"))
+        pairs.add(hash64(f"{key}\0{value}"))
         inputs.add(row.input)
-        targets.add(row.target)
+        targets.add(value)
     return Description(
-        name=name,
-        format=names,
+        name=name or str(reader.path),
+        format=kind,
+        columns=tuple(columns),
         rows=rows,
         distinct_inputs=len(seen),
         duplicate_rows=rows - len(pairs),
@@ -275,11 +302,55 @@ def describe(reader: Reader) -> Description:
     )
 
 
-def describe_file(file: str, **options: Any) -> Description:
-    """Describe a file: a .npz file of arrays, or a text file with the options of `TextReader`."""
+def describe_file(file: str, *, target: str | None = None, **options: Any) -> Description:
+    """Describe an embedded dataset, a .npz file of arrays, or a text file with options of `TextReader`."""
+    path = Path(file)
+    if file in DATASETS and not file_exists(path):
+        if given := [name for name, value in options.items() if value not in (None, False)]:
+            raise RegardError(
+                f"'{file}' is an embedded dataset, which has no {given[0]}. Remove the option."
+            )
+        return describe(dataset_reader(file), target=DATASETS[file].target, name=file)
+    if file_exists(path) and path.is_dir():
+        raise RegardError(f"'{file}' is a folder, not a file. Name a file in it.")
     if file.endswith(".npz"):
-        return describe(ArrayReader(path=Path(file)))
-    return describe(TextReader.from_text(file, **options))
+        return describe(ArrayReader(path=path), target=target)
+    return describe(
+        TextReader.from_text(file, target=target or infer_target(path, **options), **options)
+    )
+
+
+def infer_target(path: Path, *, format: str | None = None, **options: Any) -> str:  # noqa: A002
+    """What the texts of a file have beside them, by its format and its first record.
+
+    A file of one column has texts alone; JSON objects with a text and a label, or a value, say so, as does
+    a header with such names. Other files are pairs.
+    """
+    del options
+    if format in ("labelled", "text"):
+        return "label" if format == "labelled" else "none"
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    name = EXTENSIONS.get(suffix) if format is None else format
+    if not file_exists(path):
+        return "text"
+    if name is None:
+        raise RegardError(
+            f"Unknown extension of '{path}' (known: {', '.join(EXTENSIONS)}, .npz). Set the format with "
+            f"--format: {', '.join(FORMATS)}. Embedded datasets: {', '.join(DATASETS)}."
+        )
+    if name not in (*HEADER_FORMATS, "jsonl"):
+        return "text"
+    records = FORMATS[name](
+        TextFile(path=path, max_line_bytes=LARGE_LINE_BYTES), errors=RowErrors(skip=True)
+    )
+    _, fields = next(records, (0, None))
+    if isinstance(fields, dict) and "text" in fields and "source" not in fields:
+        return "label" if "label" in fields else "number" if "value" in fields else "text"
+    if isinstance(fields, list) and name != "jsonl":
+        if len(fields) == 1:
+            return "none"
+        return "label" if len(fields) == 2 and are_column_names(*fields) else "text"
+    return "text"
 
 
 def most_common(counts: Counter[str]) -> tuple[tuple[str, int], ...]:

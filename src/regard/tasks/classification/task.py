@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 import torch
 from jaxtyping import Float, Int64, Shaped
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -37,7 +37,9 @@ from regard.data.datasets.films import FilmLanguages
 from regard.data.datasets.movie_reviews import MovieReviews
 from regard.data.examples import Examples
 from regard.data.item_preprocessor import ItemPreprocessor
+from regard.data.labels import NamedLabels
 from regard.data.preprocessor import Preprocessor
+from regard.data.readers.text_file import Reader
 from regard.data.readers.text_reader import LARGE_LINE_BYTES, Target
 from regard.data.splits import EvalSplit
 from regard.tasks.classification.deletion import deletion_curve, mean_deletion
@@ -53,6 +55,16 @@ DELETION_BATCH = 10
 OVERLAP_TEXTS = 100
 MAX_LINEAR_ROWS = 20_000  # of the training split, evenly spaced
 MAX_LINEAR_ITERATIONS = 200
+
+
+def validate_label_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, if there are two or more, all different."""
+    if names and (len(set(names)) < max(2, len(names)) or not all(map(str.strip, names))):
+        raise RegardError("give two or more different names, of the labels 0, 1, 2, …")
+    return names
+
+
+LabelNames = Annotated[tuple[str, ...], Field(strict=False), AfterValidator(validate_label_names)]
 
 
 class TextOptions(FileOptions):
@@ -109,9 +121,11 @@ class ClassifyOptions(TextOptions):
 
     Args:
         label_smoothing: Probability mass spread over all labels (Szegedy et al. 2016).
+        label_names: Names of the labels 0, 1, 2, … of a file, such as ["negative", "positive"].
     """
 
     label_smoothing: Probability = 0.0
+    label_names: LabelNames = ()
 
 
 class Classification(Task):
@@ -122,6 +136,12 @@ class Classification(Task):
     # `hop_overlap` only for models with several attention hops.
     metrics: ClassVar[tuple[Metric, ...]] = (Accuracy(), MacroF1(), LossMetric(), HopOverlap())
     linear_baseline: ClassVar[str] = "TF-IDF + logistic regression"
+
+    @classmethod
+    def reader(cls, options: Any, file: str | None) -> Reader:
+        """As for every task; labels have the names that the options give."""
+        found, names = super().reader(options, file), getattr(options, "label_names", ())
+        return NamedLabels(found, names) if names else found
 
     def loss(self, model: Any, batch: Batch) -> Loss:
         """Cross-entropy summed over labelled rows, plus the model's penalty of these rows."""
