@@ -295,9 +295,11 @@ def test_names_of_numbered_labels(tmp_path: Path) -> None:
     assert "negative 27, positive 27" in task.dataset.describe()
     model, split = small_model(task).eval(), task.dataset.validation
     assert set(split.references) == set(names)
-    result = task.evaluate_on(model, split)
+    with torch.inference_mode():
+        result = task.evaluate_on(model, split)
+        details = task.details(model, split, result)
     assert set(result.predictions) <= set(names)
-    assert task.details(model, split, result)["confusion"]["labels"] == list(names)
+    assert details["confusion"]["labels"] == list(names)
     other = tmp_path / "other.tsv"
     other.write_text("1\tone\npositive\ttwo\n")
     options: Any = {"preprocessor": task.dataset.preprocessor, "errors": RowErrors()}
