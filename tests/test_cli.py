@@ -198,7 +198,7 @@ def test_an_interrupt_is_silent(
 
 
 def test_list_groups_by_family(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code(["list"]) == 0
+    assert exit_code(["list", "mechanisms"]) == 0
     blocks = capsys.readouterr().out.strip().split("\n\n")
     names = {block.splitlines()[0]: block.splitlines()[1:] for block in blocks}
     assert list(names) == list(dict.fromkeys(entry.family for entry in MECHANISMS.values()))
@@ -207,7 +207,21 @@ def test_list_groups_by_family(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code(["list", "--json"]) == 0
+    assert exit_code(["list", "mechanisms", "--json"]) == 0
     records = json.loads(capsys.readouterr().out)
     assert [record["name"] for record in records] == list(MECHANISMS)
     assert records[0]["class_name"] == "DotAttention"
+
+
+def test_list_has_all_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["list"]) == 0
+    shown = capsys.readouterr().out
+    for line in (
+        "mechanisms: kernel\n",
+        "\nmodels\n",
+        "\n  transformer  ",
+        "\n  pronounce-quick  ",
+    ):
+        assert line in shown
+    assert exit_code(["list", "model"]) == 2
+    assert "Did you mean 'models'? Choose from: datasets, mechanisms" in capsys.readouterr().err

@@ -42,7 +42,9 @@ def cpu_seconds(command: list[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["list"], ["list", "--json"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["list"], ["list", "--json"], ["list", "models"]]
+)
 def test_command_does_not_import_torch(arguments: list[str]) -> None:
     modules = modules_after(IN_PROCESS.format(arguments=arguments, report=REPORT))
     assert "regard.cli.main" in modules

@@ -35,7 +35,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "check": (regard.check,),
     "cost": (regard.cost,),
     "claims": (regard.claims.run, regard.claims.show),
-    "list": (regard.list_mechanisms,),
+    "list": (regard.list_names,),
 }
 # Options of what is printed, and arguments that select the function; `from` is a keyword of Python.
 OUTPUT = {"json", "csv", "action"}
@@ -177,8 +177,9 @@ def test_claims(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(shown(["list", "--json"], capsys))
-    assert [record["name"] for record in found] == list(regard.list_mechanisms())
+    assert json.loads(shown(["list", "--json"], capsys)) == regard.list_names()
+    found = json.loads(shown(["list", "models", "--json"], capsys))
+    assert {"models": found} == regard.list_names("models")
 
 
 def test_overview(capsys: pytest.CaptureFixture[str]) -> None:

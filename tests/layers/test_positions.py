@@ -11,8 +11,8 @@ import torch
 
 from regard.core.errors import RegardError
 from regard.layers.cost import SequenceShape
+from regard.layers.names import POSITIONS
 from regard.layers.positions import (
-    POSITIONS,
     LearnedPositions,
     NoPositions,
     SinusoidalPositions,

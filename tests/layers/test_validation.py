@@ -18,9 +18,9 @@ from regard.layers.convolution import Convolution
 from regard.layers.cost import SequenceShape
 from regard.layers.feed_forward import FeedForward
 from regard.layers.multi_head import MultiHead
+from regard.layers.names import POSITIONS
 from regard.layers.pooling import ContextPooling, StructuredPooling
 from regard.layers.positions import (
-    POSITIONS,
     LearnedPositions,
     NoPositions,
     SinusoidalPositions,

@@ -12,7 +12,7 @@ from regard.core.batches import END, PAD, START, TokenInput
 from regard.core.errors import RegardError
 from regard.core.mechanism import State
 from regard.core.protocols import SequenceModel
-from regard.layers.positions import POSITIONS
+from regard.layers.names import POSITIONS
 from regard.mechanisms.compatibility import compatible_mechanisms
 from regard.models.decoder_only import DecoderOnly, PackedPrompt
 from regard.models.generation.search import decode

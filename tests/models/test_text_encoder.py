@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
 from regard.layers.blocks import EncoderBlock
-from regard.layers.positions import POSITIONS
+from regard.layers.names import POSITIONS
 from regard.mechanisms import MECHANISMS
 from regard.mechanisms.compatibility import compatible_mechanisms
 from regard.models.embeddings import TokenEmbedding

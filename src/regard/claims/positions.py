@@ -15,7 +15,8 @@ from regard.core.masks import NO_MASK, Causal
 from regard.core.records.claim import Finding, MatrixFigure
 from regard.core.registry import lookup
 from regard.layers.multi_head import MultiHead
-from regard.layers.positions import POSITIONS, SinusoidalPositions, build_position
+from regard.layers.names import POSITIONS
+from regard.layers.positions import SinusoidalPositions, build_position
 from regard.mechanisms import MECHANISMS
 
 OMEGA, TIME, OTHER, SHIFT = sympy.symbols("omega t s k", real=True)

@@ -60,7 +60,7 @@ VERBS: dict[str, Verb] = {
     "data": Verb(
         module="regard.cli.training",
         help="Describe a data file: rows, columns, lengths, vocabulary, class balance, malformed rows.",
-        example="regard data describe my.tsv --source-column lemma,tags --target-column form",
+        example="regard data describe my.csv --target label",
     ),
     "check": Verb(
         module="regard.cli.mechanisms",
@@ -79,8 +79,8 @@ VERBS: dict[str, Verb] = {
     ),
     "list": Verb(
         module="regard.cli.mechanisms",
-        help="List all mechanisms by family.",
-        example="regard list --json",
+        help="List mechanisms, models, tasks, metrics, recipes, studies, datasets and plug-ins.",
+        example="regard list models --json",
     ),
 }
 

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from regard.core.records.overview import MechanismRecord, Overview
 
 
+# What `regard list` prints in brackets.
+NOTES = ("reference", "task", "model", "target")
+
+
 def run_check(
     targets: Annotated[
         list[str], "TARGET...", "Name of a mechanism, FILE.py:CLASS, or regard.mechanisms for all."
@@ -169,20 +173,35 @@ def _line(record: MechanismRecord, *, seconds: float) -> str:
     )
 
 
-def run_list(*, as_json: Json = False) -> None:
-    """List all mechanisms by family: name, summary, reference."""
-    mechanisms = api.list_mechanisms()
+def run_list(
+    kind: Annotated[
+        str | None,
+        "[KIND]",
+        "mechanisms, pooling, positions, models, tasks, metrics, recipes, studies, datasets or plugins; "
+        "default: all.",
+    ] = None,
+    *,
+    plugin: Plugins = None,
+    as_json: Json = False,
+) -> None:
+    """List everything that has a name: name, summary, reference; mechanisms by family.
+
+    With --json also modules, classes and files, the tasks of a model, the models and metrics of a task.
+    """
+    found = api.list_names(**keywords(locals()))
     if as_json:
-        shown = ("family", "summary", "reference", "module", "class_name")
-        records = [
-            {"name": name, **{key: getattr(entry, key) for key in shown}}
-            for name, entry in mechanisms.items()
-        ]
-        print(json.dumps(records, indent=2, ensure_ascii=False))
+        print(json.dumps(found if kind is None else found[kind], indent=2, ensure_ascii=False))
         return
-    width = max((len(name) for name in mechanisms), default=0)
     blocks: dict[str, list[str]] = {}
-    for name, entry in mechanisms.items():
-        line = f"  {name:<{width}}  {entry.summary}  [{entry.reference}]"
-        blocks.setdefault(entry.family, [entry.family]).append(line)
-    print("\n\n".join("\n".join(lines) for lines in blocks.values()))
+    for name, records in found.items():
+        width = max((len(record["name"]) for record in records), default=0)
+        if not records:
+            blocks[name] = ["  none; name your own with --plugin FILE.py:CLASS"]
+        for record in records:
+            notes = [record[key] for key in NOTES if key in record]
+            note = f"  [{', '.join(notes)}]" if notes else ""
+            family = record.get("family")
+            head = name if family is None else f"{name}: {family}" if kind is None else family
+            line = f"  {record['name']:<{width}}  {record['summary']}{note}"
+            blocks.setdefault(head, []).append(line)
+    print("\n\n".join("\n".join([head, *lines]) for head, lines in blocks.items()))

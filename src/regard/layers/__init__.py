@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from regard.layers.dropout import Dropout as Dropout
     from regard.layers.feed_forward import FeedForward as FeedForward
     from regard.layers.multi_head import MultiHead as MultiHead
+    from regard.layers.names import POOLING as POOLING, POSITIONS as POSITIONS
     from regard.layers.pooling import (
         ContextPooling as ContextPooling,
         StructuredPooling as StructuredPooling,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
         pairwise_kl_penalty as pairwise_kl_penalty,
     )
     from regard.layers.positions import (
-        POSITIONS as POSITIONS,
         LearnedPositions as LearnedPositions,
         NoPositions as NoPositions,
         SinusoidalPositions as SinusoidalPositions,

@@ -36,7 +36,8 @@ from regard.core.registry import lookup
 from regard.layers.alibi import Alibi
 from regard.layers.cost import SequenceShape, layer_cost
 from regard.layers.dropout import Dropout
-from regard.layers.positions import POSITIONS, build_position, token_positions
+from regard.layers.names import POSITIONS
+from regard.layers.positions import build_position, token_positions
 from regard.layers.projections import (
     GateProjections,
     Heads,

@@ -6,8 +6,7 @@ Rotary positions and ALiBi have files of their own.
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float, Int
@@ -19,59 +18,10 @@ from regard.core.errors import RegardError
 from regard.core.options import PositiveFloat, PositiveInt, validated
 from regard.core.registry import build_from_signature, lookup
 from regard.layers.cost import SequenceShape, forward_cost, validate_sequence_shape
+from regard.layers.names import POSITIONS
 from regard.layers.validation import validate_sequence
 
 EvenInt = Annotated[int, Field(ge=2, multiple_of=2)]  # features are rotated in pairs
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Module, class and description of a position encoding, and what it acts on.
-
-    Those that act on tokens are added to the embeddings, before the first block: `position(x, start)`.
-    Those that act on heads or scores are passed to each `MultiHead` as `position`.
-    """
-
-    module: str
-    class_name: str
-    acts_on: Literal["tokens", "heads", "scores"]
-    summary: str
-    reference: str
-
-
-POSITIONS: dict[str, Entry] = {
-    "sinusoidal": Entry(
-        "positions",
-        "SinusoidalPositions",
-        "tokens",
-        "fixed sines and cosines, added",
-        "Vaswani et al. 2017",
-    ),
-    "learned": Entry(
-        "positions",
-        "LearnedPositions",
-        "tokens",
-        "a learned vector per position, added",
-        "Gehring et al. 2017",
-    ),
-    "rotary": Entry(
-        "rotary", "Rotary", "heads", "queries and keys rotated by their position", "Su et al. 2021"
-    ),
-    "alibi": Entry(
-        "alibi",
-        "Alibi",
-        "scores",
-        "a penalty on scores, linear in the distance",
-        "Press et al. 2022",
-    ),
-    "none": Entry(
-        "positions",
-        "NoPositions",
-        "tokens",
-        "no position information but the mask",
-        "Haviv et al. 2022",
-    ),
-}
 
 
 def build_position(

@@ -48,12 +48,18 @@ __all__, __getattr__, __dir__ = lazy_exports(__name__)
 
 @dataclass(frozen=True)
 class Entry:
-    """One model of the table: its class, a summary and a reference; its class declares its traits."""
+    """One model of the table: its class, a summary and a reference; its class declares its traits.
+
+    Inputs, targets and `is_decoder_only` are those of its traits, for listing models without torch.
+    """
 
     module: str
     class_name: str
     summary: str
     reference: str
+    inputs: tuple[str, ...] = ("tokens", "frames", "images")
+    targets: tuple[str, ...] = ("class", "value")
+    is_decoder_only: bool = False
 
 
 # The constructor arguments that the data determines, which a user does not set.
@@ -66,24 +72,30 @@ MODELS: dict[str, Entry] = {
         "Transformer",
         "encoder–decoder of attention blocks, any mechanism in each attention slot",
         "Vaswani et al. 2017",
+        targets=("sequence",),
     ),
     "decoder_only": Entry(
         "decoder_only",
         "DecoderOnly",
         "causal language model (GPT); a source is its prompt; any causal mechanism",
         "Radford et al. 2018",
+        inputs=("tokens",),
+        targets=("sequence",),
+        is_decoder_only=True,
     ),
     "recurrent": Entry(
         "seq2seq.recurrent",
         "RecurrentEncoderDecoder",
         "LSTM or GRU encoder–decoder, Bahdanau- or Luong-style attention, or none",
         "Bahdanau et al. 2015; Luong et al. 2015",
+        targets=("sequence",),
     ),
     "text_encoder": Entry(
         "text_encoder",
         "TextEncoder",
         "bidirectional encoder (BERT): masked language model or text classifier",
         "Devlin et al. 2019",
+        targets=("class", "value", "positions"),
     ),
     "structured": Entry(
         "classifiers.structured",
@@ -96,6 +108,7 @@ MODELS: dict[str, Entry] = {
         "HierarchicalClassifier",
         "hierarchical attention network: words, sentences, document; optional sentence context",
         "Yang et al. 2016; Remy et al. 2019",
+        inputs=("tokens",),
     ),
     "bag_of_words": Entry(
         "classifiers.baselines",
@@ -114,6 +127,8 @@ MODELS: dict[str, Entry] = {
         "RecursiveAutoencoder",
         "greedy binary tree over the words, classified by its node vectors",
         "Socher et al. 2011",
+        inputs=("tokens",),
+        targets=("class",),
     ),
     "convolutional": Entry(
         "classifiers.baselines",

@@ -27,7 +27,8 @@ from regard.core.traits import Slot
 from regard.layers.blocks import DecoderBlock, EncoderBlock
 from regard.layers.feed_forward import FeedForward
 from regard.layers.multi_head import MultiHead
-from regard.layers.positions import POSITIONS, build_position
+from regard.layers.names import POSITIONS
+from regard.layers.positions import build_position
 from regard.mechanisms.compatibility import compatible_mechanisms, mechanism_name
 
 # Types of the options `mechanism` and `mechanism_options` of a stack.

@@ -47,48 +47,92 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """Module and class of a task, and whether its models read pairs or single texts."""
+    """Module and class of a task, whether its models read pairs or single texts, and facts of the class.
+
+    The kinds of input and target, `is_generative` and the metrics are those of the class, for listing
+    tasks without torch.
+    """
 
     module: str
     class_name: str
     summary: str
+    metrics: tuple[str, ...]
     inputs: Literal["pairs", "texts"] = "pairs"
+    target_kind: str = "sequence"
+    input_kind: str = "tokens"
+    is_generative: bool = False
 
+
+_EXACT = ("exact_match", "loss")
+_CLASS = ("accuracy", "macro_f1", "loss", "hop_overlap")
 
 TASKS: dict[str, Entry] = {
-    "pronounce": Entry("pronounce", "Pronounce", "grapheme-to-phoneme conversion"),
-    "translate": Entry("translate", "Translate", "translation, from any file of pairs"),
+    "pronounce": Entry(
+        "pronounce",
+        "Pronounce",
+        "grapheme-to-phoneme conversion (G2P)",
+        ("exact_match_error", "per", "loss"),
+    ),
+    "translate": Entry(
+        "translate",
+        "Translate",
+        "translation, transliteration, inflection: from any file of pairs",
+        ("bleu", "chrf", "cer", "mean_cer", "wer", "exact_match", "loss"),
+    ),
     "lm": Entry(
         "language_model",
         "LanguageModelling",
         "language modelling: next tokens, or corrupted spans",
+        ("bits_per_character", "perplexity", "loss"),
+        is_generative=True,
     ),
     "closed_book_qa": Entry(
         "closed_book_qa",
         "ClosedBookQA",
         "closed-book question answering, from memorised text",
+        _EXACT,
     ),
     "masked_lm": Entry(
-        "masked_lm", "MaskedLM", "masked language modelling and next-sentence prediction", "texts"
+        "masked_lm",
+        "MaskedLM",
+        "masked language modelling and next-sentence prediction",
+        ("masked_accuracy", "next_sentence_accuracy", "perplexity", "loss"),
+        "texts",
+        "positions",
     ),
-    "classify": Entry("classification.task", "Classify", "text classification", "texts"),
+    "classify": Entry(
+        "classification.task", "Classify", "text classification", _CLASS, "texts", "class"
+    ),
     "audio_classification": Entry(
         "audio_classification",
         "AudioClassification",
         "classification of sequences of frames",
+        _CLASS,
         "texts",
+        "class",
+        "frames",
     ),
-    "regression": Entry("regression", "Regression", "a number from a text", "texts"),
+    "regression": Entry(
+        "regression",
+        "Regression",
+        "a number from a text",
+        ("rmse", "mae", "pearson_r", "loss"),
+        "texts",
+        "value",
+    ),
     # Synthetic tasks, which need no file.
-    "copy": Entry("synthetic", "Copy", "synthetic: copy a string"),
-    "reverse": Entry("synthetic", "Reverse", "synthetic: reverse a string"),
-    "associative_recall": Entry(
-        "synthetic", "AssociativeRecallTask", "synthetic: the value of a key seen before", "texts"
-    ),
-    "parity": Entry("synthetic", "ParityTask", "synthetic: parity of a bit string", "texts"),
-    "aa_star": Entry("synthetic", "AAStarTask", "synthetic: membership in (aa)*", "texts"),
-    "brackets": Entry("synthetic", "BracketsTask", "synthetic: balanced brackets (Dyck)", "texts"),
-    "listops": Entry("synthetic", "ListOpsTask", "synthetic: nested list operations", "texts"),
+    "copy": Entry("synthetic", "Copy", "synthetic: copy a string", _EXACT),
+    "reverse": Entry("synthetic", "Reverse", "synthetic: reverse a string", _EXACT),
+    **{
+        name: Entry("synthetic", class_name, f"synthetic: {summary}", _CLASS, "texts", "class")
+        for name, class_name, summary in (
+            ("associative_recall", "AssociativeRecallTask", "the value of a key seen before"),
+            ("parity", "ParityTask", "parity of a bit string"),
+            ("aa_star", "AAStarTask", "membership in (aa)*"),
+            ("brackets", "BracketsTask", "balanced brackets (Dyck)"),
+            ("listops", "ListOpsTask", "nested list operations"),
+        )
+    },
 }
 
 

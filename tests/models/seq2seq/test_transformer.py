@@ -13,7 +13,7 @@ from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
 from regard.core.mechanism import State
 from regard.core.protocols import SequenceModel
-from regard.layers.positions import POSITIONS
+from regard.layers.names import POSITIONS
 from regard.mechanisms import MECHANISMS
 from regard.mechanisms.compatibility import compatible_mechanisms
 from regard.models.seq2seq.transformer import Transformer

@@ -313,6 +313,6 @@ def test_names_of_numbered_labels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [["one"], ["a", "a"], ["a", ""]])
-def test_invalid_label_names(names: list[str]) -> None:
+def test_invalid_label_names(names: Any) -> None:
     with pytest.raises(RegardError, match=r"task.label_names=.*two or more different names"):
         ClassifyOptions(label_names=names)

@@ -360,8 +360,9 @@ def most_common(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
 
 
 def format_counts(common: tuple[tuple[str, int], ...]) -> str:
-    """Tokens with their counts in one line; a space shows as ␣."""
-    return ", ".join(f"{'␣' if token == ' ' else token} {count:,}" for token, count in common)
+    """Tokens with their counts in one line; a space shows as ␣, a tab as ⇥."""
+    visible = {" ": "␣", "\t": "⇥"}
+    return ", ".join(f"{visible.get(token, token)} {count:,}" for token, count in common)
 
 
 def distinct(number: int, thing: str) -> str:
