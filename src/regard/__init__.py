@@ -70,6 +70,6 @@ if TYPE_CHECKING:
     from regard.runs.load import load as load
     from regard.runs.spec import RunSpec as RunSpec
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__)
