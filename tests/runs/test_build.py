@@ -94,6 +94,24 @@ def test_flops_of_any_batch(kind: str, varied: Path) -> None:
     assert [again(batch) for batch in reversed(batches)] == [*map(flops, reversed(batches))]
 
 
+def test_flops_where_attention_changes_its_form_with_the_length(tmp_path: Path) -> None:
+    rng, texts = random.Random(0), tmp_path / "texts.txt"
+    lines = ("".join(rng.choices("abcdef", k=rng.randint(2, 390))) for _ in range(250))
+    texts.write_text("\n".join(lines))
+    task_options = {"train_file": str(texts), "tokens": "characters", "max_length": 400}
+    sections = {
+        "task": {"name": "lm", "batch_tokens": 2100, **task_options},
+        "model": {"name": "decoder_only", "model_dim": 64, "num_heads": 2, "num_layers": 1},
+        "training": {"steps": 1},
+    }
+    task = build_task(spec := RunSpec.from_sections(sections))
+    model = build_spec_model(spec, task.dataset.preprocessor).train()
+    flops, epoch = flops_counter(model, task), task.epoch(1)
+    for index in range(0, len(epoch), 3):
+        counted = count_flops(model, task, epoch[index])
+        assert flops(epoch[index]) == pytest.approx(counted, rel=0.005), epoch[index].target.shape
+
+
 @pytest.mark.parametrize("kind", ["transformer", "recurrent"])
 def test_flops_of_a_resumed_run(kind: str, tmp_path: Path) -> None:
     words = write_dictionary(tmp_path / "words.dict", count=120)

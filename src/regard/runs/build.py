@@ -13,13 +13,16 @@ from jaxtyping import Float64
 from torch import nn
 
 from regard.core.batches import Batch
+from regard.core.cost import AttentionShape
 from regard.core.counting import training_flops
 from regard.core.errors import RegardError
 from regard.core.protocols import Decode
 from regard.core.traits import traits_of
 from regard.data.preprocessor import Preprocessor
 from regard.data.tokenizers.vocabulary import Vocabulary
+from regard.layers.multi_head import MultiHead
 from regard.models import build_model, model_class
+from regard.models.decoder_only import DecoderOnly
 from regard.models.embeddings import WordEmbedding
 from regard.models.generation.search import decode
 from regard.runs.spec import RunSpec
@@ -115,8 +118,9 @@ def flops_counter(model: Any, task: Task) -> Callable[[Batch], int]:
     """The FLOPs of loss and gradients on a batch, from its sizes.
 
     They are counted on batches from the shortest to the longest of the first epoch, and fitted by a
-    polynomial in batch size, lengths, positions and predictions, which is exact for most mechanisms.
-    Counting every batch would cost a third of the training time.
+    polynomial in batch size, lengths, positions and predictions, and by the declared FLOPs of
+    self-attention, which may change its form with the length. Counting every batch would cost a third of
+    the training time.
     """
     coefficients: list[Float64[np.ndarray, " features"]] = []
 
@@ -126,17 +130,20 @@ def flops_counter(model: Any, task: Task) -> Callable[[Batch], int]:
             by_length = sorted(range(len(epoch)), key=lambda index: -len(epoch.indices(index)))
             chosen = np.linspace(0, len(epoch) - 1, min(len(epoch), COUNTED_BATCHES)).astype(int)
             batches = [epoch[by_length[index]] for index in chosen]
-            sizes = np.array([_size_terms(each) for each in batches])
             flops = np.array([count_flops(model, task, each) for each in batches], dtype=np.float64)
-            scale = np.maximum(np.abs(sizes).max(axis=0), 1.0)
-            coefficients.append(np.linalg.lstsq(sizes / scale, flops, rcond=None)[0] / scale)
-        return max(0, round(float(_size_terms(batch) @ coefficients[0])))
+            # Divided by the FLOPs, so that relative errors are minimised.
+            terms = np.array([_terms(model, each) for each in batches]) / flops[:, None]
+            scale = np.abs(terms).max(axis=0)
+            scale[scale == 0] = 1.0
+            ones = np.ones(len(flops))
+            coefficients.append(np.linalg.lstsq(terms / scale, ones, rcond=None)[0] / scale)
+        return max(0, round(float(_terms(model, batch) @ coefficients[0])))
 
     return count
 
 
-def _size_terms(batch: Batch) -> Float64[np.ndarray, " features"]:
-    """The terms of the polynomial; padding has terms of its own, because masks are applied."""
+def _terms(model: nn.Module, batch: Batch) -> Float64[np.ndarray, " features"]:
+    """The terms that are fitted; padding has terms of its own, because masks are applied."""
     rows, length = batch.input.shape[:2]
     of_target: tuple[int, ...] = getattr(batch.target, "shape", ())
     target = sum(of_target[1:2])
@@ -145,7 +152,37 @@ def _size_terms(batch: Batch) -> Float64[np.ndarray, " features"]:
     lengths = (1, length, target, length**2, length * target, target**2)
     masked = (padded * length**2, padded * length * target, target_padded * target**2)
     terms = (rows * each for each in (*lengths, *masked))
-    return np.array([1, *terms, batch.input.num_positions, batch.num_predictions], dtype=np.float64)
+    counts = (batch.input.num_positions, batch.num_predictions)
+    attention = _attention_flops(model, rows, length, target)
+    return np.array([1, *terms, *counts, attention], dtype=np.float64)
+
+
+def _attention_flops(model: nn.Module, rows: int, length: int, target: int) -> int:
+    """The declared matmul FLOPs of training all self-attention layers."""
+    flops = 0
+    for name, layer in model.named_modules():
+        if not isinstance(layer, MultiHead) or layer.role != "self":
+            continue
+        mechanism, sizes = layer.mechanism, layer.sizes
+        causal = name.startswith("decoder") or isinstance(model, DecoderOnly)
+        # A decoder does not see the last token, nor a packed prompt its end.
+        prompt = length - 1 if isinstance(model, DecoderOnly) else 0
+        positions = max(0, prompt + target - 1) if causal else length
+        if mechanism.declares_cost:
+            cost = mechanism.cost(
+                AttentionShape(
+                    batch_size=rows,
+                    num_heads=sizes.num_heads,
+                    num_kv_heads=sizes.num_kv_heads,
+                    query_length=positions,
+                    key_length=positions,
+                    key_dim=sizes.head_dim,
+                    value_dim=sizes.value_dim,
+                    causal=causal or mechanism.capabilities.requires_causal,
+                )
+            )
+            flops += cost.matmul_flops + cost.backward_matmul_flops
+    return flops
 
 
 def count_flops(model: Any, task: Task, batch: Batch) -> int:
