@@ -24,7 +24,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from scipy.optimize import nnls
 
 from regard.core.atomic_write import atomic_write
 from regard.core.cost import AttentionShape
@@ -78,6 +77,8 @@ def fit_overheads(
     measured: Mapping[Example, float], operator_seconds: Callable[[Trace], float]
 ) -> Overheads:
     """Fit overheads to the measured tiny examples; `operator_seconds` sums a trace's operator times."""
+    from scipy.optimize import nnls  # slow to import
+
     traces = [trace(example.workload()) for example in measured]
     seconds = np.array(list(measured.values()))
     excess = seconds - np.array([operator_seconds(traced) for traced in traces])

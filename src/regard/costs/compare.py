@@ -19,7 +19,7 @@ from regard.core.records.cost import CostRow, Crossover, Curve, Formulas, Unsupp
 from regard.core.registry import known_options
 from regard.costs.calibration import Calibration
 from regard.costs.formula import LONG, NO_FORMULA, SHORTER, Polynomial, closed_form
-from regard.costs.predict import LENGTHS, Estimate, EstimateByLength, crossover
+from regard.costs.predict import LENGTHS, TRACED_LENGTH, Estimate, EstimateByLength, crossover
 from regard.costs.trace import Mode, Workload
 from regard.costs.workloads import (
     LAYERS,
@@ -184,18 +184,39 @@ def layer_candidate(name: str, setting: Setting, calibration: Calibration | None
         return partial(layer_workload, name, shape, setting.mode, model_dim=width, num_heads=heads)
 
     def declared_single(length: int, width: int) -> Cost:
+        if name == SELF_ATTENTION:
+            return _self_attention_matmuls(setting, length=length, width=width)
         return built(width).cost(replace(setting.sequence(length), batch_size=1))
 
     return Candidate(
         name=name,
         family="layer",
-        estimates=EstimateByLength(lambda length: workload_factory(length)(), calibration),
+        estimates=EstimateByLength(
+            lambda length: workload_factory(length)(),
+            calibration,
+            # The steps of a recurrent layer are equal; with gradients, its memory does not follow.
+            traced_length=64 if setting.mode == "forward" else TRACED_LENGTH,
+        ),
         workload_factory=workload_factory,
         declared=lambda: built(setting.model_dim).cost(setting.sequence(setting.length)),
         declared_single=cache(declared_single),
         width=setting.model_dim,
         width_name="w",
         multiple_of=setting.num_heads,
+    )
+
+
+def _self_attention_matmuls(setting: Setting, *, length: int, width: int) -> Cost:
+    """The matmul FLOPs of self-attention on one sequence; counting them at many widths is slow."""
+    head_dim = width // setting.num_heads
+    shape = replace(
+        setting.attention(length), batch_size=1, key_dim=head_dim, value_dim=head_dim
+    )
+    projections = 2 * length * 4 * width**2
+    return build_for_shape(SOFTMAX, shape).cost(shape) + Cost(
+        matmul_flops=projections,
+        backward_matmul_flops=2 * projections,
+        step_matmul_flops=2 * 4 * width**2,
     )
 
 

@@ -37,7 +37,6 @@ def predict(trace: Trace, calibration: Calibration) -> Prediction:
     )
 
 
-# Up to this length, every workload is traced.
 TRACED_LENGTH = 1024
 # A workload with this many operator calls at half that length is a loop over chunks.
 MANY_CALLS = 400
@@ -55,25 +54,35 @@ class Estimate:
 
 
 class EstimateByLength:
-    """Estimates of one workload at any sequence length. Traces are cached."""
+    """Estimates of one workload at any sequence length. Traces are cached.
 
-    def __init__(self, make: Callable[[int], Workload], calibration: Calibration | None) -> None:
+    Up to `traced_length`, every workload is traced.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int], Workload],
+        calibration: Calibration | None,
+        *,
+        traced_length: int = TRACED_LENGTH,
+    ) -> None:
         self.make = make
         self.calibration = calibration
+        self.traced_length = traced_length
         self._traces: dict[int, Trace] = {}
         self._estimates: dict[int, Estimate] = {}
 
     def at(self, length: int) -> Estimate:
         """Estimate a run at this length."""
         if length not in self._estimates:
-            extrapolate = length > TRACED_LENGTH and self._is_loop()
+            extrapolate = length > self.traced_length and self._is_loop()
             self._estimates[length] = (
                 self._extrapolated(length) if extrapolate else self._traced(length)
             )
         return self._estimates[length]
 
     def _is_loop(self) -> bool:
-        return self._trace(TRACED_LENGTH // 2).num_calls >= MANY_CALLS
+        return self._trace(self.traced_length // 2).num_calls >= MANY_CALLS
 
     def _trace(self, length: int) -> Trace:
         if length not in self._traces:
@@ -84,7 +93,7 @@ class EstimateByLength:
         return estimate_trace(self._trace(length), self.calibration)
 
     def _extrapolated(self, length: int) -> Estimate:
-        lengths = (TRACED_LENGTH // 4, TRACED_LENGTH // 2, TRACED_LENGTH)
+        lengths = (self.traced_length // 4, self.traced_length // 2, self.traced_length)
         short = [self._traced(each) for each in lengths]
         counts = {
             name: max(
@@ -150,12 +159,14 @@ def crossover(
 
     The shortest length if the candidate costs less everywhere.
     """
-    ratios = [baseline(length) / candidate(length) for length in lengths]
-    if ratios[-1] < 1:
-        return None
-    last = max((index for index, ratio in enumerate(ratios) if ratio < 1), default=None)
-    if last is None:
-        return lengths[0]
-    low, high = lengths[last], lengths[last + 1]
-    share = math.log(1 / ratios[last]) / math.log(ratios[last + 1] / ratios[last])
-    return round(low * (high / low) ** share)
+    cheaper: tuple[int, float] | None = None  # the shortest length so far, and its ratio
+    for length in reversed(lengths):  # the longest first: often few have to be estimated
+        ratio = baseline(length) / candidate(length)
+        if ratio < 1:
+            if cheaper is None:
+                return None
+            longer, above = cheaper
+            share = math.log(1 / ratio) / math.log(above / ratio)
+            return round(length * (longer / length) ** share)
+        cheaper = (length, ratio)
+    return lengths[0]
