@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,18 @@ def test_it_prints_mechanisms_layers_and_crossovers(capsys: pytest.CaptureFixtur
     assert "  retention: RetentionAttention" in shown
     assert "scaled_dot" in lines[-2]
     assert "an LSTM layer" in lines[-1]
+
+
+def test_rows_are_shown_on_standard_error_before_the_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["--only", "general", "--only", "dot", "--no-calibrate", "--json"]
+    assert exit_code(["cost", *SMALL, *arguments]) == 0
+    shown = capsys.readouterr()
+    names = [line.split()[0] for line in shown.err.splitlines()]
+    assert names == ["general", "dot", "lstm", "self-attention"]
+    assert "FLOPs" in shown.err
+    assert len(json.loads(shown.out)["mechanisms"]) == 2
 
 
 def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,6 +283,26 @@ def test_a_machine_is_calibrated_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert str(tmp_path / "empty") in lines[-1]
     load_or_calibrate(force=True)
     assert len(measured) == 2
+
+
+def test_a_calibration_of_a_busy_machine_is_not_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = replace(dummy_calibration(), busy="regard got 50% of a core")
+    found = iter([busy, dummy_calibration(), busy])
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setattr(calibrations, "calibrate", lambda _log: next(found))
+    monkeypatch.setattr("regard.core.malloc.keep_freed_memory", lambda: True)
+    lines: list[str] = []
+    assert load_or_calibrate(log=lines.append) is busy
+    assert (
+        "the machine was busy: regard got 50% of a core; the calibration is not saved" in lines[-1]
+    )
+    assert not calibration_path().exists()
+    assert load_or_calibrate() == dummy_calibration()
+    saved = calibration_path().read_bytes()
+    assert load_or_calibrate(force=True) is busy
+    assert calibration_path().read_bytes() == saved
 
 
 def test_a_calibration_that_cannot_be_saved_is_used(

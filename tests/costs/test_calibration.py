@@ -1,4 +1,4 @@
-"""Saving and loading calibrations; damaged files; other machines."""
+"""Saving and loading calibrations; damaged files; other machines; busy machines."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from regard.core.errors import RegardError
 from regard.costs.calibration import (
     FORMAT,
     Calibration,
+    Probe,
+    busy_reason,
     calibration_path,
     load_calibration,
+    probe,
     save_calibration,
 )
 from regard.costs.operator_benchmarks import GRIDS
@@ -72,3 +75,26 @@ def test_a_prediction_is_the_sum_of_its_kinds() -> None:
     predicted = predict(trace(attention_workload("general", shape, "forward")), calibration)
     assert predicted.seconds == pytest.approx(sum(predicted.by_kind.values()))
     assert predicted.by_kind["matmul"] >= 64 * 16 * 16 * SECONDS
+
+
+@pytest.mark.parametrize(
+    ("probes", "reason"),
+    [
+        ([Probe(1.0, 1.0)] * 3 + [Probe(1.2, 0.95)], ""),
+        # One slow spell among many: other passes make up for it.
+        ([Probe(1.0, 1.0)] * 9 + [Probe(3.0, 0.5)], ""),
+        ([Probe(1.0, 0.5)] * 4, "regard got 50% of a core"),
+        (
+            [Probe(1.0, 1.0)] * 2 + [Probe(2.0, 1.0)] * 2,
+            "a quarter of the time, the same computation took 2.0 times as long",
+        ),
+    ],
+    ids=["quiet", "one slow spell", "lasting load", "load that comes and goes"],
+)
+def test_a_busy_machine_is_noticed(probes: list[Probe], reason: str) -> None:
+    assert busy_reason(probes) == reason
+
+
+def test_a_probe_compares_cpu_time_with_wall_time() -> None:
+    clock, cpu_clock = iter([10.0, 12.0]), iter([5.0, 6.0])
+    assert probe(lambda: next(clock), lambda: next(cpu_clock)) == Probe(2.0, 0.5)

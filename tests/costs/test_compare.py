@@ -8,7 +8,7 @@ import pytest
 from tests.factories.calibration import dummy_calibration
 
 from regard.core.records.cost import CostRow
-from regard.costs.compare import Comparison, Setting
+from regard.costs.compare import Comparison, Setting, layer_candidate
 from regard.costs.measure import measured_rows
 
 SMALL = Setting(length=64, num_heads=2, head_dim=8)
@@ -77,6 +77,40 @@ def test_all_fields_have_formulas_and_another_form_has_a_note() -> None:
     assert exact.by_field[0] == ("matmul_flops", "2n²d + 1024nd", 4 * 64 * 64 * 8)
     assert "elementwise_ops" in exact.length_note
     assert compared.formulas("elu").length_note.startswith("At n = 64 another form")
+
+
+def test_a_row_is_reported_before_the_next_is_estimated() -> None:
+    events: list[str] = []
+    setting = Setting(length=16, num_heads=1, head_dim=8)
+    compared = Comparison(
+        setting,
+        None,
+        log=events.append,
+        on_row=lambda row: events.append(f"{row.name}: {row.flops}"),
+    )
+    rows = {row.name: row.flops for row in compared.mechanisms(["dot", "retention", "general"])}
+    # Retention is causal only.
+    assert events == [
+        "dot",
+        f"dot: {rows['dot']}",
+        "retention",
+        "general",
+        f"general: {rows['general']}",
+    ]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(("length", "width"), [(100, 64), (700, 256)])
+def test_matmul_flops_of_self_attention_are_those_counted(
+    length: int, width: int, causal: bool
+) -> None:
+    setting = Setting(length=length, num_heads=4, head_dim=width // 4, causal=causal)
+    candidate = layer_candidate("self-attention", setting, None)
+    counted, declared = candidate.declared(), candidate.declared_single(length, width)
+    fields = ("matmul_flops", "backward_matmul_flops", "step_matmul_flops")
+    assert [getattr(declared, name) for name in fields] == [
+        getattr(counted, name) for name in fields
+    ]
 
 
 def test_rows_that_need_more_than_the_free_memory_are_not_run() -> None:

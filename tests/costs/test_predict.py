@@ -27,9 +27,8 @@ def retention(length: int) -> Workload:
 
 
 def test_a_long_sequence_is_extrapolated_from_shorter_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predict_module, "TRACED_LENGTH", 256)
     monkeypatch.setattr(predict_module, "MANY_CALLS", 50)
-    estimates = EstimateByLength(retention, dummy_calibration())
+    estimates = EstimateByLength(retention, dummy_calibration(), traced_length=256)
     extrapolated, traced = estimates.at(512), estimate(retention(512), dummy_calibration())
     assert 512 not in estimates._traces
     assert extrapolated.flops == pytest.approx(traced.flops)

@@ -30,7 +30,7 @@ from regard.api.options import (
 from regard.core import malloc
 from regard.core.atomic_write import atomic_write, validate_writable
 from regard.core.errors import RegardError
-from regard.core.records.cost import CostReport, KindRow, ModuleReport
+from regard.core.records.cost import CostReport, CostRow, KindRow, ModuleReport
 from regard.core.registry import import_source
 from regard.costs import calibration as calibrations
 from regard.costs.calibration import Calibration, this_machine
@@ -56,7 +56,8 @@ def load_or_calibrate(
 ) -> Calibration:
     """The saved calibration of this machine; measured and saved if there is none, or if `force`.
 
-    The allocator keeps freed memory while measuring, as it does while training.
+    The allocator keeps freed memory while measuring, as it does while training. What is measured on a busy
+    machine is not saved.
     """
     log, progress = log or silent, progress or silent
     saved = None if force else calibrations.load_calibration()
@@ -65,6 +66,12 @@ def load_or_calibrate(
     malloc.keep_freed_memory()
     log("calibrating this machine (once, about half a minute)")
     measured = calibrations.calibrate(lambda name, done: progress(f"{done:4.0%}  {name}"))
+    if measured.busy:
+        log(
+            f"warning: the machine was busy: {measured.busy}; the calibration is not saved, and predicted "
+            "times are too long. Repeat it when nothing else is running."
+        )
+        return measured
     try:
         calibrations.save_calibration(measured)
     except (OSError, RegardError) as error:
@@ -99,12 +106,14 @@ def cost(
     command: str = "",
     log: Log | None = None,
     progress: Log | None = None,
+    on_row: Callable[[CostRow], None] | None = None,
 ) -> CostReport | ModuleReport:
     """FLOPs, memory, predicted time, formulas and crossover lengths of mechanisms on one shape.
 
     With `module`, FILE.py:FUNCTION, the cost of that nn.Module on `input` shapes instead. Times are
     predicted from a calibration of this machine, which is measured on first use. `log` receives lines,
-    `progress` the name of what is being estimated; the report names `command` as the way to repeat it.
+    `progress` the name of what is being estimated, `on_row` each row once it is known; the report names
+    `command` as the way to repeat it.
     """
     _validate_sizes(length=length, heads=heads, head_dim=head_dim, batch=batch, threads=threads)
     validate_exclusive(train=train, decode=decode)
@@ -160,7 +169,12 @@ def cost(
             mode=mode,
         )
         show = progress or silent
-        comparison = Comparison(setting, calibration(), log=lambda name: show(f"estimating {name}"))
+        comparison = Comparison(
+            setting,
+            calibration(),
+            log=lambda name: show(f"estimating {name}"),
+            on_row=on_row or (lambda _row: None),
+        )
         report = _compare(
             comparison,
             names=chosen or [*MECHANISMS, *own],

@@ -85,19 +85,24 @@ def run_cost(
 ) -> None:
     """Compare mechanisms on one shape: FLOPs, memory, predicted time, formulas, crossover lengths.
 
-    Times are predicted from a calibration of this machine, which is measured on first use.
+    Times are predicted from a calibration of this machine, which is measured on first use. Each row is
+    shown on standard error once it is known, and the table at the end.
     """
     options = keywords(locals())
+    from regard.core.records.cost import CostReport
+    from regard.views.text.costs import cost_text, module_text, row_text
+
     with terminal_status("importing torch") as status:
         report = api.cost(
-            **options, command=command_line(), log=status.log, progress=status.progress
+            **options,
+            command=command_line(),
+            log=status.log,
+            progress=status.progress,
+            on_row=lambda row: status.log(row_text(row)),
         )
     if as_json:
         print(report.as_json())
         return
-    from regard.core.records.cost import CostReport
-    from regard.views.text.costs import cost_text, module_text
-
     print(cost_text(report) if isinstance(report, CostReport) else module_text(report))
     for path in filter(None, (plot, page)):
         typer.echo(f"written: {path}", err=True)

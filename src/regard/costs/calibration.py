@@ -13,9 +13,10 @@ import json
 import math
 import os
 import platform
+import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product as all_of
@@ -196,6 +197,8 @@ class Calibration:
     overheads: Overheads
     factors: Factors
     elapsed_seconds: float
+    # How other processes disturbed the measurement; such a calibration is not worth saving.
+    busy: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -241,14 +244,57 @@ def this_machine() -> dict[str, Any]:
     }
 
 
+class Probe(NamedTuple):
+    """One run of a fixed computation: its wall time, and the share of it that this thread was running."""
+
+    seconds: float
+    cpu_share: float
+
+
+PROBE_SIZE, PROBE_REPEATS = 256, 20
+# Alone on a machine, the share is 1 and times differ by a tenth.
+MIN_CPU_SHARE = 0.9
+MAX_SLOWDOWN = 1.5
+
+
+def probe(
+    clock: Callable[[], float] = time.perf_counter,
+    cpu_clock: Callable[[], float] = time.thread_time,
+) -> Probe:
+    """Time a few matrix products, for `busy_reason`."""
+    square = torch.ones(PROBE_SIZE, PROBE_SIZE)
+    start, cpu_start = clock(), cpu_clock()
+    for _ in range(PROBE_REPEATS):
+        square @ square
+    seconds = clock() - start
+    return Probe(seconds, (cpu_clock() - cpu_start) / max(seconds, 1e-9))
+
+
+def busy_reason(probes: Sequence[Probe]) -> str:
+    """What shows that other processes were running, or an empty string.
+
+    The mean share tells of a load that lasts, the slowest quarter of the times of one that comes and goes.
+    """
+    share = statistics.mean(each.cpu_share for each in probes)
+    times = sorted(each.seconds for each in probes)
+    slowdown = times[len(times) * 3 // 4] / times[0]
+    if share < MIN_CPU_SHARE:
+        return f"regard got {share:.0%} of a core"
+    if slowdown > MAX_SLOWDOWN:
+        return f"a quarter of the time, the same computation took {slowdown:.1f} times as long"
+    return ""
+
+
 def calibrate(log: Callable[[str, float], None] = lambda _name, _fraction: None) -> Calibration:
     """Measure this machine; `log` is called with the benchmark's name and the fraction done.
 
     Every benchmark is timed in two or more passes and the shortest time counts, so that a slow spell of
-    the machine does not distort a whole table.
+    the machine does not distort a whole table. Probes in between notice a machine that is busy.
     """
     started = time.monotonic()
     benchmarks = list(_benchmarks())
+    probes: list[Probe] = []
+    probe()  # warm-up
     shortest: dict[Hashable, float] = {}
     passes = 0
     while (
@@ -257,6 +303,7 @@ def calibrate(log: Callable[[str, float], None] = lambda _name, _fraction: None)
         for index, benchmark in enumerate(benchmarks):
             if index % LOG_EVERY == 0:
                 log(benchmark.name, min(1.0, (passes + index / len(benchmarks)) / MIN_PASSES))
+                probes.append(probe())
             found = shortest_seconds(
                 benchmark.prepare(), rounds=1, min_seconds=benchmark.min_seconds
             )
@@ -286,7 +333,10 @@ def calibrate(log: Callable[[str, float], None] = lambda _name, _fraction: None)
     factors = fit_factors(
         {example: shortest[example] for example in FACTOR_EXAMPLES}, with_overheads.by_kind
     )
-    return replace(with_overheads, factors=factors, elapsed_seconds=time.monotonic() - started)
+    elapsed = time.monotonic() - started
+    return replace(
+        with_overheads, factors=factors, elapsed_seconds=elapsed, busy=busy_reason(probes)
+    )
 
 
 def _benchmarks() -> Iterator[Benchmark]:

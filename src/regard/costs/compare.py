@@ -172,6 +172,7 @@ def mechanism_candidate(
 def layer_candidate(name: str, setting: Setting, calibration: Calibration | None) -> Candidate:
     """A layer of `LAYERS`."""
 
+    @cache
     def built(width: int) -> Any:
         with FakeTensorMode():
             return build_layer(name, model_dim=width, num_heads=setting.num_heads)
@@ -199,7 +200,7 @@ def layer_candidate(name: str, setting: Setting, calibration: Calibration | None
         ),
         workload_factory=workload_factory,
         declared=lambda: built(setting.model_dim).cost(setting.sequence(setting.length)),
-        declared_single=cache(declared_single),
+        declared_single=declared_single,
         width=setting.model_dim,
         width_name="w",
         multiple_of=setting.num_heads,
@@ -209,9 +210,7 @@ def layer_candidate(name: str, setting: Setting, calibration: Calibration | None
 def _self_attention_matmuls(setting: Setting, *, length: int, width: int) -> Cost:
     """The matmul FLOPs of self-attention on one sequence; counting them at many widths is slow."""
     head_dim = width // setting.num_heads
-    shape = replace(
-        setting.attention(length), batch_size=1, key_dim=head_dim, value_dim=head_dim
-    )
+    shape = replace(setting.attention(length), batch_size=1, key_dim=head_dim, value_dim=head_dim)
     projections = 2 * length * 4 * width**2
     return build_for_shape(SOFTMAX, shape).cost(shape) + Cost(
         matmul_flops=projections,
@@ -226,17 +225,19 @@ DEFAULT_CANDIDATES = ("elu", "taylor", "polynomial")
 
 
 class Comparison:
-    """Estimates candidates one by one; `log` is called with the name of each first."""
+    """Estimates candidates one by one; `log` gets the name of each before, `on_row` its row after."""
 
     def __init__(
         self,
         setting: Setting,
         calibration: Calibration | None,
         log: Callable[[str], None] = lambda _name: None,
+        on_row: Callable[[CostRow], None] = lambda _row: None,
     ) -> None:
         self.setting = setting
         self.calibration = calibration
         self.log = log
+        self.on_row = on_row
         self.candidates: dict[str, Candidate] = {}
         self.unsupported: list[Unsupported] = []
 
@@ -318,6 +319,7 @@ class Comparison:
                 self.unsupported.append(Unsupported(name=name, reason=reason))
             else:
                 self.candidates[name] = candidate
+                self.on_row(rows[-1])
         return sorted(rows, key=lambda row: (row.seconds or 0.0, row.flops))
 
     def _row(self, candidate: Candidate) -> CostRow:

@@ -161,6 +161,12 @@ def cost_text(report: CostReport) -> str:
     return "\n\n".join(blocks)
 
 
+def row_text(row: CostRow) -> str:
+    """The main numbers of one row, for a line that is shown before the table."""
+    time = "" if row.seconds is None else f", {seconds_text(row.seconds)}"
+    return f"{row.name:<22} {count_text(row.flops):>6} FLOPs, {bytes_text(row.peak_bytes)}{time}"
+
+
 def formulas_text(formulas: Formulas, report: CostReport) -> str:
     """All formulas of one mechanism, with their values at this length."""
     rows = [(field, f"{value:,}", formula) for field, formula, value in formulas.by_field]
