@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -22,7 +22,6 @@ from regard.data.preprocessor import Preprocessor
 from regard.data.tokenizers.vocabulary import Vocabulary
 from regard.layers.multi_head import MultiHead
 from regard.models import build_model, model_class
-from regard.models.decoder_only import DecoderOnly
 from regard.models.embeddings import WordEmbedding
 from regard.models.generation.search import decode
 from regard.runs.spec import RunSpec
@@ -123,6 +122,7 @@ def flops_counter(model: Any, task: Task) -> Callable[[Batch], int]:
     the training time.
     """
     coefficients: list[Float64[np.ndarray, " features"]] = []
+    attention_flops = cache(partial(_attention_flops, model))
 
     def count(batch: Batch) -> int:
         if not coefficients:
@@ -132,17 +132,19 @@ def flops_counter(model: Any, task: Task) -> Callable[[Batch], int]:
             batches = [epoch[by_length[index]] for index in chosen]
             flops = np.array([count_flops(model, task, each) for each in batches], dtype=np.float64)
             # Divided by the FLOPs, so that relative errors are minimised.
-            terms = np.array([_terms(model, each) for each in batches]) / flops[:, None]
+            terms = np.array([_terms(each, attention_flops) for each in batches]) / flops[:, None]
             scale = np.abs(terms).max(axis=0)
             scale[scale == 0] = 1.0
             ones = np.ones(len(flops))
             coefficients.append(np.linalg.lstsq(terms / scale, ones, rcond=None)[0] / scale)
-        return max(0, round(float(_terms(model, batch) @ coefficients[0])))
+        return max(0, round(float(_terms(batch, attention_flops) @ coefficients[0])))
 
     return count
 
 
-def _terms(model: nn.Module, batch: Batch) -> Float64[np.ndarray, " features"]:
+def _terms(
+    batch: Batch, attention_flops: Callable[[int, int, int], int]
+) -> Float64[np.ndarray, " features"]:
     """The terms that are fitted; padding has terms of its own, because masks are applied."""
     rows, length = batch.input.shape[:2]
     of_target: tuple[int, ...] = getattr(batch.target, "shape", ())
@@ -153,20 +155,22 @@ def _terms(model: nn.Module, batch: Batch) -> Float64[np.ndarray, " features"]:
     masked = (padded * length**2, padded * length * target, target_padded * target**2)
     terms = (rows * each for each in (*lengths, *masked))
     counts = (batch.input.num_positions, batch.num_predictions)
-    attention = _attention_flops(model, rows, length, target)
-    return np.array([1, *terms, *counts, attention], dtype=np.float64)
+    return np.array([1, *terms, *counts, attention_flops(rows, length, target)], dtype=np.float64)
 
 
 def _attention_flops(model: nn.Module, rows: int, length: int, target: int) -> int:
-    """The declared matmul FLOPs of training all self-attention layers."""
-    flops = 0
+    """The declared matmul FLOPs of training all self-attention layers.
+
+    A layer is taken for causal in a decoder-only model, and if its name starts with "decoder".
+    """
+    flops, is_decoder_only = 0, traits_of(type(model)).is_decoder_only
     for name, layer in model.named_modules():
         if not isinstance(layer, MultiHead) or layer.role != "self":
             continue
         mechanism, sizes = layer.mechanism, layer.sizes
-        causal = name.startswith("decoder") or isinstance(model, DecoderOnly)
+        causal = name.startswith("decoder") or is_decoder_only
         # A decoder does not see the last token, nor a packed prompt its end.
-        prompt = length - 1 if isinstance(model, DecoderOnly) else 0
+        prompt = length - 1 if is_decoder_only else 0
         positions = max(0, prompt + target - 1) if causal else length
         if mechanism.declares_cost:
             cost = mechanism.cost(
