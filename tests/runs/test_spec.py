@@ -59,11 +59,11 @@ from regard.tasks import TASKS, task_class
         ({"task": {"length_penalty": -1.0}}, "task.length_penalty=-1.0"),
         ({"task": {"length_penalty": float("nan")}}, "task.length_penalty=nan"),
         (
-            {"task": {"shared_vocabulary": True, "lowercase": "no"}},
+            {"task": {"shared_vocabulary": True}},
             "source_tokens is 'characters' and target_tokens is 'words'",
         ),
         (
-            {"task": {"shared_vocabulary": True, "target_tokens": "characters"}},
+            {"task": {"shared_vocabulary": True, "lowercase": "source"}},
             "task.lowercase='source'",
         ),
     ],
