@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 from tests.factories.jobs import comparable_outputs, crashing_job, toy_job
+from tests.factories.toy_pronunciation import tiny_sections, write_dictionary
 
 from regard.core.errors import RegardError
 from regard.studies.execution.jobs import Failed, Finished, Progressed, Started
 from regard.studies.execution.local import LocalExecutor
 from regard.studies.execution.ray import RayExecutor
+from regard.studies.spec import StudySpec
+from regard.studies.study import run_study
 
 
 # Not by importing it: a study sets Ray up before that.
@@ -56,3 +59,27 @@ def test_missing_ray_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", without_ray)
     with pytest.raises(RegardError, match=r"pip install 'regard\[ray\]'"):
         RayExecutor()
+
+
+@pytest.mark.stress
+@pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
+def test_repetitions_of_a_study_are_bit_identical(tmp_path: Path) -> None:
+    """Two repetitions with one worker, with two, and on Ray: records, predictions, metrics, models."""
+    data = write_dictionary(tmp_path / "words.dict")
+    sections = {
+        **tiny_sections(data),
+        "sweep": {"mechanism": ["dot", "additive"]},
+        "seeds": 2,
+        "learning_rates": [1e-3, 1e-2],
+        "tuning_seeds": 1,
+    }
+    executors = [LocalExecutor(1), LocalExecutor(2), RayExecutor()]
+    found = []
+    for number, executor in enumerate([*executors, *executors]):
+        folder = tmp_path / f"repetition-{number}"
+        record = run_study(StudySpec.from_sections(sections), folder, executor=executor)
+        assert record.is_finished
+        runs = {path.name: comparable_outputs(path) for path in (folder / "runs").iterdir()}
+        assert len(runs) == 2 * (2 + 2)
+        found.append((record.verdicts, [run.scores for run in record.runs], runs))
+    assert all(one == found[0] for one in found)
