@@ -16,7 +16,7 @@ from tests.factories.toy_pronunciation import write_dictionary
 
 import regard
 from regard.api import planning
-from regard.api.options import constructor_options, given_options, load_plugins
+from regard.api.options import constructor_options, given_options, load_plugins, run_spec
 from regard.cli.main import VERBS, verb_function
 from regard.core.errors import RegardError
 from regard.mechanisms import mechanism_class
@@ -90,6 +90,41 @@ def test_options_are_keywords(verb: str) -> None:
     }
     options = {RENAMED.get((verb, name), name) for name in options_of(verb)}
     assert options - known <= OUTPUT
+
+
+COMPUTING = [verb for verb in VERBS if verb not in ("data", "list")]
+ARGUMENTS = {
+    "report": ["studies/none"],
+    "predict": ["runs/none", "text"],
+    "check": ["dot"],
+    "study": ["--recipe", "pronounce-quick", "--sweep", "cell=lstm,gru"],
+    "train": ["pronounce"],
+    "plan": ["pronounce"],
+}
+
+
+@pytest.mark.parametrize("verb", COMPUTING)
+def test_every_computing_verb_has_device_and_threads(verb: str) -> None:
+    assert {"device", "threads"} <= options_of(verb)
+
+
+@pytest.mark.parametrize("verb", COMPUTING)
+@pytest.mark.parametrize("device", ["abacus", "cuda:99"])
+def test_missing_device_is_named(
+    verb: str, device: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code([verb, *ARGUMENTS.get(verb, []), "--device", device]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"error: --device {device}: ")
+    assert shown.endswith("cpu, auto.\n")
+    assert shown.count("\n") == 1
+
+
+def test_device_of_a_recipe_with_pretraining() -> None:
+    """The stage before has the same device."""
+    spec = run_spec("closed_book_qa", {"device": "auto", "recipe": "closed_book_qa"})
+    assert spec.pretraining is None or spec.pretraining.training.device == "auto"
+    assert spec.training.device == "auto"
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -20,10 +20,10 @@ from regard.claims.engine import (
     layer_call,
     mechanism_call,
     median_interval,
+    num_threads,
     ratio_interval,
     run_claims,
     run_with_settings,
-    single_thread,
     verdict_over,
 )
 from regard.core.errors import MissingDependencyError, RegardError
@@ -188,7 +188,7 @@ def test_calls_are_interleaved_after_a_warm_up() -> None:
 
 def test_number_of_threads_is_restored() -> None:
     before = torch.get_num_threads()
-    with single_thread():
+    with num_threads(1):
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == before
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.factories.command_line import exit_code
 
+import regard
+
 SMALL = ["--threads", "1", "--steps", "2", "--set", "training.evaluate_every=2"]
 NARROW = [
     "--set",
@@ -80,7 +82,26 @@ def test_generation(language_model: str, capsys: pytest.CaptureFixture[str]) -> 
     assert exit_code(["predict", language_model, "Ann Ax", *sampling]) == 0
     assert capsys.readouterr().out == shown
     assert exit_code(["predict", language_model, "Ann Ax", *sampling, "--json"]) == 0
-    assert "Ann Ax" + json.loads(capsys.readouterr().out)["output"] == shown.rstrip("\n")
+    record = json.loads(capsys.readouterr().out)
+    assert record == {"text": "Ann Ax", "continuation": shown.removeprefix("Ann Ax").rstrip("\n")}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_prompt_comes_before_its_continuation(
+    count: int, language_model: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in Hugging Face's text-generation pipeline, whatever the number of texts and their source."""
+    prompts = ["Ann Ax", "Bob"][:count]
+    assert exit_code(["predict", language_model, *prompts, "--tokens", "3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.startswith(text) for line, text in zip(lines, prompts, strict=True)] == [
+        True
+    ] * count
+    (folder / "prompts.txt").write_text("".join(f"{text}\n" for text in prompts))
+    file = ["--file", str(folder / "prompts.txt")]
+    assert exit_code(["predict", language_model, *file, "--tokens", "3"]) == 0
+    assert capsys.readouterr().out.splitlines() == lines
+    assert regard.predict(language_model, prompts, tokens=3) == lines
 
 
 def test_evaluate_a_language_model(

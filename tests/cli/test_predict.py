@@ -6,12 +6,14 @@ import gzip
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from tests.factories.command_line import exit_code
 
 from regard.runs.folder import RunFolder
-from regard.runs.load import load
+from regard.runs.load import TrainedRun, load
 
 LINES = ["abc", "", "cafe", "fed"]
 
@@ -154,3 +156,52 @@ def test_usage_errors(
 def test_folder_without_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(["predict", str(tmp_path), "abc"]) == 2
     assert "is not a run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("source", ["texts", "file", "score"])
+def test_unknown_characters_are_named_once(
+    source: str, run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["abc", "aжb", "шжюяэцц"]
+    lines = {"file": "".join(f"{word}\n" for word in words)}
+    lines["score"] = "".join(f"{word}\tA\n" for word in words)
+    (tmp_path / "in.tsv").write_text(lines.get(source, ""), encoding="utf-8")
+    given = words if source == "texts" else [f"--{source}", str(tmp_path / "in.tsv")]
+    assert exit_code(["predict", run, *given]) == 0
+    notes = [line for line in capsys.readouterr().err.splitlines() if "vocabulary" in line]
+    assert notes == [
+        "2 of 3 inputs have characters that are not in the model's vocabulary: "
+        "'ж', 'ш', 'ю', 'я', 'э', …"
+    ]
+
+
+@pytest.mark.parametrize("option", ["--file", "--score"])
+def test_progress_without_terminal(
+    option: str,
+    run: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("regard.cli.options.LINE_SECONDS", 0.0)
+    file, out = tmp_path / "in.tsv", tmp_path / "out.txt"
+    file.write_text("abc\nfed\n" if option == "--file" else "abc\tA\nfed\tF\n")
+    assert exit_code(["predict", run, option, str(file), "--out", str(out)]) == 0
+    shown = capsys.readouterr().err.splitlines()
+    expected = "2 texts, 0 s" if option == "--file" else "2 of 2 texts, 0 s"
+    assert expected in shown
+
+
+def test_threads(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    predict = TrainedRun.predict_each
+
+    def record(self: TrainedRun, *args: Any, **kwargs: Any) -> Any:
+        seen.append(torch.get_num_threads())
+        return predict(self, *args, **kwargs)
+
+    monkeypatch.setattr(TrainedRun, "predict_each", record)
+    before = torch.get_num_threads()
+    assert exit_code(["predict", run, "abc", "--threads", "1"]) == 0
+    assert seen == [1]
+    assert torch.get_num_threads() == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from rich.console import Console
 from tests.factories.toy_training import ToyModel, ToyTask
 
 from regard.core.errors import RegardError
-from regard.training.callbacks import ProgressDisplay, TensorBoard
+from regard.training.callbacks import Evaluation, ProgressDisplay, TensorBoard
 from regard.training.loop import train
 from regard.training.options import TrainingOptions
 
@@ -38,8 +39,34 @@ def test_one_line_per_evaluation_without_terminal(tmp_path: Path) -> None:
     assert len(lines) == 3
     assert lines[0] == f"training 235 parameters in {folder}"
     assert lines[1].startswith("step 10  ")
-    for word in (" tokens/s", "loss ", "left 0:00:0", "error ", "accuracy ", "(best so far)"):
+    for word in (
+        " tokens/s",
+        "training loss ",
+        "learning rate ",
+        "left 0:00:0",
+        "error ",
+        "accuracy ",
+        "(best so far)",
+    ):
         assert word in lines[1]
+
+
+def test_lines_between_evaluations_without_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = itertools.count(step=10.0)
+    monkeypatch.setattr("regard.training.callbacks.time.monotonic", lambda: next(seconds))
+    lines = shown(tmp_path, terminal=False, evaluate_every=100).splitlines()
+    steps = [line.split()[1] for line in lines if line.startswith("step ")]
+    assert len(steps) > 2  # one evaluation, at the end
+    assert all(word in lines[1] for word in ("training loss ", "learning rate ", "left "))
+
+
+def test_validation_loss_is_named_apart() -> None:
+    text = io.StringIO()
+    display = ProgressDisplay(Console(file=text, force_terminal=False, width=150))
+    display.on_evaluate(Evaluation(1, {"loss": 0.5, "error": 2.0}, "loss", True, 0.5))
+    assert text.getvalue() == "validation loss 0.5  error 2\n"
 
 
 def test_bar_in_terminal(tmp_path: Path) -> None:
@@ -88,7 +115,7 @@ def test_scalars(tmp_path: Path) -> None:
     )
     events = accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
-    assert [event.step for event in events.Scalars("training/loss")] == [2, 4, 6]
+    assert [event.step for event in events.Scalars("training/training_loss")] == [2, 4, 6]
     errors = events.Scalars("validation/error")
     assert [event.step for event in errors] == [3, 6]
     assert errors[-1].value == pytest.approx(outcome.last["error"])

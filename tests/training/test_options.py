@@ -57,7 +57,7 @@ def test_missing_budget_is_refused() -> None:
         ("schedule", "cosin", "'cosine'"),
         ("averaging", "ema", "'exponential'"),
         ("keep", "first", "'best' or 'last'"),
-        ("device", "tpu", "'cpu'"),
+        ("device", "tpu", "cpu, cuda, cuda:N, mps or auto"),
     ],
 )
 def test_invalid_value_is_named_with_its_rule(option: str, value: Any, rule: str) -> None:

@@ -29,6 +29,7 @@ from regard.api.options import (
 )
 from regard.core import malloc
 from regard.core.atomic_write import atomic_write, validate_writable
+from regard.core.device import validate_cpu
 from regard.core.errors import RegardError
 from regard.core.records.cost import CostReport, CostRow, KindRow, ModuleReport
 from regard.core.registry import import_source
@@ -102,6 +103,7 @@ def cost(
     page: File | None = None,
     calibrate: bool = False,
     no_calibrate: bool = False,
+    device: str | None = None,
     threads: int | None = None,
     command: str = "",
     log: Log | None = None,
@@ -116,6 +118,7 @@ def cost(
     `command` as the way to repeat it.
     """
     _validate_sizes(length=length, heads=heads, head_dim=head_dim, batch=batch, threads=threads)
+    validate_cpu(device, what="times are those of")
     validate_exclusive(train=train, decode=decode)
     validate_exclusive(calibrate=calibrate, no_calibrate=no_calibrate)
     plot_path, page_path = optional_path(plot), optional_path(page)

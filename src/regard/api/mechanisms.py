@@ -28,16 +28,20 @@ def check(
     only: Iterable[str] = (),
     set: Settings | None = None,  # noqa: A002
     seed: int = 0,
+    device: str | None = None,
+    threads: int | None = None,
 ) -> Report:
     """Run the conformance suite on mechanisms: names, FILE.py:CLASS, classes, or regard.mechanisms for all.
 
     A check that does not apply has the reason, a failure the worst element and the command that runs it
     again.
     """
-    from regard.api.options import constructor_options, validate_seed
+    from regard.api.options import constructor_options, torch_threads, validate_seed
     from regard.conformance.subject import find_subjects, subject_of
     from regard.conformance.suite import Report, check_subject
+    from regard.core.device import validate_cpu
 
+    validate_cpu(device, what="the checks run on")
     seed, options = validate_seed(seed), constructor_options(set)
     chosen = [targets] if isinstance(targets, str) or callable(targets) else targets
     subjects = [
@@ -50,8 +54,9 @@ def check(
         )
     ]
     report = Report(())
-    for subject in subjects:
-        report += check_subject(subject, only=list(only), seed=seed)
+    with torch_threads(threads):
+        for subject in subjects:
+            report += check_subject(subject, only=list(only), seed=seed)
     return report
 
 
@@ -61,6 +66,8 @@ def overview(
     only: Iterable[str] = (),
     sentence: str | None = None,
     seed: int = 0,
+    device: str | None = None,
+    threads: int = 1,
     json: bool = False,
     on_start: Callable[[str], None] = lambda _: None,
     on_done: Callable[[MechanismRecord], None] = lambda _: None,
@@ -69,10 +76,12 @@ def overview(
     from regard.api.options import optional_path, torch_threads, validate_seed, validate_utf8
     from regard.conformance.overview import DEFAULT_SENTENCE, build_overview
     from regard.core.atomic_write import atomic_write, validate_writable
+    from regard.core.device import validate_cpu
     from regard.views.pages.overview import overview_page
 
     path, seed = optional_path(out), validate_seed(seed)
     # Validate before the work starts.
+    validate_cpu(device, what="costs and weights on the page are of")
     if path == STANDARD_OUTPUT:
         raise RegardError(
             f"--out {path}: standard output is not supported. Use a file, such as "
@@ -82,7 +91,7 @@ def overview(
         validate_writable(path)
     if sentence is not None:
         validate_utf8(sentence, what="--sentence")
-    with torch_threads(1):  # the tensors are tiny: more threads are slower
+    with torch_threads(threads):  # 1: the tensors are tiny: more threads are slower
         found = build_overview(
             only=list(only),
             sentence=DEFAULT_SENTENCE if sentence is None else sentence,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from inspect import Parameter, Signature
 from os import PathLike
@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypedDict, TypeVar, get_type_hints
 import torch
 from torch import nn
 
+from regard.core.device import resolve_device
 from regard.core.errors import RegardError
 from regard.core.registry import parse_value
 from regard.data.readers.text_file import file_exists
@@ -71,6 +72,8 @@ class RunOptions(TypedDict, total=False):
     set: Settings | None
     steps: int | None
     minutes: float | None
+    device: str | None
+    threads: int | None
 
 
 def takes_run_options(function: Callable[P, R]) -> Callable[P, R]:
@@ -167,7 +170,6 @@ def run_spec(
     given: Mapping[str, Any],
     *,
     seed: int | None = None,
-    threads: int | None = None,
     init_from: File | None = None,
 ) -> RunSpec:
     """The validated spec: the recipe, overridden by the options that are given."""
@@ -202,11 +204,14 @@ def run_spec(
     if "pretrain_file" in given:
         sections = with_pretrain_file(sections, given["pretrain_file"])
     sections = with_budget(sections, given)
-    numbers = {"seed": seed, "threads": threads}
+    sections = with_device(sections, given.get("device"))
+    numbers = {"seed": seed, "threads": given.get("threads")}
     sections = merge_sections(
         sections, {key: value for key, value in numbers.items() if value is not None}
     )
-    return RunSpec.from_sections(with_absolute_paths(sections))
+    spec = RunSpec.from_sections(with_absolute_paths(sections))
+    resolve_device(spec.training.device, option="training.device=")  # before the data is read
+    return spec
 
 
 def _initialised_from(sections: Sections, run: Path) -> Sections:
@@ -215,6 +220,17 @@ def _initialised_from(sections: Sections, run: Path) -> Sections:
     model = {"name": before.model, **before.model_options}
     kept = {name: value for name, value in sections.items() if name != "pretraining"}
     return {**kept, "model": model, "init_from": str(run.absolute())}
+
+
+def with_device(sections: Sections, device: str | None) -> Sections:
+    """The sections with this device for training, and for pre-training if there is a stage."""
+    if device is None:
+        return sections
+    resolve_device(device)
+    changes: Sections = {"training": {"device": device}}
+    if isinstance(sections.get("pretraining"), dict):
+        changes = {**changes, "pretraining": dict(changes)}
+    return merge_sections(sections, changes)
 
 
 def with_pretrain_file(sections: Sections, file: str) -> Sections:
@@ -259,8 +275,21 @@ def load_plugins(plugins: Plugins) -> list[str]:
 
 
 @contextmanager
+def compute_on(device: str | None, threads: int | None) -> Iterator[None]:
+    """Load models and create tensors on this device inside the context, with this many CPU threads."""
+    place = resolve_device(device or "cpu")
+    with torch_threads(threads), nullcontext() if place.type == "cpu" else place:
+        yield
+
+
+MAX_THREADS = 1024  # torch aborts if the system cannot create its threads
+
+
+@contextmanager
 def torch_threads(count: int | None) -> Iterator[None]:
     """Run torch on this many threads inside the context; None leaves it as it is."""
+    if count is not None and not 1 <= count <= MAX_THREADS:
+        raise RegardError(f"--threads {count}: use 1 to {MAX_THREADS}.")
     before = torch.get_num_threads()
     if count is not None:
         torch.set_num_threads(count)

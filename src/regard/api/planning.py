@@ -156,7 +156,6 @@ def plan(
     task: str | None = None,
     *,
     seed: int | None = None,
-    threads: int | None = None,
     plugin: Plugins = (),
     length: int | None = None,
     memory: str | float | None = None,
@@ -185,7 +184,7 @@ def plan(
     )
     load_plugins(plugin)
     keep_freed_memory()
-    spec = run_spec(task, given, seed=seed, threads=threads)
+    spec = run_spec(task, given, seed=seed)
     with torch_threads(spec.threads):
         dummy = None if decode else length
         log("reading the data" if dummy is None else "generating dummy data")

@@ -12,6 +12,7 @@ from regard.api.options import (
     Log,
     Plugins,
     RunOptions,
+    compute_on,
     given_options,
     load_plugins,
     optional_path,
@@ -21,6 +22,7 @@ from regard.api.options import (
     task_section,
     with_absolute_paths,
     with_budget,
+    with_device,
     with_pretrain_file,
 )
 from regard.core.atomic_write import atomic_write, validate_writable
@@ -117,12 +119,15 @@ def report(
     *,
     out: File | None = None,
     from_record: bool = False,
+    device: str | None = None,
+    threads: int | None = None,
     plugin: Plugins = (),
     log: Log | None = None,
 ) -> StudyRecord:
     """Compare the finished runs of a study folder again, and write its page, table and figures.
 
-    Missing runs are listed. `from_record` uses record.json, without reading the runs.
+    Missing runs are listed. Attention is computed on `device` with `threads`. `from_record` uses
+    record.json, without reading the runs.
     """
     page, folder = optional_path(out), StudyFolder(Path(study))
     if page is not None:
@@ -132,9 +137,10 @@ def report(
         folder.read(folder.record)  # raises if it is missing or malformed
         record = StudyRecord.from_json(folder.record.read_text(encoding="utf-8"))
     else:
-        record = write_record(
-            PreparedStudy.read(folder, changed_plugins="warn"), folder, log=log or silent
-        )
+        with compute_on(device, threads):  # of the models whose attention is shown
+            record = write_record(
+                PreparedStudy.read(folder, changed_plugins="warn"), folder, log=log or silent
+            )
     _write_views(record, folder, page=page or folder.page)
     return record
 
@@ -196,6 +202,12 @@ def _sections(
         with_pretrain_file({**before, **sections}, given["pretrain_file"])  # the stage must exist
         file = {"train_file": given["pretrain_file"]}
         sections = merge_sections(sections, {"pretraining": {"task": file}})
+    if "device" in given:
+        before = read_recipe(str(sections["recipe"])) if "recipe" in sections else {}
+        stage: Sections = {} if before.get("pretraining") is None else {"pretraining": {}}
+        sections = with_device({**stage, **sections}, given["device"])
+    if "threads" in given:
+        sections["threads"] = given["threads"]
     sections = with_absolute_paths(sections)
     if sweep:
         sections["sweep"] = _parse_sweep(sweep)

@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -28,10 +29,12 @@ from regard.api.options import (
     validate_utf8,
 )
 from regard.core.atomic_write import open_atomic, validate_writable
+from regard.core.device import resolve_device
 from regard.core.errors import RegardError
 from regard.core.malloc import keep_freed_memory
 from regard.core.records.document import DeletionRecord
 from regard.data.readers.text_file import RowErrors, TextFile
+from regard.data.tokenizers.unknown import UnknownTokens
 from regard.explain.text_classifier import (
     TruncationCounter,
     builds_trees,
@@ -39,12 +42,12 @@ from regard.explain.text_classifier import (
     parse_tree,
 )
 from regard.runs.folder import RunFolder
-from regard.runs.load import EvaluationReport, Example, TrainedRun, load
+from regard.runs.load import PREDICT_BATCH, EvaluationReport, Example, TrainedRun, load
 from regard.runs.plugins import registered_plugins
 from regard.runs.train import begin_run, read_spec, resume_run
 from regard.tasks import task_class
 from regard.tasks.metrics.classification import Calibration, ConfusionMatrix, ReliabilityBin
-from regard.training.callbacks import Callback, TensorBoard
+from regard.training.callbacks import Callback, TensorBoard, score_name
 from regard.views.charts.deletion import deletion_sentence, deletion_verdict
 from regard.views.charts.figure_file import SUFFIXES, validate_figure_suffix
 
@@ -57,7 +60,6 @@ def train(
     seed: int | None = None,
     out: File | None = None,
     resume: File | None = None,
-    threads: int | None = None,
     plugin: Plugins = (),
     tensorboard: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -72,9 +74,9 @@ def train(
     load_plugins(plugin)
     keep_freed_memory()
     if resume is None:
-        spec = run_spec(task, given, seed=seed, threads=threads, init_from=init_from)
+        spec = run_spec(task, given, seed=seed, init_from=init_from)
         folder = RunFolder.next_free(spec.task) if out is None else RunFolder(Path(out))
-    elif given or any(each is not None for each in (task, init_from, seed, out, threads)):
+    elif given or any(each is not None for each in (task, init_from, seed, out)):
         raise RegardError(
             f"--resume {resume} continues the run with its own settings, so it takes no task and no "
             "other options. Remove them, or start a new run without --resume."
@@ -121,15 +123,19 @@ def predict(
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
+    device: str | None = None,
+    threads: int | None = None,
     plugin: Plugins = (),
     json: bool = False,
     log: Log | None = None,
     write: Callable[[str], object] | None = None,
+    progress: Callable[[int, int | None], None] = lambda *_: None,
 ) -> list[Any] | EvaluationReport:
     """Predictions for texts or for the lines of a file, in order, or the evaluation on the file `score`.
 
-    Output lines, JSON if `json`, go to the file `out`, or else to `write` piece by piece while they are
-    made. `log` receives caveats, such as skipped rows.
+    The output of a language model is the text with its continuation. Output lines, JSON if `json`, go to
+    the file `out`, or else to `write` piece by piece while they are made. `log` receives caveats, such as
+    skipped rows or unknown words, `progress` how many texts are done, and of how many if that is known.
     """
     log, texts = log or silent, [texts] if isinstance(texts, str) else list(texts or ())
     name = run.folder.path if isinstance(run, TrainedRun) else run
@@ -166,7 +172,9 @@ def predict(
         if path is not None:
             validate_writable(path)
     load_plugins(plugin)
-    trained = run if isinstance(run, TrainedRun) else load(run)
+    trained = run if isinstance(run, TrainedRun) else load(run, device=device or "cpu")
+    if device is not None:
+        trained.model.to(resolve_device(device))
     if image is not None:
         _validate_drawable(trained, image)
     trained_on = f"The run '{name}' was trained on the task '{trained.spec.task}'. Remove them."
@@ -183,42 +191,68 @@ def predict(
             "--tokens, --temperature, --top-k and --top-p are for text generation with a language model. "
             f"{trained_on}"
         )
-    if score is not None:
-        errors = RowErrors(skip=skip_bad_rows)
-        report = trained.evaluate(score, errors=errors, **file_options, **decode_kwargs)
-        for note in (*([errors.summary()] if errors.count else []), *report.notes):
-            log(note)
-        with _writer(target, write) as emit:
+    with _writer(target, write) as emit, torch_threads(threads or _default_threads(trained)):
+        if score is not None:
+            errors = RowErrors(skip=skip_bad_rows)
+            report = trained.evaluate(
+                score, errors=errors, progress=progress, **file_options, **decode_kwargs
+            )
+            for note in (*([errors.summary()] if errors.count else []), *report.notes):
+                log(note)
             for line in score_lines(report, report.examples(examples, seed=seed), json=json):
                 emit(f"{line}\n")
-        return report
-    own_limit = getattr(trained.spec.task_options, "max_line_bytes", MAX_LINE_BYTES)
-    limit = own_limit if max_line_bytes is None else max_line_bytes
-    inputs = texts or _read_lines(file, max_line_bytes=limit)
-    truncation = TruncationCounter(trained)
-    outputs: list[str] = []
-    found: Iterator[str]
-    if image is not None:
-        _draw(trained, texts[0], path=image, decode_kwargs=decode_kwargs)
-        log(f"wrote {image}")
-    with _writer(target, write) as emit:
-        if trained.is_generative and len(texts) == 1 and target is None and not json:
-            emit(texts[0].strip())
-            for chunk in trained.generate(texts[0], seed=seed, **sampling):
-                outputs.append(chunk)
-                emit(chunk)
-            emit("\n")
-            return ["".join(outputs)]
-        if trained.is_generative:
-            found = ("".join(trained.generate(text, seed=seed, **sampling)) for text in inputs)
-        else:
-            found = trained.predict_each(truncation.count(inputs), **decode_kwargs)
-        for output in found:
-            outputs.append(output)
-            emit(f"{_output_line(output, json=json)}\n")
-    if summary := truncation.summary():
-        log(summary)
+            return report
+        if image is not None:
+            _draw(trained, texts[0], path=image, decode_kwargs=decode_kwargs)
+            log(f"wrote {image}")
+        own_limit = getattr(trained.spec.task_options, "max_line_bytes", MAX_LINE_BYTES)
+        limit = own_limit if max_line_bytes is None else max_line_bytes
+        inputs = iter(texts or _read_lines(file, max_line_bytes=limit))
+        truncation, unknown = TruncationCounter(trained), UnknownTokens(trained.preprocessor.input)
+        outputs: list[Any] = []
+        while block := list(islice(inputs, PREDICT_BATCH)):
+            truncation.add(block)
+            unknown.add(block)
+            if trained.is_generative:
+                for text in block:
+                    chunks = trained.generate(text, seed=seed, **sampling)
+                    outputs.append(_emit_generated(text.strip(), chunks, emit, json=json))
+                    progress(len(outputs), len(texts) or None)
+            else:
+                for output in trained.predict_each(block, **decode_kwargs):
+                    outputs.append(output)
+                    emit(f"{_output_line(output, json=json)}\n")
+                progress(len(outputs), len(texts) or None)
+    for note in filter(None, (truncation.summary(), unknown.describe())):
+        log(note)
     return outputs
+
+
+# A language model of fewer parameters generates faster, and with less CPU time, on one thread.
+SMALL_MODEL = 20_000_000
+
+
+def _default_threads(trained: TrainedRun) -> int | None:
+    """One thread to generate a text with a small model, token by token; else all cores."""
+    parameters = sum(each.numel() for each in trained.model.parameters())
+    return 1 if trained.is_generative and parameters < SMALL_MODEL else None
+
+
+def _emit_generated(
+    text: str, chunks: Iterable[str], emit: Callable[[str], object], *, json: bool
+) -> str:
+    """Write a text and its continuation, as a line, while it is generated; returns both together."""
+    if json:
+        continuation = "".join(chunks)
+        record = {"text": text, "continuation": continuation}
+        emit(f"{json_format.dumps(record, ensure_ascii=False)}\n")
+        return text + continuation
+    whole = ""
+    for chunk in chain([text], chunks):
+        whole += chunk
+        emit(chunk.replace("\n", " "))
+    emit("\n")
+    return whole
 
 
 @contextmanager
@@ -364,7 +398,9 @@ def run_lines(run: TrainedRun) -> Iterator[str]:
     if record["data"].get("validation_is_train"):
         yield "no validation split: these are scores on training texts"
     for split, scores in record["scores"].items():
-        shown = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
+        shown = "  ".join(
+            f"{score_name(name, split)} {value:.4g}" for name, value in scores.items()
+        )
         yield f"{split:>10}  {shown}"
         for name, found in record["baselines"].get(split, {}).items():
             shown = "  ".join(f"{metric} {value:.4g}" for metric, value in found["scores"].items())

@@ -93,6 +93,8 @@ def run(
     out: File | None = None,
     source: File | None = None,
     page: File | None = None,
+    device: str | None = None,
+    threads: int = 1,
     on_start: Callable[[Claim], None] = lambda _: None,
     on_done: Callable[[ClaimRecord], None] = lambda _: None,
 ) -> list[ClaimRecord]:
@@ -101,11 +103,13 @@ def run(
     The records are saved to `out` after every claim, and written as a page to `page`. `source` is a file
     of saved records to load instead of running. An error in one claim does not stop the others.
     """
-    from regard.claims.engine import run_claims, single_thread
+    from regard.claims.engine import num_threads, run_claims
     from regard.core.atomic_write import atomic_write, validate_writable
+    from regard.core.device import validate_cpu
     from regard.core.records.claim import read_records, records_as_json
     from regard.views.pages.claims import claim_page
 
+    validate_cpu(device, what="claims are about counts and values on")
     if source is not None and (trained or out is not None):
         raise RegardError(
             f"--from {source} loads saved records and runs nothing: it cannot be combined with "
@@ -130,7 +134,7 @@ def run(
 
     if source is None:
         claims = [claim for name in topics or TOPICS for claim in list_claims(name)]
-        with single_thread():  # tensors are small, and timings vary less
+        with num_threads(threads):  # 1: tensors are small, and timings vary less
             records = run_claims(claims, trained=trained, on_start=on_start, on_done=save)
     else:
         saved = read_records(Path(source))
@@ -150,17 +154,21 @@ def show(
     *,
     set: Mapping[str, Any] | None = None,  # noqa: A002
     plot: File | None = None,
+    device: str | None = None,
+    threads: int = 1,
 ) -> ClaimRecord:
     """Run one claim with changed settings, and draw its figure to `plot`."""
-    from regard.claims.engine import run_with_settings, single_thread
+    from regard.claims.engine import num_threads, run_with_settings
     from regard.core.atomic_write import validate_writable
+    from regard.core.device import validate_cpu
     from regard.views.charts.claim_curves import draw_claim
     from regard.views.charts.figure_file import validate_figure_suffix
 
+    validate_cpu(device, what="claims are about counts and values on")
     if plot is not None:
         validate_figure_suffix(Path(plot))
         validate_writable(Path(plot))
-    with single_thread():
+    with num_threads(threads):
         record = run_with_settings(get_claim(name), **(set or {}))
     if plot is not None and record.finding is not None:
         draw_claim(record.finding.figure, path=Path(plot))

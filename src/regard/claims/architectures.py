@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from regard.claims.engine import claim, count_parameters, curve_figure, line, single_thread
+from regard.claims.engine import claim, count_parameters, curve_figure, line, num_threads
 from regard.core.batches import TokenInput
 from regard.core.records.claim import CurveFigure, Finding
 from regard.costs.trace import Workload, trace
@@ -241,7 +241,7 @@ def profile_step(*, batch_size: int, length: int) -> StepProfile:
     )
     source = TokenInput(tokens, torch.full((batch_size,), length))
     run = module_workload("base", "train", lambda: (model, [source, tokens])).prepare()
-    with single_thread():
+    with num_threads(1):
         start = time.process_time()
         traced = trace(Workload("base", "train", lambda: run), real=True)
         seconds = time.process_time() - start

@@ -363,7 +363,7 @@ def interleaved_seconds(calls: Mapping[str, Callable[[], object]], *, rounds: in
     Calls are interleaved, so that a slow period of the machine affects all of them.
     """
     times: Times = {name: [] for name in calls}
-    with single_thread():
+    with num_threads(1):
         for call in calls.values():
             call()
         for _ in range(rounds):
@@ -375,10 +375,12 @@ def interleaved_seconds(calls: Mapping[str, Callable[[], object]], *, rounds: in
 
 
 @contextmanager
-def single_thread() -> Iterator[None]:
-    """Run torch on one thread inside the context."""
+def num_threads(count: int = 1) -> Iterator[None]:
+    """Run torch on this many threads inside the context."""
+    if count < 1:
+        raise RegardError(f"--threads {count}: use 1 or more.")
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(count)
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard import claims
-from regard.cli.options import Json
+from regard.cli.options import CpuDevice, Json
 from regard.core.errors import RegardError
 from regard.core.registry import lookup
 
@@ -47,6 +47,8 @@ def run_claims(
         list[str] | None, "NAME=VALUE", "Change a setting of the claim; may be repeated."
     ] = None,
     plot: Annotated[Path | None, "FILE", "With show: save the figure as .svg or .png."] = None,
+    device: CpuDevice = None,
+    threads: Annotated[int, "CPU threads."] = 1,
     as_json: Json = False,
 ) -> None:
     """Run statements about attention and report which hold, fail, or hold under a condition.
@@ -71,7 +73,8 @@ def run_claims(
         from regard.api.options import constructor_options
         from regard.views.text.claims import claim_text
 
-        record = claims.show(str(target), set=constructor_options(set), plot=plot)
+        settings = constructor_options(set)
+        record = claims.show(str(target), set=settings, plot=plot, device=device, threads=threads)
         typer.echo(record.as_json() if as_json else claim_text(record, width=width))
         return
     from regard.core.records.claim import records_as_json
@@ -80,7 +83,14 @@ def run_claims(
     topics = () if source else topic or claims.TOPICS
     with _progress(sum(len(claims.list_claims(name)) for name in topics)) as callbacks:
         records = claims.run(
-            topic=topic or (), trained=trained, out=out, source=source, page=target, **callbacks
+            topic=topic or (),
+            trained=trained,
+            out=out,
+            source=source,
+            page=target,
+            device=device,
+            threads=threads,
+            **callbacks,
         )
     if action == "page":
         typer.echo(f"{Path(str(target))}\n{summary_line(records)}")

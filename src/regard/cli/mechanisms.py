@@ -11,6 +11,7 @@ import typer
 
 from regard import api
 from regard.cli.options import (
+    CpuDevice,
     Json,
     Only,
     Plugins,
@@ -39,6 +40,8 @@ def run_check(
         list[str] | None, "OPTION=VALUE", "Constructor option. May be repeated."
     ] = None,
     seed: Seed = 0,
+    device: CpuDevice = None,
+    threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Run the conformance suite. Exit code 0: all passed; 1: some failed; 2: not a mechanism.
@@ -80,6 +83,7 @@ def run_cost(
     page: Annotated[Path | None, "FILE.html", "Write an HTML report."] = None,
     calibrate: Annotated[bool, "Calibrate this machine again."] = False,
     no_calibrate: Annotated[bool, "Counts only, no predicted times."] = False,
+    device: CpuDevice = None,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
@@ -114,6 +118,8 @@ def run_overview(
     only: Only = None,
     sentence: Annotated[str | None, "TEXT", "Input sentence for the attention weights."] = None,
     seed: Seed = 0,
+    device: CpuDevice = None,
+    threads: Annotated[int, "CPU threads."] = 1,
     as_json: Annotated[
         bool,
         "Write JSON instead of HTML; printed unless --out is given.",

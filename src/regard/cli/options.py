@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -29,6 +30,8 @@ Header = Annotated[bool, "The first row is a header."]
 SkipBadRows = Annotated[bool, "Skip malformed rows and list them."]
 RunSeed = Annotated[int | None, "Random seed for initialisation and data order."]
 Threads = Annotated[int | None, "CPU threads; default: all cores."]
+CpuDevice = Annotated[str | None, "DEVICE", "cpu, the only one so far, or auto."]
+Device = Annotated[str | None, "DEVICE", "cpu, cuda, cuda:N, mps or auto; default: cpu."]
 Plugins = Annotated[
     list[str] | None,
     "FILE.py:CLASS",
@@ -93,6 +96,12 @@ class RunOptions(TypedDict):
     set: Annotated[list[str] | None, "KEY=VALUE", "Such as model.num_layers=3. Repeatable."]
     steps: Annotated[int | None, "Stop after this many optimizer steps."]
     minutes: Annotated[float | None, "Stop after this many minutes."]
+    device: Annotated[
+        str | None,
+        "DEVICE",
+        "cpu, cuda, cuda:N, mps or auto: training.device. Default: the recipe's.",
+    ]
+    threads: Annotated[int | None, "CPU threads; default: all cores, in a study 1 per run."]
 
 
 def typer_command(command: Callable[..., None]) -> Callable[..., None]:
@@ -166,3 +175,39 @@ def terminal_status(text: str) -> Iterator[Status]:
     with console.status(text) as status:
         log = partial(console.print, markup=False, soft_wrap=True)
         yield Status(log=log, progress=status.update)
+
+
+REFRESH_SECONDS, LINE_SECONDS = 0.2, 30.0
+
+
+@contextmanager
+def progress_display(unit: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar in a terminal, elsewhere a line every 30 seconds, as a function of done and total counts."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = Console(stderr=True, highlight=False)
+    columns = (BarColumn(), TextColumn("{task.description}", markup=False))
+    bar = Progress(*columns, console=console, auto_refresh=False, transient=True)
+    task = bar.add_task("", total=None)
+    began = shown = time.monotonic()
+
+    def update(done: int, total: int | None) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown < (REFRESH_SECONDS if console.is_terminal else LINE_SECONDS):
+            return
+        shown = now
+        count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+        text = f"{count} {unit}, {now - began:.0f} s"
+        if console.is_terminal:
+            bar.start()
+            bar.update(task, completed=done, total=total, description=text, refresh=True)
+        else:
+            log(text)
+
+    try:
+        yield update
+    finally:
+        if bar.live.is_started:
+            bar.stop()

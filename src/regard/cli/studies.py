@@ -14,8 +14,10 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from regard import api
 from regard.cli.options import (
+    Device,
     Plugins,
     RecordJson,
+    Threads,
     command_line,
     keywords,
     log,
@@ -86,6 +88,8 @@ def run_report(
     *,
     out: Annotated[Path | None, "FILE.html", "Path of the page; default: in the folder."] = None,
     from_record: Annotated[bool, "Use record.json, without reading the runs."] = False,
+    device: Device = None,
+    threads: Threads = None,
     plugin: Plugins = None,
     as_json: RecordJson = False,
     as_csv: Annotated[bool, "Print one row per run as CSV."] = False,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +12,7 @@ import typer
 
 from regard import api
 from regard.cli.options import (
+    Device,
     Header,
     Json,
     Plugins,
@@ -23,6 +26,7 @@ from regard.cli.options import (
     Threads,
     keywords,
     log,
+    progress_display,
     terminal_status,
 )
 from regard.core.registry import lookup
@@ -37,7 +41,6 @@ def run_train(
     seed: RunSeed = None,
     out: Annotated[Path | None, "FOLDER", "Run folder; default: runs/TASK-N."] = None,
     resume: Annotated[Path | None, "RUN", "Resume this run; takes no other options."] = None,
-    threads: Threads = None,
     plugin: Plugins = None,
     tensorboard: Annotated[bool, "Write TensorBoard events to the run folder."] = False,
     as_json: RecordJson = False,
@@ -98,19 +101,29 @@ def run_predict(
     ] = None,
     top_k: Annotated[int | None, "Top-k sampling."] = None,
     top_p: Annotated[float | None, "Nucleus (top-p) sampling."] = None,
+    device: Device = None,
+    threads: Threads = None,
     plugin: Plugins = None,
     as_json: Annotated[bool, "Print JSON, one line per output."] = False,
 ) -> None:
     """Predict for texts or for the lines of a file, in order, or evaluate on a file."""
     options = keywords(locals())
-    api.predict(**options, json=as_json, log=log, write=lambda piece: typer.echo(piece, nl=False))
+    # Lines in a terminal are progress enough.
+    shown = score is not None or (file is not None and not (out is None and sys.stdout.isatty()))
+    with progress_display("texts") if shown else nullcontext(lambda *_: None) as progress:
+        api.predict(
+            **options,
+            json=as_json,
+            log=log,
+            write=lambda piece: typer.echo(piece, nl=False),
+            progress=progress,
+        )
 
 
 def run_plan(
     task: TaskName = None,
     *,
     seed: RunSeed = None,
-    threads: Threads = None,
     plugin: Plugins = None,
     length: Annotated[int | None, "Plan without data, for dummy texts of this many tokens."] = None,
     memory: Annotated[str | None, "4GB", "Memory limit. Default: all of this machine."] = None,

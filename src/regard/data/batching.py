@@ -7,7 +7,9 @@ epoch); batches are collated lazily. Only lengths matter, whatever the content.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import overload
 
@@ -19,6 +21,10 @@ from regard.core.errors import RegardError
 from regard.data.examples import Examples
 
 EVAL_BATCH_TOKENS = 8192  # larger than in training: evaluation stores no gradients
+
+# Receives how many rows of an evaluation were read, and of how many.
+Progress = Callable[[int, int], None]
+_PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 Collate = Callable[[Int64[np.ndarray, " rows"]], Batch]
 
@@ -76,12 +82,15 @@ class Batches(Sequence[Batch]):
     starts: Int64[np.ndarray, " batches"]
     ends: Int64[np.ndarray, " batches"]
     collate: Collate | None = None
+    on_read: Progress | None = None
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def indices(self, index: int) -> Int64[np.ndarray, " rows"]:
         """The indices of the examples in batch `index`, row by row."""
+        if self.on_read is not None:
+            self.on_read(int(self.ends[index]), len(self.order))
         return self.order[self.starts[index] : self.ends[index]]
 
     @overload
@@ -122,6 +131,16 @@ def token_batches(
     return Batches(examples=examples, order=order, starts=starts, ends=ends, collate=collate)
 
 
+@contextmanager
+def evaluation_progress(progress: Progress | None) -> Iterator[None]:
+    """Report the batches of evaluations to `progress` inside the context."""
+    token = _PROGRESS.set(progress)
+    try:
+        yield
+    finally:
+        _PROGRESS.reset(token)
+
+
 def evaluation_batches(
     examples: Examples, *, max_tokens: int | None = None, collate: Collate | None = None
 ) -> Batches:
@@ -131,4 +150,11 @@ def evaluation_batches(
         max_tokens = max(EVAL_BATCH_TOKENS, longest)
     order = length_order(examples, np.arange(len(examples)))
     starts, ends = batch_bounds(examples, order, max_tokens=max_tokens)
-    return Batches(examples=examples, order=order, starts=starts, ends=ends, collate=collate)
+    return Batches(
+        examples=examples,
+        order=order,
+        starts=starts,
+        ends=ends,
+        collate=collate,
+        on_read=_PROGRESS.get(),
+    )

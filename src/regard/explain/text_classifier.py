@@ -8,7 +8,7 @@ find_phrases(run, texts).nearest("a good film")   nearest phrases by their encod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from regard.models.autoencoders.recursive import (
 )
 from regard.runs.load import TrainedRun
 from regard.tasks.classification.leave_one_out import document_record
+from regard.tasks.task import device_of
 
 
 def explain_text(
@@ -55,13 +56,11 @@ class TruncationCounter:
         self._run = run
         self._cut = Truncation()
 
-    def count(self, texts: Iterable[str]) -> Iterator[str]:
-        """Yield the texts unchanged; blank texts are not counted."""
-        for text in texts:
-            if self._run.is_classifier and text.strip():
-                more = self._run.preprocessor.truncation([text.strip()])
-                self._cut = self._cut.combined_with(more)
-            yield text
+    def add(self, texts: Iterable[str]) -> None:
+        """Count further texts; blank ones are not counted."""
+        if self._run.is_classifier:
+            given = [text.strip() for text in texts if text.strip()]
+            self._cut = self._cut.combined_with(self._run.preprocessor.truncation(given))
 
     def summary(self) -> str:
         """One line about the truncated texts; empty if there are none."""
@@ -114,7 +113,7 @@ def _encode(run: TrainedRun, texts: Sequence[str]) -> TokenInput:
         raise RegardError("A text is empty. Give at least one word.")
     examples = run.preprocessor.encode_inputs([text.strip() for text in texts])
     encoded: TokenInput = examples.collate_inputs(np.arange(len(texts)))
-    return encoded
+    return encoded.to(device_of(run.model))
 
 
 def _token_texts(run: TrainedRun, texts: TokenInput) -> list[list[str]]:

@@ -14,6 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.core.cost import Cost
+from regard.core.device import float64_on
 from regard.core.errors import RegardError
 from regard.core.options import PositiveFloat, PositiveInt, validated
 from regard.core.registry import build_from_signature, lookup
@@ -71,7 +72,8 @@ def frequencies(
     *, width: int, base: float, device: torch.device | None = None
 ) -> Float[Tensor, " pairs"]:
     """base^(−2i/width) for each pair of features: radians per position (Vaswani et al. 2017)."""
-    exponents = torch.arange(0, width, 2, dtype=torch.float64, device=device) / width
+    dtype = torch.float64 if device is None else float64_on(device)
+    exponents = torch.arange(0, width, 2, dtype=dtype, device=device) / width
     return base**-exponents
 
 
@@ -82,8 +84,9 @@ def angles(
 
     In float64: at position 10,000 a float32 angle is wrong in the fourth decimal.
     """
-    return positions.double()[..., None] * frequencies(
-        width=width, base=base, device=positions.device
+    device = positions.device
+    return positions.to(float64_on(device))[..., None] * frequencies(
+        width=width, base=base, device=device
     )
 
 

@@ -17,19 +17,23 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.batches import END, START, Input, TokenInput
+from regard.core.device import resolve_device
 from regard.core.errors import RegardError
 from regard.core.protocols import Decode
 from regard.core.records.attention import AlignmentRecord
 from regard.core.traits import traits_of
+from regard.data.batching import Progress, evaluation_progress
 from regard.data.dataset import Dataset
 from regard.data.readers.arrays import ArrayReader
 from regard.data.readers.text_file import RowErrors
+from regard.data.tokenizers.unknown import UnknownTokens
 from regard.models.generation.sampling import sample
 from regard.runs.build import build_decoding, build_spec_model
 from regard.runs.folder import RunFolder
 from regard.runs.spec import RunSpec
 from regard.runs.train import read_spec
 from regard.tasks import task_class
+from regard.tasks.task import device_of
 from regard.training.checkpoint import load_parameters
 
 PREDICT_BATCH = 512
@@ -191,12 +195,14 @@ class TrainedRun:
         beam_size: int | None = None,
         length_penalty: float | None = None,
         errors: RowErrors | None = None,
+        progress: Progress | None = None,
         **file_options: Any,
     ) -> EvaluationReport:
         """Predictions and scores on a file; malformed rows raise, unless `errors` collects them.
 
-        `file_options` override the run's own options of its files: format, source_column,
-        target_column, header, max_line_bytes.
+        `progress` receives the number of rows read, of how many, for each pass over them. `file_options`
+        override the run's own options of its files: format, source_column, target_column, header,
+        max_line_bytes.
         """
         kind = task_class(self.spec.task)
         options = self._options_for(file_options)
@@ -212,9 +218,11 @@ class TrainedRun:
             seed=self.spec.seed,
             decode=self._decoding(beam_size, length_penalty),
         )
-        with torch.inference_mode():
+        with torch.inference_mode(), evaluation_progress(progress):
             result = task.evaluate_on(self.model, split)
             details = task.details(self.model, split, result)
+        unknown = UnknownTokens(self.preprocessor.input)
+        unknown.add(split.inputs)
         return EvaluationReport(
             inputs=split.names,
             references=split.references,
@@ -222,7 +230,7 @@ class TrainedRun:
             scores=result.scores,
             signatures=kind.signatures(options),
             details=details,
-            notes=tuple(task.notes(split)),
+            notes=tuple(note for note in (*task.notes(split), unknown.describe()) if note),
         )
 
     def alignment(
@@ -231,7 +239,8 @@ class TrainedRun:
         """The cross-attention weights between one text and the output decoded for it."""
         if not text.strip():
             raise RegardError("The text is empty. Give at least one word.")
-        source = self.preprocessor.encode_inputs([text.strip()]).collate_inputs(np.arange(1))
+        encoded = self.preprocessor.encode_inputs([text.strip()])
+        source = encoded.collate_inputs(np.arange(1)).to(device_of(self.model))
         hypothesis = self._decoding(beam_size, length_penalty)(self.model, source)[0]
         decoder_input = torch.tensor([[START, *hypothesis.tokens]])
         cross = self.source_weights(source, decoder_input)
@@ -266,8 +275,10 @@ class TrainedRun:
         Row i belongs to the prediction of the token after `decoder_input[:, : i + 1]`, in both attention
         styles of a recurrent model; in Bahdanau style, the query has not yet seen `decoder_input[:, i]`.
         """
+        model: Any = self.model
+        device = device_of(model)
         with torch.inference_mode():
-            weights: dict[str, Tensor] = self.model.weights(source, decoder_input)  # type: ignore[operator]
+            weights: dict[str, Tensor] = model.weights(source.to(device), decoder_input.to(device))
         return {name: values for name, values in weights.items() if name.startswith("cross")}
 
     @property
@@ -294,12 +305,18 @@ class TrainedRun:
         return build_decoding(self.spec, beam_size=beam_size, length_penalty=length_penalty)
 
 
-def load(run: str | PathLike[str]) -> TrainedRun:
-    """Load the trained model of a run folder, in evaluation mode."""
+def load(run: str | PathLike[str], *, device: str | None = None) -> TrainedRun:
+    """Load the trained model of a run folder, in evaluation mode.
+
+    `device` is cpu, cuda, cuda:N, mps or auto; the default is torch's default device.
+    """
+    place = torch.get_default_device() if device is None else resolve_device(device)
     folder = RunFolder.existing(Path(run))
     spec = read_spec(folder, changed_plugins="warn")
     kind = task_class(spec.task).preprocessor_class
     preprocessor = kind.from_json(folder.read_json(folder.preprocessor), spec.task_options)
-    model = build_spec_model(spec, preprocessor)
-    load_parameters(model, folder.model)
-    return TrainedRun(folder=folder, spec=spec, model=model.eval(), preprocessor=preprocessor)
+    with torch.device("cpu"):
+        model = build_spec_model(spec, preprocessor)
+        load_parameters(model, folder.model)
+    model = model.to(place).eval()
+    return TrainedRun(folder=folder, spec=spec, model=model, preprocessor=preprocessor)

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_iter
 
 from regard.core.batches import START, Batch, Input
+from regard.core.device import resolve_device
 from regard.core.errors import RegardError
 from regard.costs.calibration import Calibration
 from regard.costs.predict import predict
@@ -127,7 +128,7 @@ class StepProfiler:
     """Model, optimizer and averaging of a run, without a run folder, to profile training steps."""
 
     def __init__(self, spec: RunSpec, task: Task) -> None:
-        if spec.training.device != "cpu":
+        if resolve_device(spec.training.device, option="training.device=").type != "cpu":
             raise RegardError(
                 f"training.device={spec.training.device}: plans are made for the CPU only. "
                 "Set training.device=cpu."

@@ -147,6 +147,7 @@ class CallbackList:
 
 
 REFRESH_SECONDS = 0.2
+LINE_SECONDS = 30.0
 SMOOTHING = 0.02
 FINISHED = {
     "budget": "is finished: its budget is exhausted",
@@ -155,9 +156,9 @@ FINISHED = {
 
 
 class ProgressDisplay(Callback):
-    """A progress bar in a terminal; one line per evaluation elsewhere. Both on standard error.
+    """A progress bar in a terminal; elsewhere lines, one every 30 seconds at least. On standard error.
 
-    ━━━━━━━━━━╸━━━━━━━  58%  step 5,800  10,240 tokens/s  loss 0.412  left 0:04:10  per 8.51 (best 8.48)
+    ━━━━━━╸━━━━  58%  step 5,800  10,240 tokens/s  training loss 0.412  left 0:04:10  per 8.51 (best 8.48)
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -178,8 +179,9 @@ class ProgressDisplay(Callback):
         resumed = f", resumed after step {info.step:,}" if info.step else ""
         self._print(f"training {info.parameters:,} parameters in {info.folder}{resumed}")
         self._start = (info.progress, info.seconds, info.tokens)
+        self._drawn = time.monotonic()
         if info.best is not None:
-            self._scores = f"best {info.metric} {info.best:.4g}"
+            self._scores = f"best {score_name(info.metric)} {info.best:.4g}"
         if not self.console.is_terminal:
             return
         self.progress = Progress(
@@ -193,23 +195,30 @@ class ProgressDisplay(Callback):
         self.progress.start()
 
     def on_step_end(self, info: StepMetrics) -> None:
-        """Smooth the loss; refresh the bar at intervals."""
+        """Smooth the loss; refresh the bar, or print a line, at intervals."""
         before = info.loss if self._loss is None else self._loss
         self._loss = before + SMOOTHING * (info.loss - before)
         self._latest = info
         now = time.monotonic()
-        if self.progress is not None and now - self._drawn >= REFRESH_SECONDS:
-            self._drawn = now
+        if now - self._drawn < (LINE_SECONDS if self.progress is None else REFRESH_SECONDS):
+            return
+        self._drawn = now
+        if self.progress is None:
+            self._print(self._status())
+        else:
             self._draw()
 
     def on_evaluate(self, scores: Evaluation) -> None:
         """Show the metric and its best value; without a bar, print all scores."""
-        metric = f"{scores.metric} {scores.scores[scores.metric]:.4g}"
+        metric = f"{score_name(scores.metric)} {scores.scores[scores.metric]:.4g}"
         self._scores = metric + (f" (best {scores.best:.4g})" if scores.best is not None else "")
         if self.progress is not None:
             self._draw()
             return
-        all_scores = "  ".join(f"{name} {value:.4g}" for name, value in scores.scores.items())
+        self._drawn = time.monotonic()
+        all_scores = "  ".join(
+            f"{score_name(name)} {value:.4g}" for name, value in scores.scores.items()
+        )
         mark = "  (best so far)" if scores.improved else ""
         self._print(f"{self._status()}  {all_scores}{mark}" if self._latest else all_scores)
 
@@ -232,14 +241,20 @@ class ProgressDisplay(Callback):
         self.progress.refresh()
 
     def _status(self) -> str:
-        """Step, throughput, loss, time left."""
+        """Step, throughput, training loss, time left; in a line also the learning rate."""
         latest = self._latest
         if latest is None:
             return ""
         progress, seconds, tokens = self._start
         spent = max(latest.seconds - seconds, 1e-9)
         rate = (latest.tokens - tokens) / spent
-        fields = [f"step {latest.step:,}", f"{rate:,.0f} tokens/s", f"loss {self._loss:.4g}"]
+        fields = [
+            f"step {latest.step:,}",
+            f"{rate:,.0f} tokens/s",
+            f"training loss {self._loss:.4g}",
+        ]
+        if self.progress is None:
+            fields.append(f"learning rate {latest.learning_rate:.3g}")
         if latest.progress > progress:
             left = spent * (1.0 - latest.progress) / (latest.progress - progress)
             fields.append(f"left {clock_time(left)}")
@@ -248,6 +263,15 @@ class ProgressDisplay(Callback):
     def _print(self, text: str) -> None:
         # No markup: a folder name may contain brackets. No wrapping, for log files.
         self.console.print(text, markup=False, soft_wrap=True)
+
+
+def score_name(name: str, split: str = "validation") -> str:
+    """The name of a score for display: the training loss has label smoothing, and may have penalties.
+
+    >>> score_name("loss"), score_name("accuracy")
+    ('validation loss', 'accuracy')
+    """
+    return f"{split} loss" if name == "loss" else name
 
 
 def clock_time(seconds: float) -> str:
@@ -284,16 +308,18 @@ class TensorBoard:
         self._writer = self._writer_class(str(self.folder), purge_step=info.step + 1)
 
     def on_step_end(self, info: StepMetrics) -> None:
-        """Log loss, learning rate, gradient norm and tokens."""
+        """Log training loss, learning rate, gradient norm and tokens."""
         if info.step % self._every:
             return
-        for name in ("loss", "learning_rate", "gradient_norm", "tokens"):
+        self._writer.add_scalar("training/training_loss", info.loss, info.step)
+        for name in ("learning_rate", "gradient_norm", "tokens"):
             self._writer.add_scalar(f"training/{name}", getattr(info, name), info.step)
 
     def on_evaluate(self, scores: Evaluation) -> None:
         """Log every validation score."""
         for name, value in scores.scores.items():
-            self._writer.add_scalar(f"validation/{name}", value, scores.step)
+            tag = f"validation/{score_name(name).replace(' ', '_')}"
+            self._writer.add_scalar(tag, value, scores.step)
 
     def on_save(self, path: Path) -> None:
         """Flush, so that the log reaches as far as the checkpoint."""

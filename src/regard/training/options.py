@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
+from regard.core.device import DeviceName
 from regard.core.options import (
     Fraction,
     NonNegativeFloat,
@@ -67,7 +68,7 @@ class TrainingOptions(Options):
     patience: PositiveInt | None = None
     keep: Literal["best", "last"] = "best"
     log_every: PositiveInt = 50
-    device: Literal["cpu", "cuda", "mps", "auto"] = "cpu"
+    device: DeviceName = "cpu"
 
     @model_validator(mode="after")
     def _validate_budget(self) -> Self:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from regard.core.device import resolve_device
 from regard.core.errors import RegardError
 from regard.core.protocols import Loss, TrainingTask
 from regard.training.optimizers import build_optimizers, set_learning_rates
@@ -114,16 +115,13 @@ class Stepper:
             optimizer.zero_grad(set_to_none=True)
 
 
-def _fabric(device: str) -> Any:
+def _fabric(name: str) -> Any:
     """Fabric on one device, with its log messages silenced."""
+    device = resolve_device(name, option="training.device=")
     logging.getLogger("lightning_fabric").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from lightning_fabric import Fabric
 
-        try:
-            return Fabric(accelerator=device, devices=1)
-        except Exception as error:
-            raise RegardError(
-                f"The device '{device}' cannot be used: {error} Choose another device, such as cpu."
-            ) from error
+        devices = [device.index] if device.type == "cuda" else 1
+        return Fabric(accelerator=device.type, devices=devices)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from rapidfuzz.distance import DamerauLevenshtein
 
-from regard.claims.engine import curve_figure, lines, single_thread
+from regard.claims.engine import curve_figure, lines, num_threads
 from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
 from regard.core.records.claim import CurveFigure
@@ -89,7 +89,7 @@ def trained_decoders(*, seeds: int, steps: int) -> tuple[TrainedDecoder, ...]:
     if seeds < 1 or steps < 1:
         raise RegardError(f"seeds={seeds}, steps={steps}: both must be 1 or more.")
     decoders = []
-    with tempfile.TemporaryDirectory() as root, single_thread():
+    with tempfile.TemporaryDirectory() as root, num_threads(1):
         for seed in range(seeds):
             for variant in VARIANTS:
                 folder = Path(root) / f"{variant}-{seed}"

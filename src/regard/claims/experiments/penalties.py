@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.claims.engine import count_ops, curve_figure, line, single_thread
+from regard.claims.engine import count_ops, curve_figure, line, num_threads
 from regard.core.errors import RegardError
 from regard.core.protocols import hop_overlap
 from regard.core.records.claim import CurveFigure
@@ -194,7 +194,7 @@ def trained_overlaps(*, seeds: int, steps: int, penalty_weight: float) -> dict[s
             f"seeds={seeds}, steps={steps}: seeds must be 2 or more and steps 1 or more."
         )
     overlaps: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
-    with tempfile.TemporaryDirectory() as root, single_thread():
+    with tempfile.TemporaryDirectory() as root, num_threads(1):
         for seed in range(seeds):
             for variant in VARIANTS:
                 folder = Path(root) / f"{variant}-{seed}"

@@ -58,6 +58,7 @@ class SubwordVocabulary(Vocabulary):
     """Byte-pair encoding; `merges` are applied in order."""
 
     kind: ClassVar[str] = "subwords"
+    unit: ClassVar[str] = "characters"
 
     def __init__(
         self, *, tokens: Sequence[str], merges: Sequence[tuple[str, str]], lowercase: bool
@@ -77,6 +78,10 @@ class SubwordVocabulary(Vocabulary):
         """The token ids of many texts, on all cores."""
         normalized = [self._normalize(text) for text in texts]
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(normalized)]
+
+    def unknown(self, text: str) -> list[str]:
+        """The characters that are no token: all others can be merged from."""
+        return [each for each in self._normalize(text) if each not in self.tokens]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The subwords concatenated, ▁ as a space."""
@@ -176,6 +181,11 @@ class WordPieceVocabulary(Vocabulary):
         """The token ids of many texts, on all cores."""
         normalized = [self._normalize(text) for text in texts]
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(normalized)]
+
+    def unknown(self, text: str) -> list[str]:
+        """The words that no pieces spell."""
+        words = bert_tokenize(text.replace(MASK, " "), lowercase=self.lowercase)
+        return [word for word in words if UNKNOWN in self.encode(word)]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The words, joined by spaces; pieces of one word concatenated."""

@@ -50,6 +50,8 @@ class Vocabulary(ABC):
     """A fixed list of tokens with `encode` and `decode`; `tokens[i]` has the id FIRST_TOKEN + i."""
 
     kind: ClassVar[str]
+    # What is unknown if it is not in the vocabulary.
+    unit: ClassVar[str] = "words"
 
     def __init__(self, *, tokens: Sequence[str], lowercase: bool) -> None:
         self.tokens = tuple(tokens)
@@ -64,6 +66,10 @@ class Vocabulary(ABC):
     @abstractmethod
     def encode(self, text: str) -> list[int]:
         """The token ids of a text, without START and END; out-of-vocabulary tokens become UNKNOWN."""
+
+    @abstractmethod
+    def unknown(self, text: str) -> list[str]:
+        """The words, or characters, of a text that are encoded as UNKNOWN."""
 
     def encode_all(self, texts: Iterable[str]) -> list[list[int]]:
         """The token ids of many texts, in order."""

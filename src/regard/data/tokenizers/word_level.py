@@ -46,6 +46,11 @@ class FrequencyVocabulary(Vocabulary):
         tokens = self.tokenize(normalize_text(text, lowercase=self.lowercase))
         return [id_of.get(token, UNKNOWN) for token in tokens]
 
+    def unknown(self, text: str) -> list[str]:
+        """The tokens of a text that are out of vocabulary."""
+        tokens = self.tokenize(normalize_text(text, lowercase=self.lowercase))
+        return [token for token in tokens if token not in self._id_of]
+
     @classmethod
     def build(
         cls,
@@ -94,6 +99,7 @@ class CharacterVocabulary(FrequencyVocabulary):
     """
 
     kind: ClassVar[str] = "characters"
+    unit: ClassVar[str] = "characters"
 
     def __init__(self, *, tokens: Sequence[str], lowercase: bool) -> None:
         super().__init__(tokens=tokens, lowercase=lowercase)

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.core.cost import Cost
+from regard.core.device import float64_on
 from regard.core.errors import RegardError
 from regard.core.mechanism import Gate, Key, Query, Weights
 from regard.core.options import PositiveInt, validated
@@ -42,7 +43,7 @@ class DecayedMechanism(RecurrentMechanism):
 
     def pair_weights(self, query: Query, key: Key, control: Control) -> Weights:
         # In float64: over a long sequence, differences of the cumulative sum would lose digits.
-        return _decayed_pairs(query, key, control.double().cumsum(dim=-2))
+        return _decayed_pairs(query, key, control.to(float64_on(control.device)).cumsum(dim=-2))
 
     def control_dim(self, key_dim: int) -> int:
         """The number of decays per position."""

@@ -64,11 +64,13 @@ def sample(
         # Entered for each token: the caller's code runs between two of them.
         with torch.inference_mode():
             logits, state = model.step(state, torch.tensor([token], device=device))
-            logits[:, FORBIDDEN_TOKENS] = -torch.inf
+            for forbidden in FORBIDDEN_TOKENS:
+                logits[:, forbidden] = -torch.inf
             probabilities = next_token_probabilities(
                 logits, temperature=temperature, top_k=top_k, top_p=top_p
             )
-            token = int(torch.multinomial(probabilities, 1, generator=generator))
+            # On the CPU, whose generator it is: the same seed gives the same text on every device.
+            token = int(torch.multinomial(probabilities.cpu(), 1, generator=generator))
         if token == END:
             return
         yield token

@@ -8,20 +8,20 @@ CPU, large batches are split over a thread pool.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.core.batches import END, PAD, START, ImageInput, Input
+from regard.core.device import float64_on
 from regard.core.errors import RegardError
 from regard.core.mechanism import Step
 from regard.core.options import NonNegativeFloat, Options, PositiveInt
 from regard.core.protocols import Hypothesis, SequenceModel
+from regard.core.thread_pool import run_in_thread_pool
 
 FORBIDDEN_TOKENS = (PAD, START)
 MINUS_INFINITY = float("-inf")
@@ -120,28 +120,6 @@ def split_rows(lengths: Int[Tensor, " batch"]) -> list[Int[Tensor, " _"]]:
     return [order[thread::num_threads] for thread in range(num_threads)]
 
 
-Result = TypeVar("Result")
-
-
-def run_in_thread_pool(jobs: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Run jobs in a thread pool, each with a single torch thread; results in order.
-
-    Threads that share each of many small operations synchronise at every one; threads with a share of the
-    rows each synchronise once, at the end.
-    """
-    if len(jobs) == 1:
-        return [jobs[0]()]
-    threads = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(
-            len(jobs), initializer=torch.set_num_threads, initargs=(1,)
-        ) as pool:
-            return [future.result() for future in [pool.submit(job) for job in jobs]]
-    finally:
-        # A thread's setting is the default of new threads.
-        torch.set_num_threads(threads)
-
-
 def _greedy_search(
     decoder: Any, state: Any, limits: Int[Tensor, " batch"], *, length_penalty: float
 ) -> list[Hypothesis]:
@@ -149,7 +127,7 @@ def _greedy_search(
     device = limits.device
     longest = int(limits.max())
     generated = torch.full((len(limits), longest), END, device=device)
-    totals = torch.zeros(len(limits), dtype=torch.float64, device=device)
+    totals = torch.zeros(len(limits), dtype=float64_on(device), device=device)
     counts = limits.clone()
     rows = torch.arange(len(limits), device=device)
     active = torch.ones_like(rows, dtype=torch.bool)
@@ -169,7 +147,7 @@ def _greedy_search(
             index = active.nonzero()[:, 0]
             rows, active, token = rows[index], active[index], token[index]
             state = state.select(index)
-    scores = totals / counts.double() ** length_penalty
+    scores = totals / counts.to(totals.dtype) ** length_penalty
     return [
         _without_end(tokens[:count], score)
         for tokens, count, score in zip(
@@ -206,7 +184,7 @@ def beam_search(
     # One row per open beam: its source and its rank there; beams of a source are adjacent, best first.
     source_row = torch.arange(num_sources, device=device)
     beam = torch.zeros_like(source_row)
-    total = torch.zeros(num_sources, dtype=torch.float64, device=device)
+    total = torch.zeros(num_sources, dtype=float64_on(device), device=device)
     generated = torch.empty((num_sources, 0), dtype=torch.long, device=device)
     token = torch.full_like(source_row, START)
     for length in range(1, int(limits.max()) + 1):
@@ -252,9 +230,9 @@ class BestHypotheses:
     def __init__(self, limits: Int[Tensor, " batch"], *, length_penalty: float) -> None:
         self.length_penalty = length_penalty
         self.tokens: list[list[int]] = [[] for _ in limits]
-        self.scores = torch.full_like(limits, MINUS_INFINITY, dtype=torch.float64)
+        self.scores = torch.full_like(limits, MINUS_INFINITY, dtype=float64_on(limits.device))
         # log p only falls, so a score can rise only through the length penalty.
-        self.max_divisor = limits.double() ** length_penalty
+        self.max_divisor = limits.to(self.scores.dtype) ** length_penalty
 
     def finish(
         self, generated: Tensor, totals: Tensor, parent: Tensor, ended: Tensor, *, length: int

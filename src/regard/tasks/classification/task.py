@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -31,6 +32,7 @@ from regard.core.protocols import (
     hop_overlap,
     text_attention,
 )
+from regard.core.thread_pool import run_in_thread_pool
 from regard.core.traits import TargetKind
 from regard.data.batching import evaluation_batches
 from regard.data.datasets.films import FilmLanguages
@@ -300,14 +302,19 @@ def _attention(
 def class_logits(model: Any, examples: Examples) -> Float[Tensor, "rows classes"]:
     """The logits of all examples, in order."""
     batches = evaluation_batches(examples)
-    indices = [batches.indices(number) for number in range(len(batches))]
-    device = device_of(model)
-    logits = [
-        model.classify(examples.collate_inputs(rows).to(device)).logits.cpu() for rows in indices
-    ]
-    if not logits:
+    if not len(batches):
         return torch.zeros(0, 1)
-    return torch.cat(logits)[torch.from_numpy(np.concatenate(indices).argsort())]
+    device = device_of(model)
+
+    def logits_of(number: int) -> Tensor:
+        with torch.inference_mode():
+            inputs = examples.collate_inputs(batches.indices(number)).to(device)
+            logits: Tensor = model.classify(inputs).logits.cpu()
+        return logits
+
+    jobs = [partial(logits_of, number) for number in range(len(batches))]
+    found = run_in_thread_pool(jobs) if device.type == "cpu" else [job() for job in jobs]
+    return torch.cat(found)[torch.from_numpy(batches.order.argsort())]
 
 
 def linear_predictions(
