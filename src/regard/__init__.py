@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         cost as cost,
         list_mechanisms as list_mechanisms,
         list_names as list_names,
+        list_settings as list_settings,
         overview as overview,
         plan as plan,
         predict as predict,

@@ -38,7 +38,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "list": (regard.list_names,),
 }
 # Options of what is printed, and arguments that select the function; `from` is a keyword of Python.
-OUTPUT = {"json", "csv", "action"}
+OUTPUT = {"json", "csv", "action", "help_settings"}
 RENAMED = {("claims", "from"): "source", ("claims", "target"): "page"}
 
 TINY = {

@@ -144,3 +144,34 @@ def test_validated_constructor() -> None:
     assert Layer(width=3).width == 3
     with pytest.raises(RegardError, match=r"Layer\.width=0"):
         Layer(width=0)
+
+
+class Kinds(Options):
+    """Options of every kind."""
+
+    SECTION: ClassVar[str] = "model"
+
+    count: int = 1
+    rate: float | None = None
+    flag: bool = False
+    name: str = "a"
+    sizes: tuple[int, ...] = ()
+    table: dict[str, Any] | None = None
+    column: int | str | None = None
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "rule"),
+    [
+        ("count", "x", "it must be an integer. The default is 1."),
+        ("rate", "x", "it must be a number."),
+        ("flag", "maybe", "it must be true or false. The default is false."),
+        ("name", 3, "it must be text. The default is a."),
+        ("sizes", 3, "it must be a list."),
+        ("column", 1.5, "it must be an integer or text."),
+    ],
+)
+def test_wrong_type_is_named_in_our_words(option: str, value: Any, rule: str) -> None:
+    with pytest.raises(RegardError) as raised:
+        Kinds(**{option: value})
+    assert str(raised.value) == f"model.{option}={value}: {rule}"

@@ -19,7 +19,7 @@ from regard.mechanisms.scores.dot_product import DotAttention
 from regard.runs import spec as spec_module
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
-from regard.runs.plugins import activate_names, load_plugins
+from regard.runs.plugins import activate_names, load_plugins, validate_plugins
 from regard.runs.spec import RunSpec
 from regard.runs.train import begin_run, read_spec, resume_run
 from regard.studies.folder import StudyFolder
@@ -237,3 +237,12 @@ def test_model_without_traits_is_refused(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text("from torch import nn\nclass Net(nn.Module): pass\n")
     with pytest.raises(RegardError, match="Net declares no traits"):
         load_plugins([f"{tmp_path / 'net.py'}:Net"])
+
+
+@pytest.mark.parametrize(
+    ("target", "way_out"), [("a/mine.py:Mine", "a/mine.py:Mine"), ("Mine", "FILE.py:Mine")]
+)
+def test_missing_plugin_names_file_and_class(target: str, way_out: str) -> None:
+    """A class of an interactive session has no file, so its record has none."""
+    with pytest.raises(RegardError, match=rf"--plugin {way_out}\.$"):
+        validate_plugins({"Mine": {"target": target, "sha256": "0"}})

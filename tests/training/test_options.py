@@ -30,9 +30,9 @@ def test_missing_budget_is_refused() -> None:
     ("option", "value", "rule"),
     [
         ("steps", 0, "greater than or equal to 1"),
-        ("steps", 2.5, "valid integer"),
-        ("steps", True, "valid integer"),
-        ("steps", "9", "valid integer"),
+        ("steps", 2.5, "an integer"),
+        ("steps", True, "an integer"),
+        ("steps", "9", "an integer"),
         ("tokens", -5, "greater than or equal to 1"),
         ("seconds", 0.0, "greater than 0"),
         ("flops", float("inf"), "finite"),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         overview as overview,
     )
     from regard.api.planning import PlanReport as PlanReport, plan as plan
+    from regard.api.settings import list_settings as list_settings
     from regard.api.studies import report as report, study as study
     from regard.api.training import predict as predict, train as train
 

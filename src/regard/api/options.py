@@ -173,6 +173,19 @@ def run_spec(
     init_from: File | None = None,
 ) -> RunSpec:
     """The validated spec: the recipe, overridden by the options that are given."""
+    spec = RunSpec.from_sections(run_sections(task, given, seed=seed, init_from=init_from))
+    resolve_device(spec.training.device, option="training.device=")  # before the data is read
+    return spec
+
+
+def run_sections(
+    task: str | None,
+    given: Mapping[str, Any],
+    *,
+    seed: int | None = None,
+    init_from: File | None = None,
+) -> Sections:
+    """The sections of a spec, before they are validated."""
     recipe = given.get("recipe")
     if task is None and recipe is None:
         raise RegardError(
@@ -209,9 +222,7 @@ def run_spec(
     sections = merge_sections(
         sections, {key: value for key, value in numbers.items() if value is not None}
     )
-    spec = RunSpec.from_sections(with_absolute_paths(sections))
-    resolve_device(spec.training.device, option="training.device=")  # before the data is read
-    return spec
+    return with_absolute_paths(sections)
 
 
 def _initialised_from(sections: Sections, run: Path) -> Sections:

@@ -29,6 +29,7 @@ from regard.cli.options import (
     progress_display,
     terminal_status,
 )
+from regard.core.errors import RegardError
 from regard.core.registry import lookup
 
 
@@ -43,14 +44,20 @@ def run_train(
     resume: Annotated[Path | None, "RUN", "Resume this run; takes no other options."] = None,
     plugin: Plugins = None,
     tensorboard: Annotated[bool, "Write TensorBoard events to the run folder."] = False,
+    help_settings: Annotated[
+        bool, "Print every key of --set with type, default and meaning, and train nothing."
+    ] = False,
     as_json: RecordJson = False,
     **run_options: Any,
 ) -> None:
     """Train a model. Ctrl-C saves a checkpoint; a killed run resumes from its last one.
 
-    Recipes document all settings; --set changes one.
+    --set changes a setting of the recipe; --help-settings lists them all.
     """
     options = keywords(locals())
+    if options.pop("help_settings"):
+        _print_settings(options, as_json=as_json)
+        return
     from regard.api.training import predict_command, run_lines
     from regard.training.callbacks import ProgressDisplay
 
@@ -63,6 +70,19 @@ def run_train(
         return
     for line in (*run_lines(trained), f"use it: {predict_command(trained)}"):
         typer.echo(line)
+
+
+def _print_settings(options: dict[str, Any], *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from regard.api.settings import settings_text
+
+    for name in ("out", "resume", "tensorboard"):
+        if options.pop(name, None):
+            raise RegardError(f"--help-settings trains nothing. Remove --{name}.")
+    settings = api.list_settings(**options)
+    rows = [asdict(each) for each in settings]
+    typer.echo(json.dumps(rows, ensure_ascii=False) if as_json else settings_text(settings))
 
 
 def run_predict(

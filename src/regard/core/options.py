@@ -66,6 +66,17 @@ STRICT = ConfigDict(
     arbitrary_types_allowed=True,
 )
 
+# pydantic's words → those of a recipe
+RULES = {
+    "a valid integer": "an integer",
+    "a valid number": "a number",
+    "a valid string": "text",
+    "a valid boolean": "true or false",
+    "a valid tuple": "a list",
+    "a valid list": "a list",
+    "a valid dictionary": "a table",
+}
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -238,12 +249,25 @@ def option_error(
         )
     # One error per member of a union: "Input should be a valid integer".
     same = [each for each in error.errors(include_url=False) if each["loc"][:1] == first["loc"][:1]]
-    rules = dict.fromkeys(each["msg"].partition(" should ")[2] or each["msg"] for each in same)
+    # Only Python code can give an object; a user of recipes is told the other kinds.
+    plain = [each for each in same if each["type"] != "is_instance_of"]
+    rules = dict.fromkeys(_rule(each["msg"]) for each in plain or same)
     default = defaults.get(name)
+    default = str(default).lower() if isinstance(default, bool) else default
     way_out = f" The default is {default}." if isinstance(default, str | int | float) else ""
     return RegardError(
-        f"{prefix}{name}={_shown(values.get(name))}: it must {' or '.join(rules)}.{way_out}"
+        f"{prefix}{name}={_shown(values.get(name))}: it must be {' or '.join(rules)}.{way_out}"
     )
+
+
+def _rule(message: str) -> str:
+    """What a value must be, from a message of pydantic, in the words of a recipe.
+
+    >>> _rule("Input should be a valid dictionary")
+    'a table'
+    """
+    rule = (message.partition(" should ")[2] or message).removeprefix("be ")
+    return RULES.get(rule, rule)
 
 
 def _message(fault: ErrorDetails) -> str:

@@ -66,6 +66,33 @@ class Entry:
 DATA_ARGUMENTS = ("source", "target_vocabulary", "outputs")
 
 
+# The options that mean the same in every model which has them; docstrings explain the others.
+SHARED_OPTIONS = {
+    "model_dim": "Width of the model: of embeddings and layers",
+    "embedding_dim": "Width of the token embeddings",
+    "hidden_dim": "Width of the recurrent layer",
+    "num_heads": "Number of attention heads",
+    "num_kv_heads": "Number of heads of keys and values, for grouped-query attention; none: num_heads",
+    "num_layers": "Number of layers, of the encoder in an encoder–decoder",
+    "dropout": "Dropout probability of features",
+    "input_dropout": "Dropout probability of the embeddings; none: dropout",
+    "word_dropout": "Probability that a word is replaced by UNKNOWN in training",
+    "bigram_buckets": "Rows of the hashed bigram table; 0: no bigrams",
+    "affix_buckets": "Rows of the hashed prefix and suffix table; 0: none",
+    "activation": "Activation of the feed-forward layers",
+    "norm_first": "Layer norm before each sublayer (pre-norm) instead of after it",
+    "norm_epsilon": "Epsilon of the layer norms",
+    "bias": "Whether linear layers have a bias",
+    "cell": "Recurrent cell",
+    "bidirectional": "Whether the encoder reads in both directions",
+    "mechanism_options": "Options of the mechanism, as a table; see `regard list`",
+    "encoder_options": "Options of encoder_mechanism, as a table",
+    "decoder_options": "Options of decoder_mechanism, as a table",
+    "cross_options": "Options of cross_mechanism, as a table",
+    "stem": "Options of the stem of real-valued input, as a table",
+}
+
+
 MODELS: dict[str, Entry] = {
     "transformer": Entry(
         "seq2seq.transformer",

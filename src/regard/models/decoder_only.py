@@ -113,13 +113,13 @@ class DecoderOnlyState(NamedTuple):
 class DecoderOnly(nn.Module):
     """Causal language model; source and target share one vocabulary.
 
-    feed_forward_dim     default: 4 × `model_dim`
-    feed_forward_dropout inside feed-forward layers; default: `dropout` (GPT-2: 0)
-    attention_dropout    on attention weights
-    mechanism            any causal one, with `mechanism_options`; a list: see `models.stack`
-    position             a name of `layers.positions.POSITIONS`
+    feed_forward_dim     width of the feed-forward layers; default: 4 × `model_dim`
+    feed_forward_dropout dropout inside feed-forward layers; default: `dropout` (GPT-2: 0)
+    attention_dropout    dropout probability of attention weights
+    mechanism            any causal mechanism, with `mechanism_options`; a list: see `models.stack`
+    position             position encoding: sinusoidal, learned, rotary, alibi or none
     max_length           longest source plus target, where positions or mechanism have a maximum
-    tie                  "all" (input and output embeddings are tied) or "none"
+    tie                  tied embeddings: "all" (input and output embeddings are tied) or "none"
     embedding_scaled     whether embeddings are multiplied by √model_dim
     """
 

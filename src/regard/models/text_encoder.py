@@ -74,16 +74,16 @@ class TextEncoder(Classifier):
     """Encoder with optional heads, of texts, frames or images.
 
     outputs              of the classification head, 1 for a number; None: no such head
-    feed_forward_dim     default: 4 × `model_dim`
-    attention_dropout    on attention weights
+    feed_forward_dim     width of the feed-forward layers; default: 4 × `model_dim`
+    attention_dropout    dropout probability of attention weights
     norm_first           pre-norm blocks and a final norm, instead of post-norm
-    position             a name of `layers.positions.POSITIONS`; "alibi" is symmetric here: without
-                         causal masking it cannot distinguish a text from its reverse
+    position             sinusoidal, learned, rotary, alibi or none; "alibi" is symmetric here:
+                         without causal masking it cannot distinguish a text from its reverse
     max_length           longest text, where positions or mechanism have a maximum
     num_segments         number of segment ids, such as 2 for sentence pairs
-    mechanism            any bidirectional one with padding masks, with `mechanism_options`; a list is
+    mechanism            any bidirectional mechanism with padding masks, with `mechanism_options`; a list is
                          one per layer, see `models.stack`
-    bias                 of the blocks; pooler and heads always have one
+    bias                 whether linear layers of the blocks have a bias; pooler and heads always have one
     embedding_scaled     whether embeddings are multiplied by √model_dim; use it with sinusoidal
                          positions, which are much larger than unscaled embeddings
     pretraining_heads    whether to build the masked-token and next-sentence heads, of tokens only

@@ -142,9 +142,11 @@ def validate_plugins(
     for name, record in recorded.items():
         was = f"{record['target']} with SHA-256 {record['sha256']}"
         if name not in loaded:
+            target = record["target"]
+            named = ":" in target or any(target in each.entry_points() for each in REGISTRIES)
             raise RegardError(
                 f"The plug-in '{name}' is not loaded. It was {was}. A folder never imports code: if you "
-                f"trust that file, add --plugin {record['target']}."
+                f"trust that file, add --plugin {target if named else f'FILE.py:{target}'}."
             )
         if loaded[name].sha256 != record["sha256"]:
             problem = (

@@ -51,7 +51,12 @@ class PretrainingSections(Options):
 
 
 class SpecSections(Options):
-    """The sections of a spec; the options in them are validated by the classes they are for."""
+    """The sections of a spec; the options in them are validated by the classes they are for.
+
+    Args:
+        seed: Random seed for initialisation and data order.
+        threads: CPU threads; none: all cores.
+    """
 
     WHAT: ClassVar[str] = "section"
 

@@ -18,7 +18,11 @@ from regard.tasks.task import Baselines
 
 
 class ClosedBookQAOptions(SequenceOptions):
-    """As `SequenceOptions`; without `train_file`, questions about `films` of the embedded films."""
+    """As `SequenceOptions`.
+
+    Args:
+        films: Number of embedded films that questions are about, without `train_file`.
+    """
 
     shared_vocabulary: bool = True
     label_smoothing: Probability = 0.0

@@ -66,8 +66,9 @@ class LMOptions(FileOptions):
         stream: Treat the lines as one continuous text, as in a book, and hold out its end.
         label_smoothing: Probability mass spread over all tokens.
         span_fraction: Fraction of texts with span corruption; the others predict next tokens.
-        spans: Corrupt one span per text, or several, with `noise_density` of the tokens in spans of
-            `mean_span_length` on average.
+        spans: Corrupt one span per text, or several.
+        noise_density: Fraction of the tokens in spans, with several spans.
+        mean_span_length: Mean length of a span, with several spans.
         max_span_fraction: Maximum fraction of a text in its one span.
         full_length_probability: How often a text with one span is not truncated first.
         min_kept_fraction: Minimum fraction that a truncated text keeps.

@@ -186,7 +186,11 @@ class ParityTask(SyntheticClassification):
 
 
 class AAStarOptions(SyntheticLabelOptions):
-    """As `SyntheticLabelOptions`; lengths are in symbols. `b_fraction` of the strings contain b's."""
+    """As `SyntheticLabelOptions`; lengths are in symbols.
+
+    Args:
+        b_fraction: Fraction of the strings that contain b's.
+    """
 
     b_fraction: Probability = 0.2
     longest: int = 40
@@ -203,7 +207,11 @@ class AAStarTask(SyntheticClassification):
 
 
 class CopyOptions(SyntheticPairOptions):
-    """As `SyntheticPairOptions`; lengths are in letters, `symbols` is the alphabet size."""
+    """As `SyntheticPairOptions`; lengths are in letters.
+
+    Args:
+        symbols: Size of the alphabet.
+    """
 
     symbols: int = 8
     test_longest: int = 32
@@ -224,7 +232,12 @@ class Reverse(SyntheticSequence):
 
 
 class AssociativeRecallOptions(SyntheticLabelOptions):
-    """As `SyntheticLabelOptions`; lengths are in key–value pairs, at most `keys`."""
+    """As `SyntheticLabelOptions`; lengths are in key–value pairs, at most `keys`.
+
+    Args:
+        keys: Number of different keys.
+        values: Number of different values.
+    """
 
     keys: int = 64
     values: int = 16
@@ -242,7 +255,9 @@ class AssociativeRecallTask(SyntheticClassification):
 class BracketsOptions(SyntheticLabelOptions):
     """As `SyntheticLabelOptions`; lengths are in brackets, and even.
 
-    `kinds` is the number of bracket types, 1 to 4, and `depth` the maximum nesting depth.
+    Args:
+        kinds: Number of bracket types, 1 to 4.
+        depth: Maximum nesting depth.
     """
 
     kinds: int = 2
@@ -261,7 +276,11 @@ class BracketsTask(SyntheticClassification):
 
 
 class ListOpsOptions(SyntheticLabelOptions):
-    """As `SyntheticLabelOptions`; lengths are in tokens, `depth` is the maximum nesting depth."""
+    """As `SyntheticLabelOptions`; lengths are in tokens.
+
+    Args:
+        depth: Maximum nesting depth.
+    """
 
     depth: int = 3
     tokens: Tokenizer = "words"

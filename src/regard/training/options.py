@@ -30,14 +30,35 @@ BUDGETS = Budget._fields
 class TrainingOptions(Options):
     """Training options. At least one of the four budgets is required.
 
-    `weight_decay` applies to the matrices of linear, convolutional and recurrent layers only.
-    `final_fraction` is the fraction of the learning rate left at the end of the linear and cosine
-    schedules. `clip_norm` is the maximum gradient norm. `accumulate` is the number of batches per step
-    (gradient accumulation). `evaluate_every` is the interval between evaluations: a whole number of
-    steps, or a fraction of the budget, as `eval_steps` of Hugging Face. 0.1 gives ten evaluations under
-    every budget, so that each best checkpoint is chosen from as many. `patience` is the number of
-    evaluations without improvement before early stopping. `keep` selects the best or the last checkpoint
-    for model.safetensors; with averaging, the averaged parameters are evaluated and saved.
+    Args:
+        steps: Budget: number of optimizer steps.
+        tokens: Budget: number of tokens read or predicted.
+        seconds: Budget: wall-clock time, evaluations included.
+        flops: Budget: FLOPs of the steps, forward and backward.
+        optimizer: AdamW, or Muon for matrices with AdamW for the rest.
+        learning_rate: Peak learning rate of AdamW.
+        muon_learning_rate: Peak learning rate of Muon.
+        weight_decay: Decay of the matrices of linear, convolutional and recurrent layers only.
+        beta1, beta2: Decay rates of Adam's two moments.
+        epsilon: Added to Adam's denominator.
+        schedule: Learning-rate schedule after the warm-up.
+        warmup_steps: Steps of linear warm-up.
+        final_fraction: Fraction of the learning rate left at the end of the linear and cosine schedules.
+        clip_norm: Maximum gradient norm; none: no clipping.
+        accumulate: Number of batches per step (gradient accumulation).
+        averaging: Average of the parameters that is evaluated and saved: exponential, or of the last
+            evaluations.
+        average_decay: Decay of the exponential average, per step.
+        average_last: Number of evaluations whose parameters are averaged.
+        evaluate_every: Interval between evaluations: a whole number of steps, or a fraction of the budget,
+            as `eval_steps` of Hugging Face. 0.1 gives ten evaluations under every budget, so that each
+            best checkpoint is chosen from as many.
+        checkpoint_seconds: Seconds between two checkpoints.
+        checkpoint_every: Steps between two checkpoints, in addition.
+        patience: Number of evaluations without improvement before early stopping; none: never.
+        keep: Which checkpoint is saved in model.safetensors.
+        log_every: Steps between two rows of metrics.jsonl.
+        device: cpu, cuda, cuda:N, mps, or auto for the fastest of this machine.
     """
 
     SECTION: ClassVar[str] = "training"

@@ -49,12 +49,12 @@ class Trees(NamedTuple):
 class RecursiveAutoencoder(Classifier):
     """Recursive autoencoder with a class head.
 
-    classify_at             "root": classify the root vector; "nodes": classify every node, so that each
-                            word and phrase is trained towards the class of its text
+    classify_at             what is classified: "root", the root vector; or "nodes", every node, so that
+                            each word and phrase is trained towards the class of its text
     normalise               whether word and phrase vectors have length 1
     weighted_by_words       whether reconstruction errors are weighted by the words below each child
     reconstruction_weight   weight of the mean reconstruction error in the loss; 0: classification only
-    dropout                 on the input of the class head; trees are chosen without dropout
+    dropout                 dropout on the input of the class head; trees are chosen without dropout
     """
 
     traits: ClassVar[Traits] = Traits(

@@ -90,10 +90,9 @@ POOLINGS = {"last": last_features, "max": max_features, "mean": mean_features}
 class BiLSTMClassifier(Classifier):
     """Linear classifier on a pooled bidirectional recurrent layer.
 
-    model_dim      of the word embedding, whose other options are those of `WordEmbedding`
-    hidden_dim     of the recurrent layer, per direction
-    pooling        over the tokens: last, max or mean
-    input_dropout  of the word embedding; default: `dropout`
+    model_dim      width of the word embedding, whose other options are those of `WordEmbedding`
+    hidden_dim     width of the recurrent layer, per direction
+    pooling        pooling over the tokens: last, max or mean
     """
 
     traits: ClassVar[Traits] = Traits(
@@ -157,10 +156,9 @@ def _odd_widths(widths: Sequence[int]) -> Sequence[int]:
 class ConvolutionalClassifier(Classifier):
     """Linear classifier on max-pooled convolutions.
 
-    model_dim      of the word embedding, whose other options are those of `WordEmbedding`
+    model_dim      width of the word embedding, whose other options are those of `WordEmbedding`
     widths         kernel sizes, each odd and 3 or more
     filters        output channels per width
-    input_dropout  of the word embedding; default: `dropout`
     """
 
     traits: ClassVar[Traits] = Traits(

@@ -181,14 +181,12 @@ DIRECTIONS: dict[str, tuple[Literal["forward", "backward"], ...]] = {
 class HierarchicalClassifier(Classifier):
     """Hierarchical attention network, with optional sentence context.
 
-    model_dim        of the word embedding
-    hidden_dim       of the word and sentence encoders, per direction; cell: lstm, gru or tanh
+    model_dim        width of the word embedding, whose other options are those of `WordEmbedding`
+    hidden_dim       width of the word and sentence encoders, per direction
     attention_dim    hidden size of the attention pooling; default: its input size
     context          what a sentence's pooling knows of the others: none, before or both
     gated            whether a gate weighs the context against the word, instead of adding it
-    bigram_buckets   see `WordEmbedding`, as `affix_buckets` and `word_dropout`
-    dropout          of sentence and document features; `input_dropout` of word embeddings, by
-                     default the same
+    dropout          dropout probability of sentence and document features
     """
 
     traits: ClassVar[Traits] = Traits(

@@ -62,15 +62,14 @@ PENALTIES: dict[str, Callable[[Weights], Float[Tensor, " batch"]]] = {
 class StructuredClassifier(Classifier):
     """Structured self-attention classifier.
 
-    model_dim        of the word embedding
-    hidden_dim       of the recurrent layer, per direction; 0: no recurrent layer
-    cell             lstm, gru or tanh
-    hops             number of attention hops; `attention_dim` is the hidden size of W₁
-    penalty          none, frobenius or kl; `penalty_weight` scales it in the loss
-    feed_forward_dim of a layer between the hops and the classes; 0: none
-    bigram_buckets   see `WordEmbedding`, as `affix_buckets` and `word_dropout`
+    model_dim        width of the word embedding, whose other options are those of `WordEmbedding`
+    hidden_dim       width of the recurrent layer, per direction; 0: no recurrent layer
+    hops             number of attention hops
+    attention_dim    hidden size of the hops: of W₁
+    penalty          penalty on hops that attend to the same words
+    penalty_weight   weight of the penalty in the loss
+    feed_forward_dim width of a layer between the hops and the classes; 0: none
     stem             options of the stem of real-valued input, see `models.embeddings`
-    dropout          of features; `input_dropout` of word embeddings, by default the same
     """
 
     traits: ClassVar[Traits] = Traits(

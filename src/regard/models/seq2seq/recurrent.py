@@ -124,13 +124,13 @@ EMBEDDING_STD = 0.1
 class RecurrentEncoderDecoder(nn.Module):
     """Sequence-to-sequence model (`core.protocols.SequenceModel`).
 
-    hidden_dim           of the decoder, and of the encoder with both directions together
-    num_decoder_layers   default: `num_layers`
-    attention_style      "bahdanau" (attention before the decoder's update) or "luong" (after it)
+    hidden_dim           width of the decoder, and of the encoder with both directions together
+    num_decoder_layers   number of decoder layers; default: `num_layers`
+    attention_style      order: "bahdanau" (attention before the decoder's update) or "luong" (after it)
     mechanism            a score (dot, scaled_dot, general, additive, location), a mechanism already
                          built for one head of hidden_dim, or "none"
     input_feeding        Luong style: feed the attentional features into the next step
-    tie                  "target" (target embedding and output matrix are tied) or "none"
+    tie                  tied embeddings: "target" (target embedding and output matrix are tied) or "none"
     max_length           longest source, for the location score only
     stem                 options of the stem of real-valued input, or a stem; see `models.embeddings`
     """

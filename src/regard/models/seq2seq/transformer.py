@@ -71,18 +71,19 @@ DECODER = Slot(
 class Transformer(nn.Module):
     """Transformer encoder–decoder.
 
-    mechanism            of all attention slots; `encoder_mechanism`, `decoder_mechanism` and
-                         `cross_mechanism` override one slot, `…_options` are the options of that slot;
-                         a list is one per layer, see `models.stack`
-    attention_dropout    on attention weights
-    num_decoder_layers   default: `num_layers`
-    feed_forward_dim     default: 4 × `model_dim`
-    position             a name of `layers.positions.POSITIONS`
+    mechanism            mechanism of all attentions; a list is one per layer, see `models.stack`
+    encoder_mechanism    mechanism of the encoder's self-attention, instead of `mechanism`
+    decoder_mechanism    mechanism of the decoder's self-attention, instead of `mechanism`
+    cross_mechanism      mechanism of the cross-attention, instead of `mechanism`
+    attention_dropout    dropout probability of attention weights
+    num_decoder_layers   number of decoder layers; default: `num_layers`
+    feed_forward_dim     width of the feed-forward layers; default: 4 × `model_dim`
+    position             position encoding: sinusoidal, learned, rotary, alibi or none
     max_length           longest sequence, where positions or mechanism have a maximum
     tie                  tied embeddings: "all" (source, if it is of tokens, target and output), "target"
                          or "none"
     stem                 options of the stem of real-valued input, or a stem; see `models.embeddings`
-    final_norm           layer norm after each stack; default: `norm_first`
+    final_norm           whether there is a layer norm after each stack; default: `norm_first`
     """
 
     traits: ClassVar[Traits] = Traits(
