@@ -13,7 +13,7 @@ from tests.factories.jobs import comparable_outputs, crashing_job, toy_job
 from tests.factories.toy_pronunciation import tiny_sections, write_dictionary
 
 from regard.core.errors import RegardError
-from regard.studies.execution.jobs import Failed, Finished, Progressed, Started
+from regard.studies.execution.jobs import Executor, Failed, Finished, Progressed, Started
 from regard.studies.execution.local import LocalExecutor
 from regard.studies.execution.ray import RayExecutor
 from regard.studies.spec import StudySpec
@@ -73,7 +73,7 @@ def test_repetitions_of_a_study_are_bit_identical(tmp_path: Path) -> None:
         "learning_rates": [1e-3, 1e-2],
         "tuning_seeds": 1,
     }
-    executors = [LocalExecutor(1), LocalExecutor(2), RayExecutor()]
+    executors: list[Executor] = [LocalExecutor(1), LocalExecutor(2), RayExecutor()]
     found = []
     for number, executor in enumerate([*executors, *executors]):
         folder = tmp_path / f"repetition-{number}"
