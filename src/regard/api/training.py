@@ -34,7 +34,7 @@ from regard.core.errors import RegardError
 from regard.core.malloc import keep_freed_memory
 from regard.core.records.document import DeletionRecord
 from regard.data.readers.text_file import RowErrors, TextFile
-from regard.data.tokenizers.unknown import UnknownTokens
+from regard.data.tokenizers.vocabulary import UnknownTokens
 from regard.explain.text_classifier import (
     TruncationCounter,
     builds_trees,

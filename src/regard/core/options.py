@@ -249,7 +249,7 @@ def option_error(
         )
     # One error per member of a union: "Input should be a valid integer".
     same = [each for each in error.errors(include_url=False) if each["loc"][:1] == first["loc"][:1]]
-    # Only Python code can give an object; a user of recipes is told the other kinds.
+    # Only Python code can give an object; an error of a recipe lists the other kinds.
     plain = [each for each in same if each["type"] != "is_instance_of"]
     rules = dict.fromkeys(_rule(each["msg"]) for each in plain or same)
     default = defaults.get(name)

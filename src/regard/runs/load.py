@@ -26,7 +26,7 @@ from regard.data.batching import Progress, evaluation_progress
 from regard.data.dataset import Dataset
 from regard.data.readers.arrays import ArrayReader
 from regard.data.readers.text_file import RowErrors
-from regard.data.tokenizers.unknown import UnknownTokens
+from regard.data.tokenizers.vocabulary import UnknownTokens
 from regard.models.generation.sampling import sample
 from regard.runs.build import build_decoding, build_spec_model
 from regard.runs.folder import RunFolder

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
-from regard.core.batches import SPECIAL_TOKENS
+from regard.core.batches import SPECIAL_TOKENS, UNKNOWN
 from regard.core.errors import RegardError
 from regard.core.registry import build_from_signature, lookup
 
@@ -186,3 +186,44 @@ def normalize_text(text: str, *, lowercase: bool = False) -> str:
     True
     """
     return unicodedata.normalize("NFC", text.lower() if lowercase else text)
+
+
+SHOWN = 5  # unknown words or characters that a note names
+
+
+class UnknownTokens:
+    """Counts the texts with unknown tokens; nothing is counted without a vocabulary, as for frames."""
+
+    def __init__(self, vocabulary: object) -> None:
+        self._vocabulary = vocabulary if isinstance(vocabulary, Vocabulary) else None
+        self._found: dict[str, None] = {}
+        self._count = self._total = 0
+
+    def add(self, texts: Sequence[Any]) -> None:
+        """Count further texts."""
+        self._total += len(texts)
+        if self._vocabulary is None:
+            return
+        for text, ids in zip(texts, self._vocabulary.encode_all(texts), strict=True):
+            if UNKNOWN in ids:
+                self._count += 1
+                if len(self._found) <= SHOWN:
+                    self._found.update(dict.fromkeys(self._vocabulary.unknown(text)))
+
+    def describe(self) -> str:
+        """One line; empty if nothing is unknown.
+
+        >>> unknown = UnknownTokens(build_vocabulary("characters", ["abba"]))
+        >>> unknown.add(["ab", "bad"])
+        >>> unknown.describe()
+        "1 of 2 inputs has characters that are not in the model's vocabulary: 'd'"
+        """
+        if self._vocabulary is None or not self._count:
+            return ""
+        names = [repr(each) for each in self._found]
+        more = ", …" if len(names) > SHOWN else ""
+        return (
+            f"{self._count:,} of {self._total:,} {'input' if self._total == 1 else 'inputs'} "
+            f"{'has' if self._count == 1 else 'have'} {self._vocabulary.unit} that are not in the model's "
+            f"vocabulary: {', '.join(names[:SHOWN])}{more}"
+        )
