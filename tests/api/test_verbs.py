@@ -22,6 +22,7 @@ from regard.core.errors import RegardError
 from regard.mechanisms import mechanism_class
 from regard.mechanisms.scores.dot_product import ScaledDotAttention
 from regard.runs.plugins import registered_plugins
+from regard.studies.folder import StudyFolder
 
 # verb → its functions; several for a verb with several actions
 FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
@@ -250,7 +251,7 @@ def test_study_and_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_report_imports_no_plugin_of_the_folder(folder: Path) -> None:
     """Only plug-ins that the user names are imported, not those that study.json names."""
     (folder / "evil.py").write_text("raise SystemExit('imported')\n")
-    (folder / "study.json").write_text(json.dumps({"plugins": ["evil.py:Evil"]}))
+    StudyFolder(folder).write(folder / "study.json", {"plugins": ["evil.py:Evil"]})
     with pytest.raises(RegardError, match="not a study file"):
         regard.report(folder)
 

@@ -23,6 +23,7 @@ from regard.claims.closed_book_qa import (
 )
 from regard.core.errors import RegardError
 from regard.core.records.claim import CurveFigure, Finding
+from regard.studies.folder import StudyFolder
 from regard.studies.spec import StudySpec
 
 VARIANTS = (
@@ -41,7 +42,7 @@ def found(claim: Any, **changes: Any) -> Finding:
 def written(folder: Path, names: Sequence[str], *, seeds: int = 5) -> str:
     """Write the record of a study in which the variants are ranked in this order, best first."""
     record = dummy_study(names=names, seeds=seeds)
-    (folder / "record.json").write_text(record.as_json(), encoding="utf-8")
+    StudyFolder(folder).write_text(folder / "record.json", record.as_json())
     return str(folder)
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.factories.command_line import exit_code
 
+from regard.studies.folder import StudyFolder
+
 TINY = [
     *("--recipe", "pronounce-quick", "--steps", "4", "--seeds", "2", "--workers", "1"),
     *("--set", "model.embedding_dim=4", "--set", "model.hidden_dim=8"),
@@ -104,6 +106,6 @@ def test_report_of_another_folder_is_refused(
     content: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if content is not None:
-        (tmp_path / "study.json").write_text(content)
+        StudyFolder(tmp_path).write_text(tmp_path / "study.json", content)
     assert exit_code(["report", str(tmp_path)]) == 2
     assert message in capsys.readouterr().err

@@ -31,12 +31,12 @@ from regard.runs.build import (
 from regard.runs.folder import RunFolder
 from regard.runs.plan import mechanism_name
 from regard.runs.plugins import load_plugins
-from regard.runs.spec import RunSpec, merge_sections, parse_settings
+from regard.runs.spec import RunSpec, merge_sections, parse_settings, spec_key
 from regard.runs.train import begin_run, resume_run
 from regard.studies.execution.jobs import Event, Finished, Job, run_job
 from regard.studies.folder import StudyFolder
 from regard.studies.prepare import PreparedStudy
-from regard.studies.spec import StudySpec, spec_key
+from regard.studies.spec import StudySpec
 from regard.studies.study import run_study
 from regard.training.callbacks import StepMetrics
 

@@ -41,6 +41,7 @@ def test_empty_split_has_an_empty_file(words: Path, tmp_path: Path) -> None:
 
 def test_round_trip_of_any_text(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
+    folder.manifest.create()
     odd = ("a\u2028b", 'quo"te\n', "\x85", "naïve 猫")
     write_predictions(folder, "validation", inputs=odd, predictions=odd, references=[odd] * 4)
     expected = Predictions(inputs=odd, predictions=odd, references=(odd,) * 4)
@@ -93,7 +94,8 @@ def test_run_without_predictions_is_evaluated_again(words: Path, tmp_path: Path)
 )
 def test_malformed_file_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
     folder = RunFolder(tmp_path)
-    folder.predictions["validation"].write_text(text)
+    folder.manifest.create()
+    folder.write(folder.predictions["validation"], text)
     with pytest.raises(RegardError, match=complaint):
         read_predictions(folder, "validation")
 

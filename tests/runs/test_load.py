@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from tests.factories.toy_pronunciation import pronunciation
 from tests.factories.untrained_runs import untrained_run
 from torch import Tensor
 
 from regard.core.batches import END, START, TokenInput
 from regard.core.errors import RegardError
+from regard.core.manifest import Manifest
 from regard.core.masks import Padding
 from regard.data.readers.text_file import RowErrors
 from regard.runs import load as trained
@@ -112,7 +113,8 @@ def copy(recurrent_run: RunFolder, tmp_path: Path) -> RunFolder:
 
 
 def changed(path: Path, **changes: Any) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    content = {**json.loads(path.read_text()), **changes}
+    Manifest(path.parent).replace(path, json.dumps(content))
 
 
 def test_moved_folder_loads(copy: RunFolder, recurrent_run: RunFolder) -> None:
@@ -142,7 +144,7 @@ def test_a_broken_preprocessor_is_refused(content: str, copy: RunFolder) -> None
 def test_a_changed_preprocessor_is_refused(copy: RunFolder) -> None:
     record = json.loads(copy.preprocessor.read_text())
     record["target"]["tokens"].reverse()
-    copy.preprocessor.write_text(json.dumps(record))
+    copy.write_json(copy.preprocessor, record)
     with pytest.raises(RegardError, match="fingerprint"):
         load(copy.path)
 
@@ -151,14 +153,14 @@ def test_a_spec_of_another_model_is_refused(copy: RunFolder) -> None:
     model = json.loads(copy.spec.read_text())["model"]
     for change in ({"hidden_dim": 24}, {"num_layers": 2}, {"cell": "lstm"}):
         changed(copy.spec, model={**model, **change})
-        with pytest.raises(RegardError, match="does not match the model"):
+        with pytest.raises(RegardError, match=r"spec\.json' is not the spec of this run: its key"):
             load(copy.path)
 
 
 def test_truncated_model_file_is_refused(copy: RunFolder) -> None:
     whole = copy.model.read_bytes()
     for content in (whole[:-1], whole[: len(whole) // 2], whole[:4], b"", b"\x80\x04pickle"):
-        copy.model.write_bytes(content)
+        copy.manifest.replace(copy.model, content)
         with pytest.raises(RegardError, match="not a valid safetensors file"):
             load(copy.path)
 
@@ -168,25 +170,22 @@ def test_model_file_of_another_model_is_refused(copy: RunFolder) -> None:
     name = next(iter(weights))
     rest = {key: value for key, value in weights.items() if key != name}
     for other in (rest, {**weights, "more": torch.zeros(2)}, {**rest, name: torch.zeros(3, 3)}):
-        save_file(other, copy.model)
+        copy.manifest.replace(copy.model, save(other))
         with pytest.raises(RegardError, match="does not match the model"):
             load(copy.path)
 
 
-def test_run_without_model_file_names_resume(copy: RunFolder) -> None:
-    copy.model.unlink()
+def test_stopped_run_without_model_names_resume(copy: RunFolder) -> None:
+    copy.manifest.remove([copy.model, copy.record])
     with pytest.raises(RegardError, match=r"does not exist\. .*regard train --resume .*copy"):
         load(copy.path)
 
 
-def test_missing_record_or_metrics_is_named(copy: RunFolder) -> None:
-    copy.record.unlink()
-    copy.metrics.unlink()
-    run = load(copy.path)
-    with pytest.raises(RegardError, match=r"record\.json' cannot be read .*--resume"):
-        _ = run.record
-    with pytest.raises(RegardError, match=r"metrics\.jsonl' cannot be read"):
-        _ = run.metrics
+@pytest.mark.parametrize("name", ["model.safetensors", "metrics.jsonl", "record.json"])
+def test_missing_file_is_named(copy: RunFolder, name: str) -> None:
+    (copy.path / name).unlink()
+    with pytest.raises(RegardError, match=f"{name}' .*(is missing|cannot be read)"):
+        load(copy.path)
 
 
 def test_examples_are_a_seeded_sample_in_file_order() -> None:

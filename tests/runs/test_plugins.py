@@ -20,11 +20,11 @@ from regard.runs import spec as spec_module
 from regard.runs.folder import RunFolder
 from regard.runs.load import load
 from regard.runs.plugins import activate_names, load_plugins, validate_plugins
-from regard.runs.spec import RunSpec
+from regard.runs.spec import RunSpec, spec_key
 from regard.runs.train import begin_run, read_spec, resume_run
 from regard.studies.folder import StudyFolder
 from regard.studies.prepare import PreparedStudy
-from regard.studies.spec import StudySpec, spec_key
+from regard.studies.spec import StudySpec
 from regard.studies.study import run_study
 from regard.training import checkpoint
 from regard.training.options import TrainingOptions
@@ -85,7 +85,7 @@ def test_run_folder_never_imports(tmp_path: Path, mine: str, sections: dict[str,
     recorded = json.loads(run.spec.read_text())["plugins"]["Mine"]
     assert recorded["target"] == mine
     forget(tmp_path)
-    run.record.unlink()
+    run.manifest.remove([run.record])
     for action in (
         ["predict", str(run.path), "ab"],
         ["train", "--resume", str(run.path)],
@@ -188,6 +188,7 @@ def test_invalid_value_in_spec_json(
         inner = inner[key]
     inner[path[-1]] = value
     run = RunFolder(tmp_path)
+    run.manifest.create()
     run.write_json(run.spec, stored)
     with pytest.raises(RegardError, match=f"spec.json.*{shown}"):
         read_spec(run)

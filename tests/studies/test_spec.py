@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from regard.core.errors import RegardError
-from regard.studies.spec import StudySpec, builtin_studies, read_study, spec_key
+from regard.runs.spec import spec_key
+from regard.studies.spec import StudySpec, builtin_studies, read_study
 
 
 def study(**sections: Any) -> StudySpec:

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from regard.core.errors import RegardError
+from regard.core.manifest import Manifest
 from regard.training.checkpoint import (
     Checkpoint,
     JsonlFile,
@@ -33,9 +34,15 @@ def example() -> Checkpoint:
     return Checkpoint(tensors, {"step": 7, "loss": 0.1 + 0.2, "best": {"größe": 1.0}})
 
 
+def manifest(folder: Path) -> Manifest:
+    found = Manifest(folder)
+    found.create()
+    return found
+
+
 def test_round_trip_is_bit_exact(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
-    write_checkpoint(path, example())
+    write_checkpoint(path, example(), manifest=manifest(tmp_path), logs={})
     back = read_checkpoint(path)
     assert back.metadata == example().metadata
     assert back.tensors.keys() == example().tensors.keys()
@@ -48,7 +55,7 @@ def test_round_trip_is_bit_exact(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [0, 4, 9, 200, -1])
 def test_truncated_file_is_refused(tmp_path: Path, size: int) -> None:
     path = tmp_path / "checkpoint.safetensors"
-    write_checkpoint(path, example())
+    write_checkpoint(path, example(), manifest=manifest(tmp_path), logs={})
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(RegardError, match=r"checkpoint\.safetensors' is not a valid"):
         read_checkpoint(path)
@@ -56,7 +63,7 @@ def test_truncated_file_is_refused(tmp_path: Path, size: int) -> None:
 
 def test_every_flipped_byte_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
-    write_checkpoint(path, example())
+    write_checkpoint(path, example(), manifest=manifest(tmp_path), logs={})
     content = path.read_bytes()
     for position in range(len(content)):
         changed = bytearray(content)
@@ -103,7 +110,7 @@ class Tied(nn.Module):
 
 def test_tied_parameters_are_written_once(tmp_path: Path) -> None:
     path, model, other = tmp_path / "model.safetensors", Tied(), Tied()
-    write_parameters(path, model, averaged=None, step=12)
+    write_parameters(path, model, averaged=None, step=12, manifest=manifest(tmp_path))
     with safe_open(path, framework="pt") as file:
         assert sorted(file.keys()) == ["count", "embedding.weight", "output.bias"]
     load_parameters(other, path)
@@ -114,7 +121,13 @@ def test_tied_parameters_are_written_once(tmp_path: Path) -> None:
 
 def test_averaged_parameters_are_written(tmp_path: Path) -> None:
     path, model, other = tmp_path / "model.safetensors", Tied(), Tied()
-    write_parameters(path, model, averaged={"output.bias": torch.arange(5.0)}, step=1)
+    write_parameters(
+        path,
+        model,
+        averaged={"output.bias": torch.arange(5.0)},
+        step=1,
+        manifest=manifest(tmp_path),
+    )
     load_parameters(other, path)
     assert other.output.bias.tolist() == [0, 1, 2, 3, 4]
     assert model.output.bias.tolist() != [0, 1, 2, 3, 4]
@@ -122,7 +135,7 @@ def test_averaged_parameters_are_written(tmp_path: Path) -> None:
 
 def test_mismatched_model_is_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    write_parameters(path, Tied(), averaged=None, step=1)
+    write_parameters(path, Tied(), averaged=None, step=1, manifest=manifest(tmp_path))
     wider = Tied(width=4)
     before = wider.embedding.weight.detach().clone()
     with pytest.raises(RegardError, match=r"'embedding.weight' has shape \(5, 3\) in the file and"):
@@ -130,7 +143,7 @@ def test_mismatched_model_is_refused_and_unchanged(tmp_path: Path) -> None:
     assert torch.equal(wider.embedding.weight, before)
     with pytest.raises(RegardError, match=r"unexpected tensor 'output\.bias'"):
         load_parameters(Tied(bias=False), path)
-    write_parameters(path, Tied(bias=False), averaged=None, step=1)
+    write_parameters(path, Tied(bias=False), averaged=None, step=1, manifest=manifest(tmp_path))
     with pytest.raises(RegardError, match=r"missing tensor 'output\.bias'"):
         load_parameters(Tied(), path)
 
@@ -145,7 +158,7 @@ def test_rows_after_the_checkpoint_are_truncated(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     with JsonlFile(path, keep_bytes=0) as rows:
         rows.add({"step": 1})
-        size = rows.synced_size()
+        size = rows.synced_state()["size"]
         rows.add({"step": 2})
     assert size == len('{"step": 1}\n')
     with JsonlFile(path, keep_bytes=size) as rows:
@@ -167,8 +180,19 @@ def test_nan_and_infinity_become_null(tmp_path: Path) -> None:
 
 
 def test_missing_rows_are_detected(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("")
     with pytest.raises(RegardError, match=r"rows\.jsonl' has 0 bytes, but had 5"):
         JsonlFile(tmp_path / "rows.jsonl", keep_bytes=5)
+
+
+def test_other_name_of_a_linked_log_is_left_alone(tmp_path: Path) -> None:
+    """A backup by hard links must not grow with the run."""
+    (tmp_path / "rows.jsonl").write_text("1\n2\n")
+    (tmp_path / "backup.jsonl").hardlink_to(tmp_path / "rows.jsonl")
+    with JsonlFile(tmp_path / "rows.jsonl", keep_bytes=2) as rows:
+        rows.add({"step": 3})
+    assert (tmp_path / "rows.jsonl").read_text() == '1\n{"step": 3}\n'
+    assert (tmp_path / "backup.jsonl").read_text() == "1\n2\n"
 
 
 def test_folder_in_place_of_the_file(tmp_path: Path) -> None:

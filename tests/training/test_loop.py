@@ -68,7 +68,8 @@ def test_files_and_rows(tmp_path: Path) -> None:
     outcome = run(
         tmp_path, steps=10, evaluate_every=4, log_every=3, schedule="constant", clip_norm=None
     )
-    assert {path.name for path in tmp_path.iterdir()} == {METRICS, TIMING, CHECKPOINT, MODEL}
+    written = {METRICS, TIMING, CHECKPOINT, MODEL, "manifest.json"}
+    assert {path.name for path in tmp_path.iterdir()} == written
     found = rows(tmp_path)
     assert [(row["step"], "validation" in row) for row in found] == [
         (3, False),

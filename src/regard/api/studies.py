@@ -134,8 +134,9 @@ def report(
         validate_writable(page)
     load_plugins(plugin)
     if from_record:
+        folder.validate_links()
         folder.read(folder.record)  # raises if it is missing or malformed
-        record = StudyRecord.from_json(folder.record.read_text(encoding="utf-8"))
+        record = StudyRecord.from_json(folder.read_text(folder.record))
     else:
         with compute_on(device, threads):  # of the models whose attention is shown
             record = write_record(

@@ -60,6 +60,7 @@ def train(
     seed: int | None = None,
     out: File | None = None,
     resume: File | None = None,
+    extend: int | None = None,
     plugin: Plugins = (),
     tensorboard: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -68,11 +69,14 @@ def train(
 ) -> TrainedRun | None:
     """Train a model, or resume a run; returns None if interrupted (Ctrl-C), after saving a checkpoint.
 
-    `callbacks` see every step, evaluation and checkpoint, `log` receives a line about each stage.
+    `extend` trains the run of `resume` for as many more steps, also if it is finished. `callbacks` see
+    every step, evaluation and checkpoint, `log` receives a line about each stage.
     """
     given, log = given_options(options), log or silent
     load_plugins(plugin)
     keep_freed_memory()
+    if extend is not None and resume is None:
+        raise RegardError(f"--extend {extend}: name the run to extend: --resume RUN.")
     if resume is None:
         spec = run_spec(task, given, seed=seed, init_from=init_from)
         folder = RunFolder.next_free(spec.task) if out is None else RunFolder(Path(out))
@@ -89,7 +93,7 @@ def train(
         if resume is None:
             record = begin_run(spec, folder, callbacks=observers, log=log)
         else:
-            record = resume_run(folder, callbacks=observers, log=log)
+            record = resume_run(folder, extend=extend, callbacks=observers, log=log)
     if record is None:
         plugins = "".join(f" --plugin {one.target}" for _, one in registered_plugins())
         log(f"stopped and saved; resume with: regard train --resume {folder.path}{plugins}")

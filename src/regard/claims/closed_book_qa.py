@@ -40,7 +40,7 @@ def load_record(study: str, *, seeds: int, films: int, pretraining_steps: int) -
         return small_study(seeds=seeds, films=films, pretraining_steps=pretraining_steps)
     folder = StudyFolder(Path(study))
     folder.read(folder.record)  # raises an error that names the folder
-    return StudyRecord.from_json(folder.record.read_text(encoding="utf-8"))
+    return StudyRecord.from_json(folder.read_text(folder.record))
 
 
 @cache

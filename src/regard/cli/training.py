@@ -41,7 +41,10 @@ def run_train(
     ] = None,
     seed: RunSeed = None,
     out: Annotated[Path | None, "FOLDER", "Run folder; default: runs/TASK-N."] = None,
-    resume: Annotated[Path | None, "RUN", "Resume this run; takes no other options."] = None,
+    resume: Annotated[Path | None, "RUN", "Resume this run; takes no task options."] = None,
+    extend: Annotated[
+        int | None, "STEPS", "With --resume: train for more steps, also a finished run."
+    ] = None,
     plugin: Plugins = None,
     tensorboard: Annotated[bool, "Write TensorBoard events to the run folder."] = False,
     help_settings: Annotated[

@@ -1,5 +1,6 @@
 """The run folder: its files, predictions and learning curve.
 
+manifest.json           the key of the spec, and size and SHA-256 of every other file
 spec.json               the validated spec, every option written out
 preprocessor.json       vocabularies, labels, standardisation
 data.json               dataset sizes and fingerprints
@@ -13,6 +14,11 @@ record.json             the result: scores, counts, versions; written last
 row_errors.txt            rows left out of the data, if there were any
 pretraining             the run folder of the pre-training, if there is one
 tensorboard             TensorBoard logs, with --tensorboard
+
+Files are written through the manifest (`core/manifest.py`) and compared with it when they are read, so
+that a file that was damaged, edited or exchanged is an error. metrics.jsonl and timing.jsonl grow: until
+the run is finished, their content up to the last checkpoint is compared. The manifest of the pre-training
+is a file of the run. Symbolic links inside the folder are refused.
 """
 
 from __future__ import annotations
@@ -20,6 +26,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NotRequired, Self
@@ -27,10 +34,20 @@ from typing import Any, NamedTuple, NotRequired, Self
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator, with_config
 from typing_extensions import TypedDict
 
-from regard.core.atomic_write import atomic_write, validate_writable
+from regard.core.atomic_write import validate_writable
 from regard.core.errors import RegardError
+from regard.core.manifest import Content, Manifest, validate_no_link
 from regard.core.records.record import parse_json
 from regard.core.registry import lookup
+from regard.training.process import folder_lock
+
+EXTENDING = "extending"  # facts of the manifest
+EXTENDED_FROM = "extended_from"
+
+
+def as_json_text(value: Any) -> str:
+    """JSON as it is written to files."""
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
 @with_config(ConfigDict(extra="allow", strict=True))
@@ -62,6 +79,7 @@ class RunFolder:
         self.record = path / "record.json"
         self.row_errors = path / "row_errors.txt"
         self.tensorboard = path / "tensorboard"
+        self.manifest = Manifest(path, way_out=self._way_out)
 
     @property
     def pretraining(self) -> RunFolder:
@@ -79,6 +97,60 @@ class RunFolder:
             )
         return folder
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is a run in the folder, or a part of one."""
+        return any(path.exists() or path.is_symlink() for path in self._files())
+
+    def lock(self) -> AbstractContextManager[None]:
+        """An exclusive lock, held while the folder is written."""
+        return folder_lock(self.path)
+
+    def verify(
+        self, *, key: str | None = None, checkpoint: bool = False, is_resumed: bool = False
+    ) -> Content:
+        """Raise if a file was modified, exchanged, removed or added since it was written.
+
+        `key` must be the key of the run. The checkpoint may be missing, and is compared only with
+        `checkpoint`. A run that `is_resumed` may lack what is written last: predictions and record.
+        """
+        for path in (*self._files(), self.pretraining.path):
+            validate_no_link(path)
+        content = self.manifest.read()
+        if not is_resumed and EXTENDING in content.facts:
+            raise RegardError(
+                f"The run '{self.path}' is being extended. Continue: regard train --resume {self.path}"
+            )
+        if key is not None and key not in content.keys:
+            raise RegardError(
+                f"'{self.path}' contains another run: its key is {', '.join(content.keys)}, not {key}. It "
+                "was extended, or exchanged with another. Restore it, or remove the folder and train the "
+                "run again."
+            )
+        logs = {self.metrics, self.timing}
+        names = [
+            path.name
+            for path in self._files()
+            if path not in (self.tensorboard, self.manifest.path)
+            and (path != self.checkpoint or checkpoint)
+            and (path not in logs or path.name in {**content.logs, **content.files})
+        ]
+        inner = f"{self.pretraining.path.name}/{self.manifest.path.name}"
+        last = [self.record.name, *(path.name for path in self.predictions.values())]
+        return self.manifest.verify(
+            [*names, *([inner] if inner in content.files else [])],
+            may_be_missing=last if is_resumed else (),
+        )
+
+    def _way_out(self, name: str) -> str:
+        last = (self.record, *self.predictions.values())
+        if name in {path.name for path in last}:
+            return (
+                f"Restore it from a copy, or remove it and {self.record.name} and evaluate the run again: "
+                f"regard train --resume {self.path}"
+            )
+        return "Restore it from a copy, or train the run again in another folder."
+
     @classmethod
     def next_free(cls, name: str, *, parent: Path = Path("runs")) -> RunFolder:
         """`runs/NAME-1`, or the first free number."""
@@ -90,12 +162,20 @@ class RunFolder:
     def validate_new(self) -> None:
         """Raise if the folder contains a run, or files that a run would overwrite."""
         if self.spec.exists():
-            raise RegardError(
-                f"'{self.path}' already contains a run. Resume it (regard train --resume {self.path}), or "
-                "choose another folder with --out."
+            resume = f"regard train --resume {self.path}"
+            way_out = (
+                f"It is finished: train it longer ({resume} --extend STEPS)"
+                if self.record.exists()
+                else f"Resume it ({resume})"
             )
+            raise RegardError(
+                f"'{self.path}' already contains a run. {way_out}, or choose another folder with --out."
+            )
+        validate_no_link(self.pretraining.path)
         for path in self._files():
-            if path.exists():
+            validate_no_link(path)
+            # A manifest without a spec was left by a run that was killed at once.
+            if path.exists() and path != self.manifest.path:
                 raise RegardError(
                     f"'{path}' already exists and would be overwritten. Choose another folder with --out."
                 )
@@ -119,11 +199,11 @@ class RunFolder:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
-        if not any(self.path.iterdir()):
+        if self.path.is_dir() and not any(self.path.iterdir()):
             self.path.rmdir()
 
     def _files(self) -> tuple[Path, ...]:
-        """Every path a run writes."""
+        """Every path a run writes; the manifest is removed last."""
         return (
             self.spec,
             self.preprocessor,
@@ -136,11 +216,22 @@ class RunFolder:
             self.record,
             self.row_errors,
             self.tensorboard,
+            self.manifest.path,
         )
 
+    def write(self, path: Path, text: str) -> None:
+        """Write a text file atomically, and list it in the manifest."""
+        self.manifest.replace(path, text)
+
     def write_json(self, path: Path, value: Any) -> None:
-        """Write JSON atomically."""
-        atomic_write(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+        """Write JSON, as `write`."""
+        self.write(path, as_json_text(value))
+
+    def write_record(self, record: dict[str, Any]) -> None:
+        """Write record.json, and list the logs, which are complete."""
+        self.manifest.replace(
+            self.record, as_json_text(record), complete_logs=[self.metrics.name, self.timing.name]
+        )
 
     def read_json(self, path: Path) -> Any:
         """Read a JSON file."""
@@ -165,12 +256,14 @@ class RunFolder:
 
     def _parse(self, path: Path, parse: Callable[[str], Any]) -> Any:
         try:
-            return parse(path.read_text(encoding="utf-8"))
+            content = self.manifest.read_bytes(path)
         except OSError as error:
             raise RegardError(
                 f"'{path}' cannot be read ({error.strerror}). If the run was stopped before, resume it: "
                 f"regard train --resume {self.path}"
             ) from error
+        try:
+            return parse(content.decode("utf-8"))
         except (ValueError, RecursionError) as error:
             raise RegardError(
                 f"'{path}' is not JSON ({error}). Restore it, or start a new run."
@@ -209,7 +302,7 @@ def write_predictions(
         for name, prediction, reference in zip(inputs, predictions, references, strict=True)
     )
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    atomic_write(folder.predictions[split], text)
+    folder.write(folder.predictions[split], text)
 
 
 def read_predictions(folder: RunFolder, split: str = "test") -> Predictions:

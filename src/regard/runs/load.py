@@ -312,6 +312,7 @@ def load(run: str | PathLike[str], *, device: str | None = None) -> TrainedRun:
     """
     place = torch.get_default_device() if device is None else resolve_device(device)
     folder = RunFolder.existing(Path(run))
+    folder.verify()
     spec = read_spec(folder, changed_plugins="warn")
     kind = task_class(spec.task).preprocessor_class
     preprocessor = kind.from_json(folder.read_json(folder.preprocessor), spec.task_options)

@@ -14,6 +14,8 @@ order of sums changes the last bit.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,6 +184,12 @@ class RunSpec:
             "seed": self.seed,
             "threads": self.threads,
         }
+
+
+def spec_key(spec: RunSpec) -> str:
+    """A short hash of what identifies a run."""
+    text = json.dumps(spec.identity(), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def validate_sections(sections: object) -> SpecSections:

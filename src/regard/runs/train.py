@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from regard.core.atomic_write import atomic_write
+from regard.core.atomic_write import atomic_write, remove_temporary_files
 from regard.core.errors import RegardError
+from regard.core.manifest import content_state
 from regard.runs.build import build_decoding, build_spec_model, build_task, flops_counter
-from regard.runs.folder import RunFolder, write_predictions
-from regard.runs.spec import RunSpec
+from regard.runs.folder import (
+    EXTENDED_FROM,
+    EXTENDING,
+    RunFolder,
+    as_json_text,
+    write_predictions,
+)
+from regard.runs.spec import RunSpec, spec_key
 from regard.runs.warm_start import (
     initial_preprocessor,
+    initial_specs,
     load_initial_parameters,
     pretraining_leakage,
     warm_start_facts,
@@ -24,16 +32,25 @@ from regard.runs.warm_start import (
 from regard.tasks import task_class
 from regard.tasks.task import Task
 from regard.training.callbacks import Callback, Outcome
-from regard.training.checkpoint import load_parameters
+from regard.training.checkpoint import load_parameters, read_checkpoint
 from regard.training.loop import train
-from regard.training.process import folder_lock
+from regard.training.options import BUDGETS
 
 Record = dict[str, Any]
 
 
 def read_spec(folder: RunFolder, **changed_plugins: Any) -> RunSpec:
-    """The spec of an existing run; `changed_plugins` as for `RunSpec.from_sections`."""
-    return RunSpec.read(folder.spec, folder.read_json(folder.spec), **changed_plugins)
+    """The spec of an existing run; `changed_plugins` as for `RunSpec.from_sections`.
+
+    Its key must be that of the manifest.
+    """
+    spec = RunSpec.read(folder.spec, folder.read_json(folder.spec), **changed_plugins)
+    if (key := spec_key(spec)) not in (keys := folder.manifest.read().keys):
+        raise RegardError(
+            f"'{folder.spec}' is not the spec of this run: its key is {key}, that of the run "
+            f"{', '.join(keys)}. Restore the folder from a copy, or train the run again in another folder."
+        )
+    return spec
 
 
 def begin_run(
@@ -50,6 +67,7 @@ def begin_run(
     before the first checkpoint. `dataset` and `log` as for `resume_run`.
     """
     folder.validate_new()
+    initial_specs(spec, folder)  # raises if the runs to initialise from lead back here
     if spec.pretraining is not None:
         _validate_pretraining(spec.pretraining, folder)
     log("reading the data")
@@ -58,37 +76,95 @@ def begin_run(
         dataset = build_task(spec, preprocessor=initial_preprocessor(spec)).dataset
     with torch.device("meta"):  # errors in the model options are found early
         build_spec_model(spec, dataset.preprocessor)
-    folder.validate_new()  # again: another process may have started a run there
     folder.make()
-    folder.write_json(folder.spec, spec.as_sections())
-    try:
-        return _continue_run(spec, folder, dataset=dataset, callbacks=callbacks, log=log)
-    except RegardError:
-        # Some errors occur at the first batch only, such as texts longer than the model's maximum.
-        if not folder.checkpoint.exists() and not folder.pretraining.checkpoint.exists():
-            with folder_lock(folder.path):
+    with folder.lock():
+        folder.validate_new()  # again: another process may have started a run there
+        remove_temporary_files(folder.path)
+        folder.manifest.create(key=spec_key(spec))
+        folder.write_json(folder.spec, spec.as_sections())
+        try:
+            return _continue_run(spec, folder, dataset=dataset, callbacks=callbacks, log=log)
+        except RegardError:
+            # Some errors occur at the first batch only, such as texts longer than the model's maximum.
+            if not folder.checkpoint.exists() and not folder.pretraining.checkpoint.exists():
                 folder.clear()
-        raise
+            raise
 
 
 def resume_run(
     folder: RunFolder,
     *,
+    extend: int | None = None,
     dataset: Any = None,
     callbacks: Sequence[Callback] = (),
     log: Callable[[str], None] = lambda _: None,
 ) -> Record | None:
     """Resume a run from its last checkpoint; returns its record, or None if interrupted.
 
-    A `dataset` that was already read with the same task options is reused if its preprocessor is that of
-    the run. `log` receives a line of text about each stage.
+    With `extend`, its budget is raised by as many steps first, also if it is finished. A `dataset` that was
+    already read with the same task options is reused if its preprocessor is that of the run. `log` receives
+    a line of text about each stage.
     """
-    if folder.record.is_file():
+    with folder.lock():
+        remove_temporary_files(folder.path)
+        before = folder.verify(checkpoint=True, is_resumed=True)
+        spec = read_spec(folder)
+        extension = before.facts.get(EXTENDING)  # of a process that was killed at the start of one
+        if extend is not None and extension is None:
+            _validate_extension(spec, folder, extend)
+            steps = spec.training.steps or 0
+            earlier = {"key": spec_key(spec), "steps": steps}
+            extension = {"steps": steps + extend, "from": earlier}
+        if extension is not None:
+            spec = _extend(spec, folder, extension)
+        if folder.record.is_file():
+            raise RegardError(
+                f"The run '{folder.path}' is finished: its scores are in {folder.record}. To train longer: "
+                f"regard train --resume {folder.path} --extend STEPS"
+            )
+        return _continue_run(spec, folder, dataset=dataset, callbacks=callbacks, log=log)
+
+
+def _validate_extension(spec: RunSpec, folder: RunFolder, steps: int) -> None:
+    if steps < 1:
+        raise RegardError(f"--extend {steps}: the number of further steps must be 1 or more.")
+    others = [
+        name for name in BUDGETS if name != "steps" and getattr(spec.training, name) is not None
+    ]
+    if spec.training.steps is None or others:
         raise RegardError(
-            f"The run '{folder.path}' is finished: its scores are in {folder.record}. To train longer, "
-            "start a new run with a larger budget."
+            f"--extend {steps}: the run '{folder.path}' has the budget {', '.join(others)}. Only a run "
+            "whose one budget is training.steps can be extended. Start a new run with a larger budget."
         )
-    return _continue_run(read_spec(folder), folder, dataset=dataset, callbacks=callbacks, log=log)
+    if folder.checkpoint.is_file():
+        finished = read_checkpoint(folder.checkpoint).metadata["state"]["finished"]
+        if finished == "patience":
+            raise RegardError(
+                f"--extend {steps}: the run '{folder.path}' was ended by early stopping (training.patience="
+                f"{spec.training.patience}), not by its budget. Start a new run with a larger patience."
+            )
+
+
+def _extend(spec: RunSpec, folder: RunFolder, extension: dict[str, Any]) -> RunSpec:
+    """Raise the budget in spec.json, and remove the results of the finished run; can be repeated."""
+    extended = replace(spec, training=spec.training.replace(steps=extension["steps"]))
+    text, content = as_json_text(extended.as_sections()), folder.manifest.read()
+    logs = [path.name for path in (folder.metrics, folder.timing) if path.name in content.files]
+    results = [folder.record, *folder.predictions.values()]
+    with folder.manifest.changing(
+        {
+            folder.spec.name: content_state(text.encode()),
+            **dict.fromkeys([*(path.name for path in results), *logs]),
+        },
+        logs={name: next(filter(None, content.files[name])) for name in logs},
+        key=spec_key(extended),
+        facts={EXTENDED_FROM: [*content.facts.get(EXTENDED_FROM, []), extension["from"]]},
+        meanwhile={EXTENDING: extension},
+    ):
+        atomic_write(folder.spec, text)
+        for path in results:
+            path.unlink(missing_ok=True)
+    return extended
 
 
 def _continue_run(
@@ -100,11 +176,16 @@ def _continue_run(
     log: Callable[[str], None],
 ) -> Record | None:
     """Do what is left of a run: pre-training, training, evaluation."""
-    if spec.pretraining is not None and not folder.pretraining.record.is_file():
-        log("pre-training")
-        if _pretrain(spec.pretraining, folder.pretraining, callbacks=callbacks, log=log) is None:
-            return None
-        log("training")
+    if spec.pretraining is not None:
+        before = folder.pretraining
+        if before.exists:
+            before.verify(key=spec_key(spec.pretraining), checkpoint=True, is_resumed=True)
+        if not before.record.is_file():
+            log("pre-training")
+            if _pretrain(spec.pretraining, before, callbacks=callbacks, log=log) is None:
+                return None
+            log("training")
+        folder.manifest.add(before.manifest.path)
     resumed = folder.preprocessor.is_file()
     if resumed:
         stored = folder.read_json(folder.preprocessor)
@@ -181,10 +262,10 @@ def _train_and_evaluate(
         lines = [str(row) for row in sorted(task.dataset.errors.rows)]
         if task.dataset.errors.count > len(lines):
             lines.append(f"… and {task.dataset.errors.count - len(lines):,} more")
-        atomic_write(folder.row_errors, "\n".join(lines) + "\n")
+        folder.write(folder.row_errors, "\n".join(lines) + "\n")
         log(f"{task.dataset.errors.summary()}\n  listed in {folder.row_errors}")
     log(_description(spec, task, model))
-    leakage = pretraining_leakage(spec, task.dataset)
+    leakage = pretraining_leakage(spec, task.dataset, folder)
     for split, count in leakage.items():
         if count:
             log(f"{count:,} {split} inputs occurred in training of the initial runs (leakage)")
@@ -197,6 +278,7 @@ def _train_and_evaluate(
         flops=flops_counter(model, task),
         callbacks=callbacks,
         resume=folder.checkpoint.is_file(),
+        is_locked=True,
     )
     if outcome.stop_reason == "interrupted":
         return None
@@ -205,7 +287,7 @@ def _train_and_evaluate(
         **_record(spec, task, model, outcome, folder),
         "pretraining_leakage": leakage,
     }
-    folder.write_json(folder.record, record)
+    folder.write_record(record)
     return record
 
 
@@ -243,6 +325,7 @@ def _record(
     pretraining = (
         {} if spec.pretraining is None else folder.pretraining.read_json(folder.pretraining.record)
     )
+    extended_from = folder.manifest.read().facts.get(EXTENDED_FROM)
     return {
         "spec": spec.as_sections(),
         **({"pretraining": pretraining["outcome"]} if pretraining else {}),
@@ -251,6 +334,7 @@ def _record(
         "details": {name: found for name, found in details.items() if found},
         "signatures": task.signatures(task.options),
         "outcome": asdict(outcome),
+        **({EXTENDED_FROM: extended_from} if extended_from else {}),
         "data": {**task.dataset.facts(), **warm_start_facts(spec, folder)},
         "versions": {
             "regard": __version__,

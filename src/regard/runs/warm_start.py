@@ -32,10 +32,11 @@ def initial_run(spec: RunSpec, folder: RunFolder | None = None) -> RunFolder | N
     """The run to initialise from: `init_from`, or the pre-training in `folder`; None without either."""
     if spec.init_from is not None:
         before = RunFolder.existing(Path(spec.init_from))
-        if not before.model.is_file():
+        before.verify()
+        if not before.record.is_file():
             raise RegardError(
-                f"The run '{spec.init_from}' has no trained model yet. Finish it first: regard train "
-                f"--resume {spec.init_from}"
+                f"The run '{spec.init_from}' is not finished. Finish it first: regard train --resume "
+                f"{spec.init_from}"
             )
         return before
     if spec.pretraining is not None and folder is not None:
@@ -81,22 +82,30 @@ def warm_start_facts(spec: RunSpec, folder: RunFolder | None = None) -> dict[str
     return {}
 
 
-def pretraining_inputs(spec: RunSpec) -> set[str]:
-    """The normalised training inputs of all initial runs, back to the first."""
-    found: set[str] = set()
-    before = None if spec.init_from is None else RunFolder.existing(Path(spec.init_from))
-    while before is not None:
-        earlier = RunSpec.read(before.spec, before.read_json(before.spec), changed_plugins="warn")
-        found |= _training_inputs(earlier)
-        if earlier.pretraining is not None:
-            found |= _training_inputs(earlier.pretraining)
-        before = None if earlier.init_from is None else RunFolder.existing(Path(earlier.init_from))
+def initial_specs(spec: RunSpec, folder: RunFolder) -> list[RunSpec]:
+    """The specs of all initial runs of the run in `folder`, back to the first."""
+    found: list[RunSpec] = []
+    seen = {folder.path.resolve()}
+    while spec.init_from is not None:
+        before = RunFolder.existing(Path(spec.init_from))
+        if before.path.resolve() in seen:
+            raise RegardError(
+                f"The run '{folder.path}' is initialised from '{before.path}', which leads back to itself. "
+                "Restore the names of folders that were moved, or choose another --init-from."
+            )
+        seen.add(before.path.resolve())
+        spec = RunSpec.read(before.spec, before.read_json(before.spec), changed_plugins="warn")
+        found.append(spec)
     return found
 
 
-def pretraining_leakage(spec: RunSpec, dataset: Dataset) -> dict[str, int]:
+def pretraining_leakage(spec: RunSpec, dataset: Dataset, folder: RunFolder) -> dict[str, int]:
     """How many inputs of each evaluation split occurred in training of the initial runs."""
-    seen = pretraining_inputs(spec)
+    seen: set[str] = set()
+    for earlier in initial_specs(spec, folder):
+        seen |= _training_inputs(earlier)
+        if earlier.pretraining is not None:
+            seen |= _training_inputs(earlier.pretraining)
     splits = {"validation": dataset.validation, "test": dataset.test}
     return {
         name: sum(isinstance(each, str) and _key(each) in seen for each in split.inputs)

@@ -26,6 +26,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from regard.core.batches import END, PAD, START, TokenInput
 from regard.core.errors import RegardError
+from regard.core.manifest import validate_no_link
 from regard.core.records.attention import AlignmentRecord, Map
 from regard.core.records.study import AttentionExample
 from regard.data.datasets.cmudict import G2PAlignment, g2p_alignments, lexicon_name
@@ -235,9 +236,7 @@ def agreement_by_variant(
         return AgreementByVariant({}, str(error))
     if not (validation.words and test.words):
         return AgreementByVariant({}, "no validation or test word has a known alignment.")
-    cache: dict[str, float | None] = (
-        folder.read(folder.alignment_agreement) if folder.alignment_agreement.is_file() else {}
-    )
+    cache = _read_cache(folder)
     found: dict[str, VariantAgreement] = {}
     reasons: list[str] = []
     for variant, of_variant in finished.items():
@@ -253,6 +252,16 @@ def agreement_by_variant(
             found[variant] = _over_seeds(with_attention)
     folder.write(folder.alignment_agreement, cache)
     return AgreementByVariant(found, "; ".join([test.sentence(), *reasons]))
+
+
+def _read_cache(folder: StudyFolder) -> dict[str, float | None]:
+    """Cached agreements; none if the file is missing or was modified."""
+    validate_no_link(folder.alignment_agreement)
+    try:
+        cache: dict[str, float | None] = folder.read(folder.alignment_agreement)
+    except RegardError:
+        return {}
+    return cache
 
 
 def _run_agreement(

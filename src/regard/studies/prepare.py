@@ -22,6 +22,7 @@ from regard.costs.trace import Workload, trace
 from regard.data.preprocessor import Preprocessor
 from regard.models import model_class
 from regard.runs.build import build_spec_model, build_task
+from regard.runs.folder import RunFolder
 from regard.runs.plan import size_unit, with_size
 from regard.runs.plugins import PluginRecord, validate_plugins
 from regard.runs.profile import StepProfiler, evenly_spaced
@@ -212,24 +213,23 @@ class PreparedStudy:
 
     def validate_resume(self, folder: StudyFolder) -> None:
         """Raise if the folder has runs of another study, other data or another plug-in."""
-        if not folder.study.is_file():
-            return
-        before = read_study_file(folder)
         jobs = self.jobs(folder, self.study.runs())
-        if not {job.key for job in jobs} & set(before["keys"]):
+        before = read_study_file(folder) if folder.study.is_file() else None
+        if before is not None and not {job.key for job in jobs} & set(before["keys"]):
             raise RegardError(
                 f"'{folder.path}' contains another study, without common runs. Choose another folder with "
                 "--out, or remove it."
             )
+        for job in jobs:
+            run = RunFolder(job.folder)
+            if run.exists:
+                run.verify(key=job.key, checkpoint=not job.is_finished, is_resumed=True)
         finished = [job for job in jobs if job.is_finished]
-        if finished:
+        if finished and before is not None:
             used = self.plugins()
             validate_plugins({name: one for name, one in before["plugins"].items() if name in used})
         for job in finished:
-            if (
-                folder.read(job.folder / "record.json").get("data")
-                != self.profiles[job.variant].data
-            ):
+            if RunFolder(job.folder).read_record()["data"] != self.profiles[job.variant].data:
                 raise RegardError(
                     f"The data changed since the run '{job.folder}' was trained ({job.variant}, seed "
                     f"{job.seed}), so it is not comparable with new runs. Restore the files, or choose "
@@ -279,10 +279,11 @@ class PreparedStudy:
 
 def read_study_file(folder: StudyFolder) -> StudyFile:
     """Read and validate study.json."""
+    folder.validate_links()
     folder.read(folder.study)  # raises if it is missing or not JSON
     found: StudyFile = parse_json(
         StudyFile,
-        folder.study.read_bytes(),
+        folder.read_text(folder.study),
         problem=f"'{folder.study}' is not a study file",
         way_out="Run the study again: finished runs are not repeated.",
     )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from regard.core.errors import RegardError
 from regard.core.records.study import RunState
 from regard.runs.folder import RunFolder
 from regard.studies.folder import StudyFolder
@@ -83,9 +84,16 @@ def _collect_run(run: StudyRun, folder: StudyFolder) -> CollectedRun:
     state: RunState = "missing"
     reason, record = "not finished", {}
     failure = folder.failure(run.key)
+    if run_folder.exists:
+        run_folder.verify(key=run.key)
     if run_folder.record.is_file():
         state, reason, record = "finished", "", run_folder.read_record()
-    elif failure.is_file():
+    elif run.key in folder.finished_keys():
+        raise RegardError(
+            f"The finished run '{run_folder.path}' ({run.variant}, seed {run.seed}) is missing. Restore it,"
+            " or run the study again to repeat it."
+        )
+    elif folder.is_listed(failure) or failure.exists():
         state, reason = "failed", str(folder.read(failure).get("reason", "unknown"))
     return CollectedRun(run=run, folder=run_folder, state=state, reason=reason, record=record)
 

@@ -23,7 +23,6 @@ thread unless `threads` is set, and the runs of a study are executed in parallel
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,6 +46,7 @@ from regard.runs.spec import (
     merge_sections,
     parse_settings,
     read_recipe,
+    spec_key,
 )
 from regard.training.options import TrainingOptions
 
@@ -320,12 +320,6 @@ def _validate_evaluations(options: TrainingOptions) -> None:
             f"training.evaluate_every={every} steps with a budget of {other[0]}: variants with cheaper "
             "steps would be evaluated more often. Give a fraction: training.evaluate_every=0.1."
         )
-
-
-def spec_key(spec: RunSpec) -> str:
-    """A short hash of what identifies a run."""
-    text = json.dumps(spec.identity(), sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 STUDIES = BuiltinConfigs("study", Path(__file__).parent / "configs")

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from regard.core.atomic_write import atomic_write
 from regard.core.errors import RegardError
 from regard.core.records.study import (
     CurvePoint,
@@ -436,5 +435,6 @@ def write_record(
 ) -> StudyRecord:
     """Collect the runs that exist, and write record.json."""
     record = collect(prepared, folder, log=log)
-    atomic_write(folder.record, record.as_json())
+    folder.write_text(folder.record, record.as_json())
+    folder.set_finished(one.key for one in record.runs if one.state == "finished")
     return record

@@ -8,11 +8,12 @@ safetensors file, written atomically and never pickled:
     average.<...>               weight averaging
     metadata                    training state, options and seed as JSON, with a checksum over all
 
-A truncated or modified file is an error.
+A truncated or modified file is an error. Checkpoint, model and logs are listed in manifest.json.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -30,6 +31,7 @@ from torch.optim import Optimizer
 
 from regard.core.atomic_write import atomic_write
 from regard.core.errors import RegardError
+from regard.core.manifest import Manifest, State, validate_no_link
 from regard.training.averaging import Averaging
 from regard.training.optimizers import load_optimizer_state, optimizer_state
 from regard.training.options import BUDGETS, TrainingOptions
@@ -70,11 +72,16 @@ def load_model_state(model: nn.Module, tensors: Mapping[str, Tensor], *, source:
 
 
 def write_parameters(
-    path: Path, model: nn.Module, *, averaged: Mapping[str, Tensor] | None, step: int
+    path: Path,
+    model: nn.Module,
+    *,
+    averaged: Mapping[str, Tensor] | None,
+    step: int,
+    manifest: Manifest,
 ) -> None:
     """Write the parameters of a model, or their average, with the step they belong to."""
     tensors = {**model_state(model), **(averaged or {})}
-    atomic_write(path, pack_safetensors(tensors, {STEP: str(step)}))
+    manifest.replace(path, pack_safetensors(tensors, {STEP: str(step)}))
 
 
 def load_parameters(model: nn.Module, path: Path) -> None:
@@ -137,16 +144,18 @@ class Checkpoint(NamedTuple):
         }
 
 
-def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write atomically: a crash leaves the previous checkpoint."""
+def write_checkpoint(
+    path: Path, checkpoint: Checkpoint, *, manifest: Manifest, logs: Mapping[str, State]
+) -> None:
+    """Write atomically: a crash leaves the previous checkpoint. `logs` are their states at this point."""
     content = json.dumps(checkpoint.metadata, sort_keys=True)
     header = {CONTENT: content, CHECKSUM: _checksum(checkpoint.tensors, content)}
-    atomic_write(path, pack_safetensors(checkpoint.tensors, header))
+    manifest.replace(path, pack_safetensors(checkpoint.tensors, header), logs=logs)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read a file written by `write_checkpoint`."""
-    way_out = f"Delete it to restart the run, or restore a valid copy of '{path.name}'."
+    way_out = "Restore it from a copy, or start a new run in another folder."
     tensors, header = read_safetensors(path, way_out=way_out)
     if CONTENT not in header or CHECKSUM not in header:
         raise RegardError(f"'{path}' is a safetensors file but not a checkpoint. {way_out}")
@@ -313,23 +322,31 @@ def resume_state(
 class JsonlFile:
     """An append-only JSON Lines file that can be truncated to its size at a checkpoint.
 
-    Rows are flushed as they are written, so that they can be followed; `synced_size` forces them to disk.
+    Rows are flushed as they are written, so that they can be followed; `synced_state` forces them to disk.
     """
 
     def __init__(self, path: Path, *, keep_bytes: int) -> None:
         """Open or create the file, and truncate it to `keep_bytes`."""
         self.path = path
+        validate_no_link(path)
         try:
-            size = path.stat().st_size if path.exists() else 0
-            if size < keep_bytes:
+            kept = path.read_bytes()[:keep_bytes] if keep_bytes else b""
+            if len(kept) < keep_bytes:
                 raise RegardError(
-                    f"'{path}' has {size} bytes, but had {keep_bytes} at the checkpoint: rows are missing. "
-                    "Restore the file, or start a new run in another folder."
+                    f"'{path}' has {len(kept)} bytes, but had {keep_bytes} at the checkpoint: rows are "
+                    "missing. Restore the file, or start a new run in another folder."
                 )
+            if path.exists() and not path.is_file():
+                raise OSError("it is not a regular file")
+            if path.exists() and path.stat().st_nlink > 1:
+                atomic_write(
+                    path, kept
+                )  # a hard link, such as a backup: leave the other name alone
             self._file = path.open("ab")
             self._file.truncate(keep_bytes)
         except OSError as error:
             raise RegardError(f"'{path}' cannot be written: {error.strerror or error}.") from error
+        self._digest = hashlib.sha256(kept)
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -344,14 +361,16 @@ class JsonlFile:
         text = json.dumps(
             {key: _finite_or_none(value) for key, value in row.items()}, allow_nan=False
         )
-        self._file.write(text.encode() + b"\n")
+        row_bytes = text.encode() + b"\n"
+        self._digest.update(row_bytes)
+        self._file.write(row_bytes)
         self._file.flush()
 
-    def synced_size(self) -> int:
-        """Sync to disk, and return the size in bytes."""
+    def synced_state(self) -> dict[str, Any]:
+        """Sync to disk, and return the size in bytes and the SHA-256."""
         self._file.flush()
         os.fsync(self._file.fileno())
-        return os.fstat(self._file.fileno()).st_size
+        return {"size": os.fstat(self._file.fileno()).st_size, "sha256": self._digest.hexdigest()}
 
 
 def _finite_or_none(value: Any) -> Any:

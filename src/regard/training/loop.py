@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from regard.core.atomic_write import remove_temporary_files
 from regard.core.errors import RegardError
+from regard.core.manifest import Manifest
 from regard.core.protocols import TrainingTask
 from regard.training.averaging import build_averaging, evaluate
 from regard.training.callbacks import (
@@ -145,13 +146,15 @@ def train(
     flops: Callable[[Any], int] | None = None,
     callbacks: Sequence[Callback] = (),
     resume: bool = False,
+    is_locked: bool = False,
 ) -> Outcome:
     """Train a model in place; metrics, checkpoints and the best model are written to `folder`.
 
     `flops` maps a batch to the FLOPs of a training step on it. With `resume`, training continues from the
     checkpoint if there is one; a finished run is not trained further, and its outcome is returned. The
     model ends with its last parameters, not averaged; the best checkpoint is in model.safetensors. Ctrl-C
-    and SIGTERM stop the run with a checkpoint; a second signal stops it at once.
+    and SIGTERM stop the run with a checkpoint; a second signal stops it at once. `is_locked`: the caller
+    holds the lock of the folder.
     """
     if options.flops is not None and flops is None:
         raise RegardError(
@@ -159,7 +162,8 @@ def train(
             "batch, or choose another budget."
         )
     outcome: Outcome | None = None
-    with folder_lock(folder), Interruption() as interruption, _flushed_denormals():
+    lock = nullcontext() if is_locked else folder_lock(folder)
+    with lock, Interruption() as interruption, _flushed_denormals():
         remove_temporary_files(folder)
         checkpoint = _read_existing(folder, resume=resume)
         run = _Run(
@@ -199,6 +203,7 @@ class _Run:
     ) -> None:
         self.model, self.task, self.options, self.folder = model, task, options, folder
         self.seed, self.flops = seed, flops
+        self.manifest = Manifest(folder)
         self.callbacks, self.interruption = callbacks, interruption
         self.state, log_sizes = TrainingState(), {METRICS: 0, TIMING: 0}
         if checkpoint is not None:
@@ -324,7 +329,9 @@ class _Run:
 
     def _write_model(self, averaged: dict[str, Tensor] | None) -> None:
         path = self.folder / MODEL
-        write_parameters(path, self.model, averaged=averaged, step=self.state.step)
+        write_parameters(
+            path, self.model, averaged=averaged, step=self.state.step, manifest=self.manifest
+        )
         self.callbacks.on_save(path)
 
     def _stop(self, reason: StopReason) -> Outcome:
@@ -365,14 +372,15 @@ class _Run:
         tensors = collect_state(
             model=self.model, optimizers=self.stepper.optimizers, averaging=self.averaging
         )
+        logs = {METRICS: self.metrics.synced_state(), TIMING: self.timing.synced_state()}
         metadata = {
             "state": self.state.as_dict(),
             "options": self.options.as_dict(),
             "seed": self.seed,
-            "log_sizes": {METRICS: self.metrics.synced_size(), TIMING: self.timing.synced_size()},
+            "log_sizes": {name: state["size"] for name, state in logs.items()},
         }
         path = self.folder / CHECKPOINT
-        write_checkpoint(path, Checkpoint(tensors, metadata))
+        write_checkpoint(path, Checkpoint(tensors, metadata), manifest=self.manifest, logs=logs)
         self.clock.mark_saved()
         self.callbacks.on_save(path)
 
@@ -419,14 +427,19 @@ class _Run:
 
 
 def _read_existing(folder: Path, *, resume: bool) -> Checkpoint | None:
-    path = folder / CHECKPOINT
+    path, manifest = folder / CHECKPOINT, Manifest(folder)
+    if not manifest.path.exists() and not path.exists():
+        manifest.create()
+    manifest.verify([CHECKPOINT, MODEL])
     if not path.exists():
         return None
     if not resume:
         raise RegardError(
             f"'{folder}' already contains a run. Resume it, or train in another folder."
         )
-    return read_checkpoint(path)
+    checkpoint = read_checkpoint(path)
+    manifest.verify_logs(checkpoint.metadata.get("log_sizes", {}))
+    return checkpoint
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +17,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def folder_lock(folder: Path) -> Iterator[None]:
-    """An exclusive lock on a run folder, which is created if needed.
+def folder_lock(folder: Path, *, timeout: float = 0.0) -> Iterator[None]:
+    """An exclusive lock on a run folder, which is created if needed; waits at most `timeout` seconds.
 
     The operating system releases the lock when the process ends, also if it is killed.
     """
@@ -33,14 +34,19 @@ def folder_lock(folder: Path) -> Iterator[None]:
     import fcntl
 
     descriptor = os.open(folder, os.O_RDONLY)
+    deadline = time.monotonic() + timeout
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RegardError(
-                f"Another process is training in '{folder}'. Wait for it, stop it, or choose another "
-                "folder."
-            ) from error
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() >= deadline:
+                    raise RegardError(
+                        f"Another process is training in '{folder}'. Wait for it, stop it, or choose "
+                        "another folder."
+                    ) from error
+            time.sleep(0.05)
         yield
     finally:
         os.close(descriptor)

@@ -90,11 +90,12 @@ def test_stopped_run_resumes_with_the_cached_dataset(tmp_path: Path, reads: list
 
 def test_finished_run_is_unchanged(tmp_path: Path, reads: list[str]) -> None:
     job = toy_job(tmp_path)
-    job.folder.mkdir(parents=True)
-    (job.folder / "record.json").write_text("{}")
+    assert done(job)
+    reads.clear()
+    before = {file.name: file.stat().st_mtime_ns for file in job.folder.iterdir()}
     assert done(job)
     assert not reads
-    assert [file.name for file in job.folder.iterdir()] == ["record.json"]
+    assert {file.name: file.stat().st_mtime_ns for file in job.folder.iterdir()} == before
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_checkpoint_of_another_spec_is_refused(tmp_path: Path) -> None:
     job = toy_job(tmp_path)
     done(job, callbacks=[Stop()])
     other = toy_job(tmp_path, model={"hidden_dim": 9})
-    with pytest.raises(RegardError, match=r"run0' contains a run with another spec"):
+    with pytest.raises(RegardError, match=r"run0' contains another run"):
         done(other)
 
 
@@ -174,7 +175,8 @@ def test_learning_curve(tmp_path: Path) -> None:
 
 def test_mismatched_rows_are_refused(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    folder.metrics.write_text('{"step": 3, "validation": {"wer": 1.0}}\n')
-    folder.timing.write_text("")
+    folder.manifest.create()
+    folder.write(folder.metrics, '{"step": 3, "validation": {"wer": 1.0}}\n')
+    folder.write(folder.timing, "")
     with pytest.raises(RegardError, match=r"rows are missing \(3\)"):
         evaluations(folder)

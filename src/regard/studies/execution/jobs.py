@@ -21,13 +21,13 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 
-from regard.core.atomic_write import atomic_write, remove_temporary_files
+from regard.core.atomic_write import remove_temporary_files
 from regard.core.errors import RegardError
 from regard.runs.build import build_task
 from regard.runs.folder import RunFolder
 from regard.runs.plugins import load_plugins
-from regard.runs.spec import RunSpec, Sections
-from regard.runs.train import begin_run, read_spec, resume_run
+from regard.runs.spec import RunSpec, Sections, spec_key
+from regard.runs.train import begin_run, resume_run
 from regard.runs.warm_start import initial_preprocessor
 from regard.studies.folder import StudyFolder
 from regard.training.callbacks import Callback, StepMetrics, TrainingStart
@@ -63,7 +63,12 @@ class Job:
     @property
     def failure(self) -> Path:
         """The file with the reason of a failure."""
-        return StudyFolder(self.folder.parent.parent).failure(self.key)
+        return self.study.failure(self.key)
+
+    @property
+    def study(self) -> StudyFolder:
+        """The folder of the study."""
+        return StudyFolder(self.folder.parent.parent)
 
 
 class Started(NamedTuple):
@@ -135,12 +140,12 @@ class JobResult(NamedTuple):
 def write_failure(job: Job, *, reason: str, traceback: str = "") -> None:
     """Write STUDY/failures/KEY.json: the reason and the traceback."""
     failure = {"reason": reason, "variant": job.variant, "seed": job.seed, "traceback": traceback}
-    atomic_write(job.failure, json.dumps(failure, indent=1, ensure_ascii=False) + "\n")
+    job.study.write(job.failure, failure)
 
 
 def remove_failure(job: Job) -> None:
     """Remove an earlier failure before a new attempt."""
-    job.failure.unlink(missing_ok=True)
+    job.study.remove(job.failure)
 
 
 # Task options that do not affect the data: runs that differ in these alone share one.
@@ -166,12 +171,13 @@ def run_job(
     for `--plugin`. The dataset is cached between runs, since variants mostly share it.
     """
     run = RunFolder(folder)
-    if run.record.is_file():
-        return True
     load_plugins(plugins)
     spec = RunSpec.from_sections(sections)
+    if run.record.is_file():
+        run.verify(key=spec_key(spec))
+        return True
     if _has_checkpoint(run):
-        _validate_same_spec(spec, run)
+        run.verify(key=spec_key(spec), is_resumed=True)
         record = resume_run(run, dataset=_dataset(spec), callbacks=callbacks)
     else:
         record = begin_run(spec, run, dataset=_dataset(spec), callbacks=callbacks)
@@ -192,27 +198,12 @@ def _dataset(spec: RunSpec) -> Any:
 def _has_checkpoint(run: RunFolder) -> bool:
     """Whether there is a checkpoint to resume; without one, remove the files of the run."""
     run.make()
-    deadline = time.monotonic() + LOCK_TIMEOUT
-    while True:
-        try:
-            with folder_lock(run.path):
-                remove_temporary_files(run.path)
-                if not run.checkpoint.is_file():
-                    run.clear()
-                    return False
-                return True
-        except RegardError:
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(0.1)
-
-
-def _validate_same_spec(spec: RunSpec, run: RunFolder) -> None:
-    if read_spec(run) != spec:
-        raise RegardError(
-            f"'{run.path}' contains a run with another spec. Remove the folder, or use another folder for "
-            "the study."
-        )
+    with folder_lock(run.path, timeout=LOCK_TIMEOUT):
+        remove_temporary_files(run.path)
+        if not run.checkpoint.is_file():
+            run.clear()
+            return False
+        return True
 
 
 Report = Callable[[JobProgress], None]
