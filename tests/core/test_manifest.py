@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from regard.core import manifest as module
+from regard.core.atomic_write import atomic_write
 from regard.core.errors import RegardError
 from regard.core.manifest import Manifest, content_state
 
@@ -120,16 +120,16 @@ def test_kill_between_two_writes(
     manifest: Manifest, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
     """Manifest, file, manifest: after any of them the folder is valid, and can be written again."""
-    left, write = [writes], module.atomic_write
+    left = [writes]
 
     def dying(*arguments: Any) -> None:
         if not left[0]:
             raise Killed
         left[0] -= 1
-        write(*arguments)
+        atomic_write(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "atomic_write", dying)
+        patch.setattr("regard.core.manifest.atomic_write", dying)
         if writes < 3:
             with pytest.raises(Killed):
                 manifest.replace(manifest.folder / "a.json", "two")
@@ -145,15 +145,13 @@ def test_kill_between_two_writes(
 def test_writer_meanwhile_is_no_error(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that has read the manifest before a writer replaced the file reads it again."""
     path, parse = manifest.folder / "a.json", Manifest._parse
-    monkeypatch.setattr(
-        Manifest,
-        "_parse",
-        lambda self, text: (
-            monkeypatch.undo(),
-            Manifest(manifest.folder).replace(path, "two"),
-            parse(self, text),
-        )[-1],
-    )
+
+    def written_meanwhile(self: Manifest, text: str) -> Any:
+        monkeypatch.undo()
+        Manifest(manifest.folder).replace(path, "two")
+        return parse(self, text)
+
+    monkeypatch.setattr(Manifest, "_parse", written_meanwhile)
     assert manifest.read_bytes(path) == b"two"
 
 

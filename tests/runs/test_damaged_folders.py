@@ -11,7 +11,7 @@ import pytest
 from tests.factories.command_line import regard
 from tests.factories.toy_pronunciation import tiny_sections
 
-from regard.core import manifest as manifest_module
+from regard.core.atomic_write import atomic_write
 from regard.core.errors import RegardError
 from regard.runs import train as train_module
 from regard.runs.folder import RunFolder, read_predictions
@@ -41,16 +41,16 @@ def run_killed_at(
     number: int, words: Path, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> bool:
     """Train, and stop before write `number` of any file; False if there are fewer."""
-    left, write = [number], manifest_module.atomic_write
+    left = [number]
 
     def dying(*arguments: Any) -> None:
         if not left[0]:
             raise Killed
         left[0] -= 1
-        write(*arguments)
+        atomic_write(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(manifest_module, "atomic_write", dying)
+        patch.setattr("regard.core.manifest.atomic_write", dying)
         try:
             begin_run(spec_of(words), folder)
         except Killed:

@@ -148,7 +148,7 @@ def use(run: Path, originals: Originals) -> Any:
     task = run.name.removeprefix("stopped-").rpartition("-")[0]
     trained = load(run)
     curve = [(point.step, point.scores) for point in evaluations(trained.folder)]
-    found = [trained.predict(INPUTS[task]), trained.score(originals.files[task]), curve]
+    found: list[Any] = [trained.predict(INPUTS[task]), trained.score(originals.files[task]), curve]
     if trained.folder.record.exists():
         found += [trained.record["scores"], trained.record["data"], trained.record["spec"]]
         found += [read_predictions(trained.folder, split) for split in ("validation", "test")]

@@ -160,9 +160,10 @@ def test_links_are_refused(spec: StudySpec, study: StudyFolder, name: str) -> No
     if path.exists():
         path.rename(study.path.with_name("elsewhere"))
     path.symlink_to(study.path.with_name("elsewhere"))
-    for use in (lambda: api.report(study.path), lambda: run(spec, study.path)):
-        with pytest.raises(RegardError, match=f"{name}' is a symbolic link"):
-            use()
+    with pytest.raises(RegardError, match=f"{name}' is a symbolic link"):
+        api.report(study.path)
+    with pytest.raises(RegardError, match=f"{name}' is a symbolic link"):
+        run(spec, study.path)
 
 
 def test_failure_before_a_finished_run_is_ignored(study: StudyFolder) -> None:
