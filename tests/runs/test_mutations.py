@@ -18,6 +18,7 @@ from tests.factories.toy_pronunciation import tiny_sections, write_dictionary
 
 from regard import api
 from regard.core.errors import RegardError
+from regard.core.records.study import StudyRecord
 from regard.runs.folder import RunFolder, evaluations, read_predictions
 from regard.runs.load import load
 from regard.runs.spec import RunSpec, merge_sections
@@ -172,16 +173,26 @@ def initialise(run: Path, originals: Originals) -> Any:
     return record["scores"], folder.model.read_bytes()
 
 
+def without_seconds(record: StudyRecord) -> Any:
+    """A run that was deleted is trained again, with the same results in another time."""
+    found = json.loads(record.as_json())
+    for value in containers(found):
+        if isinstance(value, dict):
+            value.pop("seconds", None)
+    return found
+
+
 def report(study: Path, _: Originals) -> Any:
-    return api.report(study).as_json()
+    return without_seconds(api.report(study))
 
 
 def report_from_record(study: Path, _: Originals) -> Any:
-    return api.report(study, from_record=True).as_json()
+    return without_seconds(api.report(study, from_record=True))
 
 
 def resume_study(study: Path, originals: Originals) -> Any:
-    return run_study(originals.study, study, name="study", executor=InProcess()).as_json()
+    executor = InProcess()
+    return without_seconds(run_study(originals.study, study, name="study", executor=executor))
 
 
 Action = Callable[[Path, Originals], Any]
