@@ -179,6 +179,7 @@ def without_seconds(record: StudyRecord) -> Any:
     for value in containers(found):
         if isinstance(value, dict):
             value.pop("seconds", None)
+            value.pop("evaluation_seconds", None)
     return found
 
 

@@ -200,7 +200,9 @@ def test_unfinished_study_is_described_only(place: Path) -> None:
     whole = write_record(prepared, folder)
     assert whole.is_finished
     (lost,) = (one.key for one in whole.runs_of("none") if one.seed == 1)
-    RunFolder(folder.runs / lost).record.unlink()
+    unfinished = RunFolder(folder.runs / lost)
+    unfinished.manifest.remove([unfinished.record])
+    folder.set_finished(())
     found = StudyRecord.from_json(write_record(prepared, folder).as_json())
     assert not found.is_finished
     assert found.missing == {"none": (1,)}

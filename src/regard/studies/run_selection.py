@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from regard.core.errors import RegardError
@@ -46,10 +47,15 @@ class CollectedRuns(NamedTuple):
     compared: list[CollectedRun]
 
 
-def collect_runs(prepared: PreparedStudy, folder: StudyFolder) -> CollectedRuns:
-    """The state of every run of the study, in order; compared are those with the selected rates."""
-    study = prepared.study
-    tuning = [_collect_run(run, folder) for run in study.runs() if run.is_tuning]
+def collect_runs(
+    prepared: PreparedStudy, folder: StudyFolder, *, is_resumed: bool = False
+) -> CollectedRuns:
+    """The state of every run of the study, in order; compared are those with the selected rates.
+
+    If the study `is_resumed`, runs that are missing or lack their record will be trained again.
+    """
+    study, collect_run = prepared.study, partial(_collect_run, is_resumed=is_resumed)
+    tuning = [collect_run(run, folder) for run in study.runs() if run.is_tuning]
     rates: dict[str, float | None] = {
         variant.name: study.first_learning_rate for variant in study.variants
     }
@@ -65,7 +71,7 @@ def collect_runs(prepared: PreparedStudy, folder: StudyFolder) -> CollectedRuns:
             run.variant, study.first_learning_rate
         ):
             is_tuned = run.variant in rates
-            compared.append(_collect_run(run, folder) if is_tuned else _untuned(run, folder))
+            compared.append(collect_run(run, folder) if is_tuned else _untuned(run, folder))
     return CollectedRuns(tuning, rates, compared)
 
 
@@ -79,22 +85,22 @@ def _untuned(run: StudyRun, folder: StudyFolder) -> CollectedRun:
     )
 
 
-def _collect_run(run: StudyRun, folder: StudyFolder) -> CollectedRun:
+def _collect_run(run: StudyRun, folder: StudyFolder, *, is_resumed: bool) -> CollectedRun:
     run_folder = RunFolder(folder.runs / run.key)
     state: RunState = "missing"
     reason, record = "not finished", {}
     failure = folder.failure(run.key)
     if run_folder.exists:
-        run_folder.verify(key=run.key)
+        run_folder.verify(key=run.key, is_resumed=is_resumed)
     if run_folder.record.is_file():
         state, reason, record = "finished", "", run_folder.read_record()
-    elif run.key in folder.finished_keys():
+    elif not is_resumed and run.key in folder.finished_keys():
         raise RegardError(
             f"The finished run '{run_folder.path}' ({run.variant}, seed {run.seed}) is missing. Restore it,"
             " or run the study again to repeat it."
         )
     elif folder.is_listed(failure) or failure.exists():
-        state, reason = "failed", str(folder.read(failure).get("reason", "unknown"))
+        state, reason = "failed", "" if is_resumed else str(folder.read(failure)["reason"])
     return CollectedRun(run=run, folder=run_folder, state=state, reason=reason, record=record)
 
 

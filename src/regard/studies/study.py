@@ -419,7 +419,9 @@ def run_study(
     executor = executor or LocalExecutor()
     stages = {"tuning": "tuning the learning rates", "compared": "training the compared runs"}
     for stage, line in stages.items():
-        runs: list[CollectedRun] = getattr(collect_runs(prepared, study_folder), stage)
+        runs: list[CollectedRun] = getattr(
+            collect_runs(prepared, study_folder, is_resumed=True), stage
+        )
         if runs:
             log(line)
             jobs = prepared.jobs(study_folder, (collected.run for collected in runs))
