@@ -76,7 +76,7 @@ def test_truncation_of_predicted_texts_is_reported(run: Path, tmp_path: Path) ->
     ran = regard("predict", run, "--score", scored, "--json")
     assert f"1 of 2 texts {TRUNCATED}" in ran.stderr
     assert json.loads(ran.stdout)["accuracy"] >= 0
-    assert regard("predict", run, "A film.").stderr == ""
+    assert regard("predict", run, "film").stderr == ""
 
 
 def test_unseen_labels_have_no_loss(run: Path, tmp_path: Path) -> None:

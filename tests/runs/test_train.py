@@ -221,7 +221,7 @@ def test_existing_run_is_refused_and_unchanged(words: Path, tmp_path: Path) -> N
         ({"model": {**TINY, "mechanism": "dott"}}, "Unknown mechanism 'dott'"),
         ({"model": {**TINY, "hidden_dim": 0}}, "hidden_dim=0"),
         ({"model": {"name": "transformer", "tie": "all"}}, "tie='all'"),
-        ({"training": {"device": "cuda"}}, "The device 'cuda' cannot be used"),
+        ({"training": {"device": "cuda"}}, "training.device=cuda: this machine has no such device"),
     ],
 )
 def test_error_leaves_no_folder(
