@@ -1,11 +1,15 @@
 """Initialisation by name, and dropout by layer and step."""
 
+import random
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
+from regard.core.errors import RegardError
 from regard.layers import Dropout
 from regard.studies import StudySpec, read_study
 from regard.studies.spec import builtin_studies
@@ -177,3 +181,90 @@ def test_hooks_are_removed_and_evaluation_draws_nothing() -> None:
         model(torch.ones(8))
         assert torch.equal(torch.get_rng_state(), before)
     assert not model.ours._forward_pre_hooks
+
+
+class Checkpointed(nn.Module):
+    """Two layers with dropout, each called twice, with or without activation checkpointing."""
+
+    def __init__(self, *, use_reentrant: bool | None) -> None:
+        super().__init__()
+        self.use_reentrant = use_reentrant
+        self.linears = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
+        self.dropout = Dropout(0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for linear in self.linears:
+
+            def body(x: Tensor, linear: nn.Module = linear) -> Tensor:
+                return self.dropout(self.dropout(linear(x)).tanh())
+
+            if self.use_reentrant is None:
+                x = body(x)
+            else:
+                x = checkpoint(body, x, use_reentrant=self.use_reentrant)
+        return x.square().sum()
+
+
+def test_activation_checkpointing_draws_the_same_numbers_again() -> None:
+    gradients = []
+    for use_reentrant in (None, False, True):
+        model = build_seeded(lambda kind=use_reentrant: Checkpointed(use_reentrant=kind), seed=0)  # type: ignore[misc]
+        streams = RandomStreams(model, seed=0)
+        streams.begin_step(3)
+        x = torch.ones(4, 8, requires_grad=True)
+        model(x).backward()
+        gradients.append([one.grad for one in (x, *model.parameters())])
+    for other in gradients[1:]:
+        assert all(torch.equal(one, two) for one, two in zip(gradients[0], other, strict=True))  # type: ignore[arg-type]
+
+
+def test_draws_of_numpy_and_random_are_seeded() -> None:
+    def build() -> nn.Module:
+        module = nn.Module()
+        values = [random.random(), *np.random.randn(3)]  # noqa: NPY002
+        module.register_buffer("noise", torch.tensor(values), persistent=False)
+        module.register_parameter("scale", nn.Parameter(torch.randn(2)))
+        return module
+
+    before = random.getstate()
+    first, again, other = (build_seeded(build, seed=seed) for seed in (0, 0, 1))
+    assert random.getstate() == before
+    assert torch.equal(first.noise, again.noise)  # type: ignore[arg-type]
+    assert not torch.equal(first.noise, other.noise)  # type: ignore[arg-type]
+
+
+def test_lazy_parameters_and_draws_that_depend_on_draws_are_refused() -> None:
+    with pytest.raises(RegardError, match=r"'weight' .* lazy"):
+        build_seeded(lambda: nn.LazyLinear(3), seed=0)
+
+    def build() -> nn.Module:
+        linear = nn.Linear(2, 2)
+        while linear.weight.norm() < 0.9:
+            nn.init.uniform_(linear.weight, -0.71, 0.71)
+        return linear
+
+    counted = []
+    for seed in range(40):
+        try:
+            build_seeded(build, seed=seed)
+        except RegardError as error:
+            counted.append(str(error))
+    assert any("drew" in text for text in counted)
+
+
+def test_layers_with_other_names_of_dropout_are_random() -> None:
+    class Rate(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.drop_prob = np.float32(0.5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x * torch.rand(x.shape)
+
+    plain, extended = nn.ModuleDict({"a": Rate()}), nn.ModuleDict({"b": Rate(), "a": Rate()})
+    outputs = []
+    for model in (plain, extended):
+        RandomStreams(model, seed=0).begin_step(1)
+        outputs.append({name: layer(torch.ones(4)) for name, layer in model.items()})
+    assert torch.equal(outputs[0]["a"], outputs[1]["a"])
+    assert not torch.equal(outputs[1]["a"], outputs[1]["b"])

@@ -190,7 +190,11 @@ def _attention_flops(model: nn.Module, rows: int, length: int, target: int) -> i
 
 
 def count_flops(model: Any, task: Task, batch: Batch) -> int:
-    """The FLOPs of loss and gradients on a batch; random state and gradients stay as they are."""
+    """The FLOPs of loss and gradients on a batch; random state, buffers and gradients stay as they are."""
     device = next(iter(model.parameters())).device
+    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]  # such as running means
     with torch.random.fork_rng(devices=[]):
-        return training_flops(lambda: task.loss(model, batch.to(device)).total)
+        flops = training_flops(lambda: task.loss(model, batch.to(device)).total)
+    for buffer, before in buffers:
+        buffer.copy_(before)
+    return flops

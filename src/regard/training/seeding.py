@@ -6,26 +6,31 @@
 With one generator for all draws, a model with one more parameter differs from its neighbour in every
 tensor after it. Here two models with the same seed start with the same value in every tensor of equal
 name and shape, and layers of equal name drop the same features, so that paired differences are those of
-the variants. Nothing depends on the order of draws, so a resumed run needs no random state.
+the variants. A resumed run needs no random state.
 """
 
 from __future__ import annotations
 
 import hashlib
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from regard.core.errors import RegardError
+
 
 def derive_seed(*parts: object) -> int:
-    """A seed of 63 bits from the parts.
+    """A seed of 63 bits from the parts; torch's generator of the CPU uses 32 of them.
 
     >>> derive_seed(0, "encoder.weight") == derive_seed(0, "encoder.weight")
     True
@@ -40,19 +45,44 @@ def build_seeded(build: Callable[[], nn.Module], *, seed: int) -> nn.Module:
     """The module that `build` returns, with every parameter and buffer drawn from `seed` and its name.
 
     The module is built twice: first to learn which draw reaches which tensor, then with every draw seeded
-    by that tensor's name. So a constructor draws as it likes, and needs no method for it. The random state
-    stays as it is. `build` must make the same draws each time.
+    by that tensor's name. So a constructor draws as it likes, and needs no method for it. Draws of numpy,
+    of `random`, and of torch as Python numbers are seeded in their order instead. All random states stay as
+    they are.
     """
     with torch.random.fork_rng(devices=[]):
-        with _SeededDraws(seed) as draws:
+        with _SeededDraws(seed) as draws, _seeded_numpy(seed):
             module = build()
-        if any(tensor.is_meta for tensor in module.parameters()):
-            return module
+        parameters: list[tuple[str, Any]] = list(module.named_parameters())
+        if lazy := [name for name, tensor in parameters if is_lazy(tensor)]:
+            raise RegardError(
+                f"The parameter '{lazy[0]}' of the model is lazy, so it has no shape yet. Give its layer "
+                "the number of input features, such as nn.Linear for nn.LazyLinear."
+            )
         names = draws.names(module)
-        if not names:
+        if not names or any(tensor.is_meta for tensor in module.parameters()):
             return module
-        with _SeededDraws(seed, names):
-            return build()
+        with _SeededDraws(seed, names) as again, _seeded_numpy(seed):
+            module = build()
+        if again.count != draws.count:
+            raise RegardError(
+                f"The constructor of the model drew {draws.count} times, then {again.count} times: the "
+                "number of draws depends on drawn values, so parameters cannot be seeded by name. Draw a "
+                "fixed number of times."
+            )
+        return module
+
+
+@contextmanager
+def _seeded_numpy(seed: int) -> Iterator[None]:
+    """Seed `random` and numpy's global generator inside the context."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
 
 
 # Of a draw: the tensor that it reaches, and its number among the draws of that tensor, from the last.
@@ -115,7 +145,7 @@ def _tensors(tree: Any) -> Iterator[Tensor]:
 
 
 def _address(tensor: Tensor) -> int:
-    return 0 if tensor.is_meta else tensor.untyped_storage().data_ptr()
+    return 0 if tensor.is_meta or is_lazy(tensor) else tensor.untyped_storage().data_ptr()
 
 
 def _is_inplace(func: Any) -> bool:
@@ -142,8 +172,10 @@ def shared_fraction(own: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> f
 class RandomStreams:
     """Seeds the random layers of a model in every training step.
 
-    A layer is random if it has an attribute named `p` or `…dropout` that is not 0, as those of torch have.
-    Draws outside of such layers are seeded by the step.
+    A layer is random if it has an attribute named `p`, or with "drop" in its name, that is a positive
+    number, as those of torch have. Draws elsewhere continue the stream of the random layer before them, or
+    that of the step. A layer that activation checkpointing runs again in the backward pass draws the same
+    numbers.
     """
 
     def __init__(self, model: nn.Module, *, seed: int, device: str = "cpu") -> None:
@@ -151,6 +183,8 @@ class RandomStreams:
         self.seed = seed
         self.step = 0
         self.calls: Counter[str] = Counter()
+        # Layer and the seed before it → its seed. Checkpointing restores the seed before, too.
+        self.seeds: dict[tuple[str, int], int] = {}
         # Seeding torch's other generators as well takes three times as long.
         self._seed = torch.default_generator.manual_seed if device == "cpu" else torch.manual_seed
         self._hooks = [
@@ -165,13 +199,19 @@ class RandomStreams:
         """Seed the draws of a step."""
         self.step = step
         self.calls.clear()
+        self.seeds.clear()
         self._seed(derive_seed(self.seed, step))
 
     def _before_forward(self, layer: nn.Module, args: Any, *, name: str, base: int) -> None:
-        if layer.training:
+        if not layer.training:
+            return
+        before = name, torch.default_generator.initial_seed()
+        seed = self.seeds.get(before) if torch._C._current_graph_task_id() != -1 else None
+        if seed is None:
             call = self.calls[name]
             self.calls[name] = call + 1
-            self._seed(_mixed(base, self.step, call))
+            seed = self.seeds[before] = _mixed(base, self.step, call)
+        self._seed(seed)
 
     @contextmanager
     def closed(self) -> Iterator[None]:
@@ -185,7 +225,10 @@ class RandomStreams:
 
 def _is_random(attributes: Iterable[tuple[str, Any]]) -> bool:
     return any(
-        (name == "p" or name.endswith("dropout")) and isinstance(value, float) and value > 0
+        (name == "p" or "drop" in name)
+        and isinstance(value, float | int | np.floating)
+        and value is not True
+        and value > 0
         for name, value in attributes
     )
 
