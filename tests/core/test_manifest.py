@@ -166,6 +166,6 @@ def test_exchanged_folder_is_not_written(manifest: Manifest, tmp_path: Path) -> 
     shutil.copytree(manifest.folder, tmp_path / "copy")
     manifest.folder.rename(tmp_path / "moved")
     (tmp_path / "copy").rename(manifest.folder)
-    with pytest.raises(RegardError, match="removed or moved while it was used"):
+    with pytest.raises(RegardError, match="exchanged while it was used"):
         manifest.replace(manifest.folder / "a.json", "two")
     assert (manifest.folder / "a.json").read_text() == "one"

@@ -220,3 +220,20 @@ def test_option_added_to_a_model(tmp_path: Path) -> None:
     second.record.unlink()
     assert resume_run(second)
     assert [run.key for run in PreparedStudy.read(folder).study.runs()] == keys
+
+
+def test_counting_flops_changes_no_buffer(words: Path) -> None:
+    spec = RunSpec.from_sections(tiny_sections(words))
+    task = build_task(spec)
+    model = build_spec_model(spec, task.dataset.preprocessor)
+    model.register_buffer("calls", torch.zeros(1))
+    loss = task.loss
+
+    def counted_loss(model: Any, batch: Any) -> Any:
+        model.calls += 1
+        float(model.calls.sum())  # as a model that reads values
+        return loss(model, batch)
+
+    task.loss = counted_loss  # type: ignore[method-assign]
+    assert count_flops(model, task, task.epoch(0)[0]) > 0
+    assert float(model.calls) == 0  # type: ignore[arg-type]

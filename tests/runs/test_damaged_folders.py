@@ -107,6 +107,44 @@ def test_folder_moved_during_training_is_an_error(words: Path, tmp_path: Path, s
     assert not folder.path.exists()
 
 
+def test_folder_exchanged_during_training_is_not_written(words: Path, tmp_path: Path) -> None:
+    """Another run in its place before the first checkpoint must not continue from it."""
+    other = trained(words, tmp_path / "other", seed=5)
+    before = {path.name: path.read_bytes() for path in other.path.iterdir()}
+    folder = RunFolder(tmp_path / "run")
+
+    class Exchange(Callback):
+        def on_step_end(self, info: StepMetrics) -> None:
+            if info.step == 1:
+                folder.path.rename(tmp_path / "moved")
+                other.path.rename(folder.path)
+
+    with pytest.raises(RegardError, match="exchanged while it was used"):
+        begin_run(spec_of(words), folder, callbacks=[Exchange()])
+    assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
+
+
+def test_fingerprint_of_the_initial_run_is_that_of_the_start(words: Path, tmp_path: Path) -> None:
+    first = trained(words, tmp_path / "first", training={"keep": "last"})
+    spec = spec_of(words, init_from=str(first.path))
+    folder = RunFolder(tmp_path / "second")
+
+    class Stop(Callback):
+        def on_evaluate(self, info: Any) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        begin_run(spec, folder, callbacks=[Stop()])
+    started = json.loads(folder.data.read_text())["init_fingerprint"]
+    resume_run(first, extend=3)
+    record = resume_run(folder)
+    assert record is not None
+    assert record["data"]["init_fingerprint"] == started
+    again = RunFolder(tmp_path / "third")
+    assert begin_run(spec, again) is not None
+    assert json.loads(again.data.read_text())["init_fingerprint"] != started
+
+
 def test_scoring_holds_the_lock(
     words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

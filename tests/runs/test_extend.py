@@ -138,3 +138,27 @@ def test_other_budgets_are_refused(
     with pytest.raises(RegardError, match=message):
         resume_run(folder, extend=3)
     assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
+
+
+def test_only_a_finished_run_is_extended(words: Path, tmp_path: Path) -> None:
+    """Repeating an interrupted --extend must not extend again."""
+    folder = trained(words, tmp_path / "run")
+    folder.manifest.remove([folder.record])
+    with pytest.raises(RegardError, match=r"--extend 4: .* is not finished.*--resume"):
+        resume_run(folder, extend=4)
+    assert json.loads(folder.spec.read_text())["training"]["steps"] == 6
+
+
+def test_refused_extension_keeps_the_results(words: Path, tmp_path: Path) -> None:
+    folder = trained(words, tmp_path / "run")
+    before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
+    words.write_text(words.read_text() + "zzz  AH\n")
+    with pytest.raises(RegardError, match="The data changed"):
+        resume_run(folder, extend=4)
+    assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
+
+
+def test_the_budget_of_an_extension_is_logged(words: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    resume_run(trained(words, tmp_path / "run"), extend=2, log=lines.append)
+    assert "extending the run from 6 to 8 steps" in lines

@@ -199,3 +199,12 @@ def test_folder_in_place_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").mkdir()
     with pytest.raises(RegardError, match=r"rows\.jsonl' cannot be written"):
         JsonlFile(tmp_path / "rows.jsonl", keep_bytes=0)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_full_disk_is_an_error(tmp_path: Path) -> None:
+    with JsonlFile(tmp_path / "metrics.jsonl", keep_bytes=0) as file:
+        file._file.close()
+        file._file = Path("/dev/full").open("ab", buffering=0)  # noqa: SIM115
+        with pytest.raises(RegardError, match=r"metrics.jsonl' cannot be written.*--resume"):
+            file.add({"step": 1})

@@ -133,6 +133,7 @@ MATMULS: dict[str, Callable[[tuple[Any, ...], Any], int]] = {
     "mv": _matrix_vector,
     "addmv": _matrix_vector,
     "dot": _dot_product,
+    "vdot": _dot_product,
     "convolution": _convolution,
     "convolution_backward": _convolution_backward,
     "_scaled_dot_product_flash_attention_for_cpu": _fused_attention,
@@ -191,7 +192,7 @@ SOLVES = {"linalg_solve_triangular", "triangular_solve"}
 # Operators that may hide matrix products; without a formula they are an error.
 OPAQUE = re.compile(
     "attention|transformer|rnn|lstm|gru_|gru$|linalg|conv|triangular|cholesky|ormqr|cdist|pdist"
-    "|linear$|trilinear|embedding_bag|vdot|addr|(^|_)[a-z]*mm(_|$)"
+    "|linear$|trilinear|embedding_bag|addr|(^|_)[a-z]*mm(_|$)"
 )
 NOT_OPAQUE = {"linalg_vector_norm", "_to_copy"}
 

@@ -75,6 +75,11 @@ class Manifest:
         self.path = folder / MANIFEST
         self.way_out = way_out
         self._inode: tuple[int, int] | None = None
+        self._keys: list[str] = []
+
+    def hold(self) -> None:
+        """Keep to the folder that is here now: writing raises if another one has taken its place."""
+        self._inode, self._keys = self._folder_inode(), self.read().keys
 
     def create(self, *, key: str | None = None) -> None:
         """Write a manifest without files."""
@@ -114,15 +119,21 @@ class Manifest:
 
     def _write(self, content: Content) -> None:
         validate_no_link(self.path)
-        facts = self.folder.stat() if self.folder.is_dir() else None
-        inode = None if facts is None else (facts.st_dev, facts.st_ino)
+        inode = self._folder_inode()
         if inode is None or self._inode not in (None, inode):
-            raise RegardError(
-                f"The folder '{self.folder}' was removed or moved while it was used. Move it back and "
-                "resume, or start again in another folder."
-            )
-        self._inode = inode
+            raise self._exchanged()
+        self._inode, self._keys = inode, content.keys
         atomic_write(self.path, content.as_text())
+
+    def _folder_inode(self) -> tuple[int, int] | None:
+        facts = self.folder.stat() if self.folder.is_dir() else None
+        return None if facts is None else (facts.st_dev, facts.st_ino)
+
+    def _exchanged(self) -> RegardError:
+        return RegardError(
+            f"The folder '{self.folder}' was removed, moved or exchanged while it was used. Move it back "
+            "and resume, or start again in another folder."
+        )
 
     @contextmanager
     def changing(
@@ -139,6 +150,8 @@ class Manifest:
         `facts` replace the facts of the folder after the block, `meanwhile` are added during it.
         """
         before = self.read()
+        if self._keys and not set(self._keys) & set(before.keys):
+            raise self._exchanged()
         own_facts = before.facts if facts is None else dict(facts)
         self._write(
             Content(

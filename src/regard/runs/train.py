@@ -101,21 +101,28 @@ def resume_run(
 ) -> Record | None:
     """Resume a run from its last checkpoint; returns its record, or None if interrupted.
 
-    With `extend`, its budget is raised by as many steps first, also if it is finished. A `dataset` that was
+    With `extend`, the budget of a finished run is raised by as many steps first. A `dataset` that was
     already read with the same task options is reused if its preprocessor is that of the run. `log` receives
     a line of text about each stage.
     """
     with folder.lock():
         remove_temporary_files(folder.path)
+        folder.manifest.hold()
         before = folder.verify(checkpoint=True, is_resumed=True)
         spec = read_spec(folder)
         extension = before.facts.get(EXTENDING)  # of a process that was killed at the start of one
-        if extend is not None and extension is None:
-            _validate_extension(spec, folder, extend)
+        if extend is not None:
+            _validate_extension(spec, folder, extend, is_pending=extension is not None)
             steps = spec.training.steps or 0
             earlier = {"key": spec_key(spec), "steps": steps}
             extension = {"steps": steps + extend, "from": earlier}
+            # Before the results of the finished run are removed.
+            initial_specs(spec, folder)
+            dataset = _same_dataset(spec, folder, dataset, log=log)
         if extension is not None:
+            log(
+                f"extending the run from {extension['from']['steps']:,} to {extension['steps']:,} steps"
+            )
             spec = _extend(spec, folder, extension)
         if folder.record.is_file():
             raise RegardError(
@@ -125,9 +132,14 @@ def resume_run(
         return _continue_run(spec, folder, dataset=dataset, callbacks=callbacks, log=log)
 
 
-def _validate_extension(spec: RunSpec, folder: RunFolder, steps: int) -> None:
+def _validate_extension(spec: RunSpec, folder: RunFolder, steps: int, *, is_pending: bool) -> None:
     if steps < 1:
         raise RegardError(f"--extend {steps}: the number of further steps must be 1 or more.")
+    if is_pending or not folder.record.is_file():
+        raise RegardError(
+            f"--extend {steps}: the run '{folder.path}' is not finished. Finish it first, with its own "
+            f"budget: regard train --resume {folder.path}"
+        )
     others = [
         name for name in BUDGETS if name != "steps" and getattr(spec.training, name) is not None
     ]
@@ -186,23 +198,13 @@ def _continue_run(
                 return None
             log("training")
         folder.manifest.add(before.manifest.path)
-    resumed = folder.preprocessor.is_file()
-    if resumed:
-        stored = folder.read_json(folder.preprocessor)
-    else:
-        known = initial_preprocessor(spec, folder)
-        stored = None if known is None else known.as_json()
-    if dataset is None or (stored is not None and dataset.preprocessor.as_json() != stored):
-        log("reading the data")
-        kind = task_class(spec.task).preprocessor_class
-        known = None if stored is None else kind.from_json(stored, spec.task_options)
-        dataset = build_task(spec, preprocessor=known).dataset
+    is_new = not folder.preprocessor.is_file()
+    dataset = _same_dataset(spec, folder, dataset, log=log)
     task = build_task(spec, dataset=dataset)
     model = build_spec_model(spec, task.dataset.preprocessor)
-    if resumed:
-        _validate_same_data(task, folder)
-    else:
-        folder.write_json(folder.data, task.dataset.facts())
+    if is_new:
+        facts = {**task.dataset.facts(), **warm_start_facts(spec, folder)}
+        folder.write_json(folder.data, facts)
         folder.write_json(folder.preprocessor, task.dataset.preprocessor.as_json())
     if not folder.checkpoint.is_file():
         load_initial_parameters(spec, folder, model, log=log)
@@ -233,15 +235,33 @@ def _pretrain(
     return begin_run(spec, folder, callbacks=callbacks, log=log)
 
 
-def _validate_same_data(task: Task, folder: RunFolder) -> None:
-    """Raise if the data is not that of the run to resume."""
-    if not folder.data.is_file():
-        return
-    before, now = folder.read_json(folder.data), task.dataset.facts()
-    if before != now:
-        changed = [
-            key for key in now if not isinstance(before, dict) or before.get(key) != now[key]
-        ]
+def _same_dataset(
+    spec: RunSpec, folder: RunFolder, dataset: Any, *, log: Callable[[str], None]
+) -> Any:
+    """The dataset of the run, read unless it is given; raises if it is not that of the run to resume."""
+    is_new = not folder.preprocessor.is_file()
+    if is_new:
+        known = initial_preprocessor(spec, folder)
+        stored = None if known is None else known.as_json()
+    else:
+        stored = folder.read_json(folder.preprocessor)
+    if dataset is None or (stored is not None and dataset.preprocessor.as_json() != stored):
+        log("reading the data")
+        kind = task_class(spec.task).preprocessor_class
+        known = None if stored is None else kind.from_json(stored, spec.task_options)
+        dataset = build_task(spec, preprocessor=known).dataset
+    if not is_new:
+        _validate_same_data(spec, dataset, folder)
+    return dataset
+
+
+def _validate_same_data(spec: RunSpec, dataset: Any, folder: RunFolder) -> None:
+    """Raise if the data, or the run to initialise from, is not that of the run to resume."""
+    before, now = folder.read_json(folder.data), dataset.facts()
+    if not folder.checkpoint.is_file():  # the initial parameters are yet to be loaded
+        now |= warm_start_facts(spec, folder)
+    changed = [key for key in now if not isinstance(before, dict) or before.get(key) != now[key]]
+    if changed:
         raise RegardError(
             f"The data changed since the run '{folder.path}' began ({', '.join(changed)}; see "
             f"{folder.data}). Restore the files, or start a new run."
@@ -335,7 +355,7 @@ def _record(
         "signatures": task.signatures(task.options),
         "outcome": asdict(outcome),
         **({EXTENDED_FROM: extended_from} if extended_from else {}),
-        "data": {**task.dataset.facts(), **warm_start_facts(spec, folder)},
+        "data": folder.read_json(folder.data),
         "versions": {
             "regard": __version__,
             "torch": str(torch.__version__),

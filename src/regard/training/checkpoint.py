@@ -342,10 +342,11 @@ class JsonlFile:
                 atomic_write(
                     path, kept
                 )  # a hard link, such as a backup: leave the other name alone
-            self._file = path.open("ab")
+            # Without a buffer: what a full disk did not take is not written again on closing.
+            self._file = path.open("ab", buffering=0)
             self._file.truncate(keep_bytes)
         except OSError as error:
-            raise RegardError(f"'{path}' cannot be written: {error.strerror or error}.") from error
+            raise self._unwritable(error) from error
         self._digest = hashlib.sha256(kept)
 
     def __enter__(self) -> Self:
@@ -363,12 +364,20 @@ class JsonlFile:
         )
         row_bytes = text.encode() + b"\n"
         self._digest.update(row_bytes)
-        self._file.write(row_bytes)
-        self._file.flush()
+        try:
+            if self._file.write(row_bytes) != len(row_bytes):
+                raise OSError("the disk is full")
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> RegardError:
+        return RegardError(
+            f"'{self.path}' cannot be written: {error.strerror or error}. Resume the run when it can be: "
+            f"regard train --resume {self.path.parent}"
+        )
 
     def synced_state(self) -> dict[str, Any]:
         """Sync to disk, and return the size in bytes and the SHA-256."""
-        self._file.flush()
         os.fsync(self._file.fileno())
         return {"size": os.fstat(self._file.fileno()).st_size, "sha256": self._digest.hexdigest()}
 

@@ -204,6 +204,7 @@ class _Run:
         self.model, self.task, self.options, self.folder = model, task, options, folder
         self.seed, self.flops = seed, flops
         self.manifest = Manifest(folder)
+        self.manifest.hold()
         self.callbacks, self.interruption = callbacks, interruption
         self.state, log_sizes = TrainingState(), {METRICS: 0, TIMING: 0}
         if checkpoint is not None:
