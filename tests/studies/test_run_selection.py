@@ -36,6 +36,15 @@ def test_best_mean_validation_score_is_selected() -> None:
     assert best_learning_rates(runs, metric="wer", lower_is_better=False) == {"a": 0.2}
 
 
+def test_the_loss_decides_between_equal_scores() -> None:
+    runs = []
+    for rate, loss in ((0.1, 2.3), (0.2, 2.1), (0.3, 2.2)):
+        collected = known("a", 0, rate, 100.0)
+        collected.record["scores"]["validation"]["loss"] = loss
+        runs.append(collected)
+    assert best_learning_rates(runs, metric="wer", lower_is_better=True) == {"a": 0.2}
+
+
 def test_a_variant_with_a_missing_run_has_no_rate_yet() -> None:
     runs = [known("a", 0, 0.1, 90.0), known("a", 0, 0.2, None), known("b", 0, 0.1, 80.0)]
     assert best_learning_rates(runs, metric="wer", lower_is_better=True) == {"b": 0.1}

@@ -48,6 +48,8 @@ def test_learning_rates_are_tuned_with_other_seeds_than_those_compared() -> None
     more = study(seeds=40, learning_rates=[1e-3, 3e-3], tuning_seeds=2)
     assert more.tuning_seeds == tuned.tuning_seeds
     assert study(seeds=4, learning_rates=[1e-3]).tuning_seeds == ()
+    with pytest.raises(RegardError, match="tuning_seeds=2: there is nothing to tune"):
+        study(seeds=4, tuning_seeds=2)
     with pytest.raises(RegardError, match="tuning_seeds: 3 is one of the seeds"):
         study(seeds=4, learning_rates=[1e-3, 3e-3], tuning_seeds=[3, 7])
 

@@ -18,7 +18,7 @@ from regard.runs.folder import Predictions, RunFolder, read_predictions
 from regard.studies.execution.jobs import Event, Failed, Finished, Job, run_job
 from regard.studies.execution.local import LocalExecutor
 from regard.studies.folder import StudyFolder
-from regard.studies.prepare import PreparedStudy
+from regard.studies.prepare import PreparedStudy, prepare_study
 from regard.studies.spec import StudySpec
 from regard.studies.study import _on_items, run_study, write_record
 from regard.tasks.metrics import (
@@ -190,7 +190,23 @@ def test_learning_rates_are_tuned_on_validation(place: Path) -> None:
         assert selected.seed == 0
         assert totals[selected.learning_rate] == min(totals.values())
         assert variant.learning_rate == selected.learning_rate
-    assert "0.01) with 2 seeds that are not compared" in found.tuning
+    assert "0.01) with other seeds than those compared (2)" in found.tuning
+    assert "Selected: dot " in study_table(found)
+
+
+def test_study_that_is_stopped_while_tuning_has_selected_nothing(place: Path) -> None:
+    spec = tiny(place, learning_rates=[1e-6, 1e-2], seeds=2, tuning_seeds=1)
+    folder = StudyFolder(place / "tuning")
+    prepared = prepare_study(spec, name="tuning")
+    folder.make()
+    prepared.write(folder)
+    found = write_record(prepared, folder)
+    assert not found.is_finished
+    assert found.missing == {"dot": (0, 1), "none": (0, 1)}
+    assert "are not tuned yet" in found.tuning
+    assert all(one.learning_rate is None for one in found.runs if one.selected)
+    assert (found.split, found.reproducibility["seeds"]) == ("test", "0, 1")
+    assert found.items > 0
 
 
 def test_unfinished_study_is_described_only(place: Path) -> None:

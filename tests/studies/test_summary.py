@@ -149,11 +149,11 @@ def test_budget_names_unequal_flops_and_evaluations() -> None:
     spec = StudySpec.from_sections({"recipe": "pronounce-quick", "training": {"steps": 40}})
     specs = [spec.run_spec(spec.variants[0], seed=seed) for seed in (0, 1)]
     assert describe_budget(specs, {"a": 1e9, "b": 8e9, "c": None}, [4, 2, 4]) == (
-        "Every run had 40 steps. Equal steps, not equal FLOPs: 1.0–8.0 times. The best checkpoint is of 2 "
+        "Every run has 40 steps. Equal steps, not equal FLOPs: 1.0–8.0 times. The best checkpoint is of 2 "
         "to 4 evaluations."
     )
     assert describe_budget(specs, {"a": 1e9, "b": 1.05e9}, [1]) == (
-        "Every run had 40 steps. The best checkpoint is of 1 evaluation."
+        "Every run has 40 steps. The best checkpoint is of 1 evaluation."
     )
 
 

@@ -90,7 +90,9 @@ def settings_text(settings: Iterable[Setting]) -> str:
             lines += ["", f"[{name}]"] if name else [""]
             section = name
         mark = " *" if each.from_recipe else ""
-        default = "none" if each.default is None else each.default
+        default = str(each.default)
+        if each.default is None or isinstance(each.default, bool):
+            default = default.lower()
         lines.append(f"{each.key}={default}{mark}")
         lines.append(f"    {each.type}. {each.meaning}.")
     notes = [

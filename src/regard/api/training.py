@@ -80,10 +80,17 @@ def train(
     if resume is None:
         spec = run_spec(task, given, seed=seed, init_from=init_from)
         folder = RunFolder.next_free(spec.task) if out is None else RunFolder(Path(out))
-    elif given or any(each is not None for each in (task, init_from, seed, out)):
+    elif others := [
+        name
+        for name, value in {
+            "TASK": task, "init_from": init_from, "seed": seed, "out": out, **given
+        }.items()
+        if value is not None
+    ]:  # fmt: skip
+        names = ", ".join(n if n == "TASK" else f"--{n.replace('_', '-')}" for n in others)
         raise RegardError(
-            f"--resume {resume} continues the run with its own settings, so it takes no task and no "
-            "other options. Remove them, or start a new run without --resume."
+            f"--resume {resume} continues the run with the settings of its spec.json. Remove {names}, or "
+            "start a new run without --resume."
         )
     else:
         folder = RunFolder.existing(Path(resume))

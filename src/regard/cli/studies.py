@@ -160,11 +160,11 @@ class StudyProgress:
                 self._fractions[job.key] = 1.0
                 self._running.pop(job.key, None)
                 if seconds:
-                    self._line(f"✓ {job.variant}, seed {job.seed}  {seconds:.0f} s")
+                    self._line(f"✓ {job.label}  {seconds:.0f} s")
             case Failed(reason=reason):
                 self._fractions[job.key] = 1.0
                 self._running.pop(job.key, None)
-                self._line(f"✗ {job.variant}, seed {job.seed}: {reason}")
+                self._line(f"✗ {job.label}: {reason}")
         self._draw()
 
     def _line(self, text: str) -> None:

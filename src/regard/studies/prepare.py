@@ -207,6 +207,7 @@ class PreparedStudy:
                 sections=run.spec.as_sections(),
                 folder=folder.runs / run.key,
                 plugins=plugins,
+                learning_rate=run.learning_rate,
             )
             for run in runs
         ]

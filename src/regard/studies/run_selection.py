@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -77,7 +77,7 @@ def collect_runs(
 
 def _untuned(run: StudyRun, folder: StudyFolder) -> CollectedRun:
     return CollectedRun(
-        run=run,
+        run=replace(run, learning_rate=None),
         folder=RunFolder(folder.runs / run.key),
         state="missing",
         reason="its learning rate is not tuned yet",
@@ -121,26 +121,35 @@ def best_learning_rates(
 ) -> dict[str, float | None]:
     """Variant → the learning rate with the best mean validation score; failed runs count as worst.
 
-    A variant of which a run is missing has no rate yet.
+    Of equal ones, that with the lowest validation loss. A variant with a missing run has no rate yet.
     """
-    by_variant: dict[str, dict[float | None, list[float]]] = {}
+    by_variant: dict[str, dict[float | None, list[CollectedRun]]] = {}
     for collected in runs:
         rates = by_variant.setdefault(collected.run.variant, {})
-        score = collected.score("validation", metric)
-        rates.setdefault(collected.run.learning_rate, []).append(score)
+        rates.setdefault(collected.run.learning_rate, []).append(collected)
     for collected in runs:
         if collected.state == "missing":
             by_variant.pop(collected.run.variant, None)
 
-    def rank(scores: list[float]) -> tuple[int, float]:
-        finite = [score for score in scores if math.isfinite(score)]
-        mean = sum(finite) / len(finite) if finite else math.inf
-        return len(scores) - len(finite), mean if lower_is_better else -mean
+    def rank(tried: list[CollectedRun]) -> tuple[int, float, float]:
+        scores = _finite_scores(tried, metric)
+        mean = _mean(scores)
+        loss = _mean(_finite_scores(tried, "loss"))
+        return len(tried) - len(scores), mean if lower_is_better else -mean, loss
 
     return {
         variant: min(rates, key=lambda rate: rank(rates[rate]))
         for variant, rates in by_variant.items()
     }
+
+
+def _finite_scores(runs: Sequence[CollectedRun], metric: str) -> list[float]:
+    scores = (collected.score("validation", metric) for collected in runs)
+    return [score for score in scores if math.isfinite(score)]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.inf
 
 
 def select_runs(runs: Sequence[CollectedRun]) -> dict[str, dict[int, CollectedRun]]:

@@ -98,6 +98,11 @@ class StudySections(Options):
     def all_tuning_seeds(self) -> tuple[int, ...]:
         """The seeds that learning rates are tuned with; none without a choice of rates."""
         if len(self.learning_rates) < 2:
+            if "tuning_seeds" in self.model_fields_set:
+                raise RegardError(
+                    f"tuning_seeds={self.tuning_seeds}: there is nothing to tune. Give learning_rates, two "
+                    "or more, or remove tuning_seeds."
+                )
             return ()
         if isinstance(self.tuning_seeds, tuple):
             found = self.tuning_seeds

@@ -149,8 +149,9 @@ def collect(
     log("reading the runs")
     tuning, rates, compared = collect_runs(prepared, folder)
     runs = [*tuning, *compared]
-    missing = _missing(runs)
-    split = _evaluation_split(runs)
+    missing = _missing(compared)
+    sizes = prepared.profiles[study.variants[0].name].data
+    split = _evaluation_split(runs, sizes)
     primary, *others = study_metrics(task_class(spec.task), spec.task_options, runs, split)
     metric = primary.name
     selected = select_runs(compared)
@@ -209,7 +210,7 @@ def collect(
         headline=summary,
         task=spec.task,
         split=split,
-        items=len(example) if example else 0,
+        items=len(example) if example else sizes.get(f"{split}_items", 0),
         metrics=tuple(_metric_record(one.metric) for one in comparisons),
         seeds=seeds,
         budget=describe_budget(
@@ -217,7 +218,7 @@ def collect(
             flops,
             [run.evaluations for run in run_records if run.selected and run.state == "finished"],
         ),
-        tuning=describe_tuning(study),
+        tuning=describe_tuning(study, is_tuned=len(rates) == len(study.variants)),
         matched=prepared.matched,
         variants=variants,
         runs=run_records,
@@ -231,7 +232,7 @@ def collect(
             example.inputs if example else (),
         ),
         agreement_source=agreed.source,
-        reproducibility=reproducibility(prepared, runs, seeds),
+        reproducibility=reproducibility(prepared, runs),
         pairing=pairing({name: _scores(selected[name], seeds, split, metric) for name in names})
         if not missing and len(names) > 1 and len(seeds) >= MIN_PAIRING_SEEDS
         else None,
@@ -239,11 +240,11 @@ def collect(
     )
 
 
-def _evaluation_split(runs: Sequence[CollectedRun]) -> str:
-    """The test split, unless the data has none."""
+def _evaluation_split(runs: Sequence[CollectedRun], sizes: Mapping[str, Any]) -> str:
+    """The test split, unless the data has none; `sizes` are those of the splits."""
     finished = [collected for collected in runs if collected.state == "finished"]
     has_test = all("test" in collected.record["scores"] for collected in finished)
-    return "test" if finished and has_test else "validation"
+    return "test" if has_test and (finished or sizes.get("test_items")) else "validation"
 
 
 def _metric_record(metric: Metric) -> MetricRecord:

@@ -201,9 +201,9 @@ def _counted(count: int, what: str) -> str:
 def describe_budget(specs: Sequence[RunSpec], flops: Flops, evaluations: Sequence[int]) -> str:
     """The budget of every run, all budgets if variants differ; unequal FLOPs; evaluations of the runs."""
     budgets = list(dict.fromkeys(_limits(spec) for spec in specs))
-    text = f"Every run had {budgets[0]}."
+    text = f"Every run has {budgets[0]}."
     if len(budgets) > 1:
-        text = f"The variants had different budgets: {'; '.join(budgets)}."
+        text = f"The variants have different budgets: {'; '.join(budgets)}."
     known = {name: value for name, value in flops.items() if value}
     least, most = (which(known, key=known.__getitem__, default="") for which in (min, max))
     ratio = flops_ratio(known, most, least)
@@ -226,13 +226,15 @@ def _limits(spec: RunSpec) -> str:
     return " or ".join(limits)
 
 
-def describe_tuning(study: StudySpec) -> str:
-    """The learning rates that were tried for each variant."""
+def describe_tuning(study: StudySpec, *, is_tuned: bool) -> str:
+    """The learning rates that were tried for each variant, or that are to be tried."""
     if study.tuning_seeds:
         listed = ", ".join(f"{rate:g}" for rate in study.learning_rates)
+        seeds = f"other seeds than those compared ({len(study.tuning_seeds)})"
+        if not is_tuned:
+            return f"The learning rates ({listed}) are not tuned yet, with {seeds}."
         return (
-            f"The learning rate of every variant was tuned ({listed}) with "
-            f"{_counted(len(study.tuning_seeds), 'seed')} that are not compared; the one with the best "
+            f"The learning rate of every variant was tuned ({listed}) with {seeds}; the one with the best "
             "mean on validation is selected."
         )
     rates = {
@@ -248,14 +250,12 @@ def describe_tuning(study: StudySpec) -> str:
     return f"Nothing was tuned: every variant has {which}."
 
 
-def reproducibility(
-    prepared: PreparedStudy, runs: Sequence[CollectedRun], seeds: Sequence[int]
-) -> dict[str, str]:
+def reproducibility(prepared: PreparedStudy, runs: Sequence[CollectedRun]) -> dict[str, str]:
     """What is needed to reproduce the study; values that differ between runs are all listed."""
     records = [collected.record for collected in runs if collected.state == "finished"]
     facts = {
         "command": prepared.command,
-        "seeds": ", ".join(map(str, seeds)),
+        "seeds": ", ".join(map(str, prepared.study.seeds)),
         "machine": prepared.machine,
     }
     for name in ("versions", "data", "signatures"):

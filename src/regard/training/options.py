@@ -33,7 +33,7 @@ class TrainingOptions(Options):
     Args:
         steps: Budget: number of optimizer steps.
         tokens: Budget: number of tokens read or predicted.
-        seconds: Budget: wall-clock time, evaluations included.
+        seconds: Budget: time of training steps, evaluations and checkpoints excluded.
         flops: Budget: FLOPs of the steps, forward and backward.
         optimizer: AdamW, or Muon for matrices with AdamW for the rest.
         learning_rate: Peak learning rate of AdamW.

@@ -36,7 +36,7 @@ from regard.training.process import folder_lock
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One run to train, in STUDY/runs/KEY. `plugins` as for `--plugin`."""
+    """One run to train, in STUDY/runs/KEY. `plugins` as for `--plugin`; `learning_rate` if it is tuned."""
 
     key: str
     variant: str
@@ -44,6 +44,13 @@ class Job:
     sections: Sections
     folder: Path
     plugins: tuple[str, ...] = ()
+    learning_rate: float | None = None
+
+    @property
+    def label(self) -> str:
+        """Variant, seed and tuned learning rate."""
+        rate = "" if self.learning_rate is None else f", learning rate {self.learning_rate:g}"
+        return f"{self.variant}, seed {self.seed}{rate}"
 
     @property
     def threads(self) -> int:

@@ -44,6 +44,7 @@ def study_table(record: StudyRecord, width: int = 80) -> str:
     ]
     blocks = [
         _wrapped(f"{', '.join(header)}. {record.budget}".strip(), width),
+        _wrapped(_tuning(record), width),
         "\n".join(_table(record, width)),
         *_other_metrics(record, width),
         *_problems(record, width),
@@ -51,6 +52,18 @@ def study_table(record: StudyRecord, width: int = 80) -> str:
         *(_wrapped(text, width) for text in record.headline),
     ]
     return "\n\n".join(filter(None, blocks))
+
+
+def _tuning(record: StudyRecord) -> str:
+    """How learning rates were tuned, and the selected ones; empty without tuning."""
+    selected = ", ".join(
+        f"{variant.name} {variant.learning_rate:g}"
+        for variant in record.variants
+        if variant.learning_rate is not None
+    )
+    if not any(run.learning_rate is not None for run in record.runs):
+        return ""
+    return f"{record.tuning} {f'Selected: {selected}.' if selected else ''}".strip()
 
 
 def _table(record: StudyRecord, width: int) -> list[str]:
