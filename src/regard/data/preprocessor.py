@@ -27,7 +27,7 @@ from regard.data.labels import Labels
 from regard.data.readers.text_file import Row, RowErrors
 from regard.data.splits import EvalSplit, array_key, dedup_key
 from regard.data.tokenizers.vocabulary import Vocabulary, build_vocabulary, load_vocabulary
-from regard.data.tokenizers.word_level import TAG_SEPARATOR, CharacterTagVocabulary, with_tags
+from regard.data.tokenizers.word_level import TAG_SEPARATOR, CharacterTagVocabulary
 
 ENCODE_ROWS = 4096  # enough for the tokenizer to work in parallel
 # Tokenizer → its keyword for the vocabulary size.
@@ -352,9 +352,8 @@ class PairPreprocessor(Preprocessor):
 
     def encode_inputs(self, inputs: Sequence[str]) -> Examples:
         """The sources of pairs."""
-        if isinstance(self.input, CharacterTagVocabulary):
-            inputs = [with_tags(text) for text in inputs]
-        return Examples(inputs=Ragged.of(self.input.encode_all(inputs)), end=True)
+        typed = [self.input.typed(text) for text in inputs]
+        return Examples(inputs=Ragged.of(self.input.encode_all(typed)), end=True)
 
     def encode_split(self, split: EvalSplit) -> Examples:
         """Each input with its first reference."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from regard.data.tokenizers.vocabulary import build_vocabulary, load_vocabulary
+from regard.data.tokenizers.vocabulary import UnknownTokens, build_vocabulary, load_vocabulary
 from regard.data.tokenizers.word_level import WordPunctVocabulary
 
 
@@ -46,3 +46,14 @@ def test_tags_are_whole_tokens() -> None:
     ids = vocabulary.encode("VipV\tV;PST;3\tnew")
     assert vocabulary.tokens_of(ids) == [*"VipV", "<V>", "<PST>", "<3>", "<unknown>"]
     assert vocabulary.encode("V") != vocabulary.encode("\tV")
+
+
+def test_unknown_tags_of_typed_texts() -> None:
+    """Typed without a tab, the last word has the tags, which are not unknown characters."""
+    vocabulary = build_vocabulary("characters_and_tags", ["trick\tV;PST"])
+    known, other = UnknownTokens(vocabulary), UnknownTokens(vocabulary)
+    known.add(["trick V;PST", "trick\tV;PST"])
+    assert known.describe() == ""
+    other.add(["trick V;FUT"])
+    assert "has characters or tags that are not" in other.describe()
+    assert other.describe().endswith(": '<FUT>'")

@@ -71,6 +71,10 @@ class Vocabulary(ABC):
     def unknown(self, text: str) -> list[str]:
         """The words, or characters, of a text that are encoded as UNKNOWN."""
 
+    def typed(self, text: str) -> str:
+        """A text typed by a user, as it would be read from a file."""
+        return text
+
     def encode_all(self, texts: Iterable[str]) -> list[list[int]]:
         """The token ids of many texts, in order."""
         return [self.encode(text) for text in texts]
@@ -204,7 +208,8 @@ class UnknownTokens:
         self._total += len(texts)
         if self._vocabulary is None:
             return
-        for text, ids in zip(texts, self._vocabulary.encode_all(texts), strict=True):
+        typed = [self._vocabulary.typed(text) for text in texts]
+        for text, ids in zip(typed, self._vocabulary.encode_all(typed), strict=True):
             if UNKNOWN in ids:
                 self._count += 1
                 if len(self._found) <= SHOWN:

@@ -129,6 +129,7 @@ class CharacterTagVocabulary(CharacterVocabulary):
     """
 
     kind: ClassVar[str] = "characters_and_tags"
+    unit: ClassVar[str] = "characters or tags"
 
     @staticmethod
     def tokenize(text: str) -> list[str]:
@@ -141,14 +142,13 @@ class CharacterTagVocabulary(CharacterVocabulary):
         """A character, or a tab and a tag."""
         return token if len(token) == 1 else f"{TAG_SEPARATOR}{token[1:-1]}"
 
+    def typed(self, text: str) -> str:
+        """A text typed without a tab, such as on the command line: its last word has the tags.
 
-def with_tags(text: str) -> str:
-    """A text typed without a tab, such as on the command line: its last word has the tags.
-
-    >>> with_tags("give up V;PST")
-    'give up\\tV;PST'
-    """
-    return text if TAG_SEPARATOR in text else TAG_SEPARATOR.join(text.rsplit(maxsplit=1))
+        >>> CharacterTagVocabulary(tokens=["a"], lowercase=False).typed("give up V;PST")
+        'give up\\tV;PST'
+        """
+        return text if TAG_SEPARATOR in text else TAG_SEPARATOR.join(text.rsplit(maxsplit=1))
 
 
 class WordVocabulary(FrequencyVocabulary):
