@@ -157,6 +157,44 @@ def test_init_from(language_model: str, folder: Path, capsys: pytest.CaptureFixt
     assert "pretraining" not in spec
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("task.tokens=words", "task.tokens=words, but its vocabulary"),
+        ("model.hidden_dim=3", "The model is that of"),
+    ],
+)
+def test_options_that_the_initial_run_decides(
+    setting: str,
+    message: str,
+    language_model: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    train = ["train", "lm", "--train-file", str(folder / "facts.txt"), "--init-from"]
+    out = folder / "refused"
+    assert exit_code([*train, language_model, "--set", setting, "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert language_model in error
+    assert not out.exists()
+
+
+def test_tokens_of_another_kind_of_task_follow_the_initial_run(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The recipe of closed_book_qa has subwords, the language model characters."""
+    text = ["--train-file", str(folder / "facts.txt"), "--set", "task.validation_fraction=0"]
+    before, out = str(folder / "characters"), folder / "qa-characters"
+    characters = ["--set", "task.tokens=characters", "--out", before]
+    assert exit_code(["train", "lm", *text, *SMALL, *NARROW, *characters]) == 0
+    pairs = ["--train-file", str(folder / "train.tsv"), "--init-from", before]
+    assert exit_code(["train", "closed_book_qa", *pairs, *SMALL, "--out", str(out)]) == 0
+    assert f"model and vocabulary of {before}\n" in capsys.readouterr().err
+    task = json.loads((out / "spec.json").read_text())["task"]
+    assert (task["source_tokens"], task["target_tokens"]) == ("characters", "characters")
+
+
 def test_masked_lm_and_fine_tuning(
     encoder: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

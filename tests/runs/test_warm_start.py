@@ -295,3 +295,17 @@ def test_pretrained_language_model_generates(files: dict[str, str], tmp_path: Pa
     assert set(scores) == {"loss", "perplexity"}  # of words
     with pytest.raises(RegardError, match="columns=2"):
         reader.score(files["text"], columns=2)
+
+
+def test_other_target_tokens_cannot_be_initialised(files: dict[str, str], tmp_path: Path) -> None:
+    data = {"train_file": files["pairs"], "validation_file": files["validation"]}
+    task = {"name": "pronounce", "format": "tsv", **data}
+    model = {"name": "transformer", "model_dim": 16, "num_heads": 2, "num_layers": 1}
+    training = {"steps": 1, "warmup_steps": 1}
+    words = {"task": task, "model": model, "training": training, "threads": 1}
+    before = RunFolder(tmp_path / "before")
+    spec = RunSpec.from_sections(merge_sections(words, {"task": {"target_tokens": "characters"}}))
+    assert begin_run(spec, before) is not None
+    again = RunSpec.from_sections({**words, "init_from": str(before.path)})
+    with pytest.raises(RegardError, match="target_tokens=words.*is of characters"):
+        begin_run(again, RunFolder(tmp_path / "again"))

@@ -33,6 +33,7 @@ from regard.runs.spec import (
     validate_sections,
 )
 from regard.runs.train import read_spec
+from regard.runs.warm_start import tokens_options
 from regard.tasks import EMBEDDED_DATASETS, REGISTRY, TASKS, task_class
 from regard.training.options import BUDGETS
 
@@ -173,7 +174,13 @@ def run_spec(
     init_from: File | None = None,
 ) -> RunSpec:
     """The validated spec: the recipe, overridden by the options that are given."""
-    spec = RunSpec.from_sections(run_sections(task, given, seed=seed, init_from=init_from))
+    sections = run_sections(task, given, seed=seed, init_from=init_from)
+    try:
+        spec = RunSpec.from_sections(sections)
+    except RegardError as error:
+        if init_from is None or "model." not in str(error):
+            raise
+        raise RegardError(f"{error} The model is that of '{init_from}' (--init-from).") from error
     resolve_device(spec.training.device, option="training.device=")  # before the data is read
     return spec
 
@@ -226,11 +233,21 @@ def run_sections(
 
 
 def _initialised_from(sections: Sections, run: Path) -> Sections:
-    """The sections with the model options of `run`, and no pre-training stage."""
-    before = read_spec(RunFolder.existing(run), changed_plugins="warn")
+    """The sections with the model options of `run`, and no pre-training stage.
+
+    Tokens options that its task does not have are those of its vocabulary; others must agree with it.
+    """
+    folder = RunFolder.existing(run)
+    before = read_spec(folder, changed_plugins="warn")
     model = {"name": before.model, **before.model_options}
+    task = sections["task"]
+    if "name" in task and folder.preprocessor.is_file():
+        own = task_class(task["name"]).options_class.model_fields.keys()
+        own -= type(before.task_options).model_fields.keys()
+        known = tokens_options(folder.read_json(folder.preprocessor))
+        task = {**task, **{name: kind for name, kind in known.items() if name in own}}
     kept = {name: value for name, value in sections.items() if name != "pretraining"}
-    return {**kept, "model": model, "init_from": str(run.absolute())}
+    return {**kept, "task": task, "model": model, "init_from": str(run.absolute())}
 
 
 def with_device(sections: Sections, device: str | None) -> Sections:

@@ -17,6 +17,7 @@ from regard.core.errors import RegardError
 from regard.data.dataset import Dataset, train_rows
 from regard.data.readers.text_file import RowErrors
 from regard.data.splits import dedup_key
+from regard.data.tokenizers.word_level import CharacterTagVocabulary, CharacterVocabulary
 from regard.runs.build import build_task
 from regard.runs.folder import RunFolder
 from regard.runs.spec import RunSpec
@@ -61,9 +62,32 @@ def initial_preprocessor(spec: RunSpec, folder: RunFolder | None = None) -> Any:
         return None
     try:
         kind = task_class(spec.task).preprocessor_class
-        return kind.from_json(record, spec.task_options).for_warm_start()
+        found = kind.from_json(record, spec.task_options).for_warm_start()
+        _validate_tokens(spec, tokens_options(record))
+        return found
     except RegardError as error:
         raise RegardError(f"{origin} cannot initialise the task '{spec.task}': {error}") from error
+
+
+def tokens_options(record: Any) -> dict[str, str]:
+    """The options of a task that name the tokenizers of a stored preprocessor."""
+    source, target = record["input"], record["target"]
+    sides = {"tokens": source, "source_tokens": source}
+    sides["target_tokens"] = source if target == "input" else target
+    kinds = {name: each.get("kind") for name, each in sides.items() if isinstance(each, dict)}
+    characters = {CharacterTagVocabulary.kind: CharacterVocabulary.kind}
+    return {name: characters.get(kind, kind) for name, kind in kinds.items()}
+
+
+def _validate_tokens(spec: RunSpec, known: dict[str, str]) -> None:
+    """Raise if the task asks for another tokenizer than that of the vocabulary it takes over."""
+    for name, kind in known.items():
+        own = getattr(spec.task_options, name, kind)
+        if own != kind:
+            raise RegardError(
+                f"task.{name}={own}, but its vocabulary, which the task takes over, is of {kind}. Set "
+                f"task.{name}={kind}, or choose another initial run."
+            )
 
 
 def warm_start_facts(spec: RunSpec, folder: RunFolder | None = None) -> dict[str, Any]:
@@ -156,6 +180,8 @@ def load_initial_parameters(
             f"The run '{before.path}' cannot initialise this one: its model has no parameters in common "
             f"with '{spec.model}'. Use the model.name of its spec.json."
         )
+    if spec.init_from is not None:
+        log(f"model and vocabulary of {before.path}")
     with torch.no_grad():
         for name in shared:
             own[name].copy_(tensors[name])
