@@ -300,7 +300,7 @@ def test_pretrained_language_model_generates(files: dict[str, str], tmp_path: Pa
 def test_other_target_tokens_cannot_be_initialised(files: dict[str, str], tmp_path: Path) -> None:
     data = {"train_file": files["pairs"], "validation_file": files["validation"]}
     task = {"name": "pronounce", "format": "tsv", **data}
-    model = {"name": "transformer", "model_dim": 16, "num_heads": 2, "num_layers": 1}
+    model = {"name": "transformer", "model_dim": 16, "num_heads": 2, "tie": "none"}
     training = {"steps": 1, "warmup_steps": 1}
     words = {"task": task, "model": model, "training": training, "threads": 1}
     before = RunFolder(tmp_path / "before")

@@ -458,3 +458,12 @@ def test_header_of_a_file_of_numbers_is_detected(tmp_path: Path, skip: bool) -> 
         str(path), target="number", source_column="text", target_column="y"
     )
     assert [row.target for row in named.rows(errors=RowErrors())] == [2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "way_out"), [("nofile", "Check the path"), ("film_facts", "mean the dataset 'film-facts'")]
+)
+def test_missing_file_without_extension(name: str, way_out: str, tmp_path: Path) -> None:
+    reader = TextReader.from_text(str(tmp_path / name))
+    with pytest.raises(RegardError, match=f"There is no file .*{name}'.*{way_out}"):
+        reader.rows(errors=RowErrors())

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regard.core.registry import lookup
-
-if TYPE_CHECKING:
-    from regard.data.readers.text_file import Reader
 
 
 @dataclass(frozen=True)
@@ -91,9 +88,8 @@ DATASETS: dict[str, Entry] = {
 }
 
 
-def dataset_reader(name: str) -> Reader:
+def dataset_reader(name: str) -> Any:
     """The reader of an embedded dataset; an error says which package it needs."""
     entry = lookup("dataset", name, DATASETS)
     make = getattr(importlib.import_module(f"regard.data.{entry.module}"), entry.class_name)
-    found: Reader = make(**entry.arguments)
-    return found
+    return make(**entry.arguments)

@@ -12,12 +12,14 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.util import find_spec
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from regard.core.errors import MissingDependencyError, RegardError
+from regard.data.datasets import DATASETS
 
 MAX_LISTED_ERRORS = 1000
 
@@ -160,7 +162,9 @@ class TextFile:
     def check(self) -> None:
         """Raise if there is no such file."""
         if not file_exists(self.path):
-            raise RegardError(f"There is no file '{self.path}'. Check the path.")
+            near = get_close_matches(self.path.name, DATASETS, n=1, cutoff=0.8)
+            hint = f"Did you mean the dataset '{near[0]}'?" if near else "Check the path."
+            raise RegardError(f"There is no file '{self.path}'. {hint}")
         if self.path.is_dir():
             raise RegardError(f"'{self.path}' is a folder, not a file. Name a file in it.")
 

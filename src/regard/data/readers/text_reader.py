@@ -159,6 +159,7 @@ class TextReader:
             return str(found)
         default = self.default_format or (formats[0] if self.target != "text" else None)
         if default is None:
+            self._files()[0].check()
             raise RegardError(
                 f"Unknown extension of '{self.path}' (known: {', '.join(EXTENSIONS)}). "
                 f"Set the format with --format: {', '.join(formats)}; "
