@@ -307,5 +307,5 @@ def test_other_target_tokens_cannot_be_initialised(files: dict[str, str], tmp_pa
     spec = RunSpec.from_sections(merge_sections(words, {"task": {"target_tokens": "characters"}}))
     assert begin_run(spec, before) is not None
     again = RunSpec.from_sections({**words, "init_from": str(before.path)})
-    with pytest.raises(RegardError, match="target_tokens=words.*is of characters"):
+    with pytest.raises(RegardError, match=r"target_tokens=words.*is of characters"):
         begin_run(again, RunFolder(tmp_path / "again"))

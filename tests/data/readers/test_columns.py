@@ -58,7 +58,7 @@ def test_a_name_with_a_comma_is_one_column(tmp_path: Path) -> None:
 def test_unused_columns_are_mentioned(tmp_path: Path) -> None:
     named = reader(tmp_path, "a.tsv", TABLE, source_column="lemma", target_column="form")
     assert named.notice == "Columns: lemma, form, tags (not used)."
-    assert reader(tmp_path, "a.tsv", TABLE).notice == "Columns: 0, 1, 2 (not used)."
+    assert reader(tmp_path, "a.tsv", "a\tb\tc\n").notice == "Columns: 0, 1, 2 (not used)."
     keys = reader(tmp_path, "a.jsonl", JSON, source_column="lemma", target_column="tags")
     assert keys.notice == "Columns: lemma, form (not used), tags."
     assert reader(tmp_path, "a.tsv", TABLE, source_column="lemma,tags").notice == ""

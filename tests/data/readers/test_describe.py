@@ -179,6 +179,27 @@ def test_class_balance_and_columns(tmp_path: Path) -> None:
     assert record["label"]["class_balance"]["majority_percent"] == pytest.approx(200 / 3)
 
 
+@pytest.mark.parametrize("name", ["sentiment", "gold", "2"])
+def test_labels_of_a_chosen_column(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "reviews.csv"
+    rows = [f"{number},text {number},{number % 2}\n" for number in range(12)]
+    path.write_text(f"id,body,{name}\n{''.join(rows)}")
+    found = describe_file(str(path), source_column="body", target_column=name)
+    assert found.as_json()["label"]["class_balance"]["counts"] == {"0": 6, "1": 6}
+    assert "target" in describe_file(str(path), source_column="id", target_column="body").as_json()
+
+
+def test_header_of_pairs_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text("source,target\na,b\nc,d\n")
+    note = "The first row (source, target) looks like a header; to skip it, set --header."
+    found = describe_file(str(path))
+    assert (found.rows, found.as_json()["note"]) == (3, note)
+    assert note in found.as_text()
+    skipped = describe_file(str(path), header=True)
+    assert (skipped.rows, skipped.note) == (2, "")
+
+
 def installed(name: str) -> bool:
     try:
         dataset_reader(name)
@@ -196,6 +217,9 @@ def test_embedded_datasets(name: str) -> None:
     assert found.as_text().startswith(f"{name} (")
     with pytest.raises(RegardError, match="embedded dataset, which has no header"):
         describe_file(name, header=True)
+    other = "number" if name == "cmudict" else "none"
+    with pytest.raises(RegardError, match=f"--target {other}: the target of the embedded"):
+        describe_file(name, target=other)
 
 
 @pytest.mark.parametrize("name", DATASETS)

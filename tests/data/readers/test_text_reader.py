@@ -8,6 +8,7 @@ import random
 import tracemalloc
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -461,9 +462,30 @@ def test_header_of_a_file_of_numbers_is_detected(tmp_path: Path, skip: bool) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "way_out"), [("nofile", "Check the path"), ("film_facts", "mean the dataset 'film-facts'")]
+    ("name", "way_out"),
+    [("nofile", "Check the path"), ("film_facts", "mean the dataset 'film-facts'")],
 )
 def test_missing_file_without_extension(name: str, way_out: str, tmp_path: Path) -> None:
     reader = TextReader.from_text(str(tmp_path / name))
     with pytest.raises(RegardError, match=f"There is no file .*{name}'.*{way_out}"):
         reader.rows(errors=RowErrors())
+
+
+@pytest.mark.parametrize(
+    ("row", "options", "noted"),
+    [
+        ("lemma\ttags\tform", {}, True),
+        ("Source Text\tTarget Text", {}, True),
+        ("lemma\ttags\tform", {"source_column": "lemma,tags", "target_column": "form"}, False),
+        ("source\ttarget", {"header": True}, False),
+        ("word\tWort", {}, False),
+        ("text\ttext", {}, False),
+    ],
+)
+def test_header_of_pairs_is_noted(
+    row: str, options: dict[str, Any], noted: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text(f"{row}\nrun\tV;PST\tran\n")
+    notice = TextReader.from_text(str(path), **options).notice
+    assert ("looks like a header; to skip it, set --header." in notice) == noted

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -19,7 +20,7 @@ from regard.data.labels import ClassBalance
 from regard.data.readers.arrays import ArrayReader
 from regard.data.readers.columns import columns_text
 from regard.data.readers.formats import EXTENSIONS, FORMATS, HEADER_FORMATS
-from regard.data.readers.header import are_column_names
+from regard.data.readers.header import LABEL_NAMES, MIN_LABEL_COUNT, are_column_names
 from regard.data.readers.text_file import Reader, RowErrors, TextFile, file_exists
 from regard.data.readers.text_reader import LARGE_LINE_BYTES, SIDES, TextReader, parse_number
 from regard.data.splits import array_key
@@ -27,6 +28,8 @@ from regard.data.splits import array_key
 MAX_BINS = 12
 BAR_WIDTH = 40
 MOST_COMMON = 10
+# Column names of pairs that are not labels.
+PAIR_COLUMNS = {"source", "target", "input", "output"}
 
 
 class Bin(NamedTuple):
@@ -208,7 +211,7 @@ class Side:
 class Description:
     """Statistics of rows. `duplicate_rows` counts rows whose input and target occurred before.
 
-    `columns` are those of the file, each with whether it is used.
+    `columns` are those of the file, each with whether it is used; `note` is on a header read as a pair.
     """
 
     name: str
@@ -220,6 +223,7 @@ class Description:
     input: Side
     target: Side
     errors: RowErrors
+    note: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """All statistics by name."""
@@ -233,6 +237,7 @@ class Description:
             self.input.name: self.input.as_json(),
             self.target.name: self.target.as_json(),
             "row_errors": self.errors.as_json(),
+            **({"note": self.note} if self.note else {}),
         }
 
     def as_text(self) -> str:
@@ -240,6 +245,7 @@ class Description:
         lines = [
             f"{self.name} ({self.format})",
             *([columns_text(self.columns)] if self.columns else []),
+            *([self.note] if self.note else []),
             "",
             f"rows              {self.rows:>10,}",
             f"distinct inputs   {self.distinct_inputs:>10,}",
@@ -299,6 +305,7 @@ def describe(reader: Reader, *, target: str | None = None, name: str = "") -> De
         input=inputs,
         target=targets,
         errors=errors,
+        note=reader.header_note if isinstance(reader, TextReader) else "",
     )
 
 
@@ -306,11 +313,16 @@ def describe_file(file: str, *, target: str | None = None, **options: Any) -> De
     """Describe an embedded dataset, a .npz file of arrays, or a text file with options of `TextReader`."""
     path = Path(file)
     if file in DATASETS and not file_exists(path):
+        own = DATASETS[file].target
         if given := [name for name, value in options.items() if value not in (None, False)]:
             raise RegardError(
                 f"'{file}' is an embedded dataset, which has no {given[0]}. Remove the option."
             )
-        return describe(dataset_reader(file), target=DATASETS[file].target, name=file)
+        if target not in (None, own):
+            raise RegardError(
+                f"--target {target}: the target of the embedded dataset '{file}' is {own}. Remove it."
+            )
+        return describe(dataset_reader(file), target=own, name=file)
     if file_exists(path) and path.is_dir():
         raise RegardError(f"'{file}' is a folder, not a file. Name a file in it.")
     if file.endswith(".npz"):
@@ -324,9 +336,8 @@ def infer_target(path: Path, *, format: str | None = None, **options: Any) -> st
     """What the texts of a file have beside them, by its format and its first record.
 
     A file of one column has texts alone; JSON objects with a text and a label, or a value, say so, as does
-    a header with such names. Other files are pairs.
+    a header with such names. Targets of a chosen column that recur often are labels. Other files are pairs.
     """
-    del options
     if format in ("labelled", "text"):
         return "label" if format == "labelled" else "none"
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
@@ -344,12 +355,21 @@ def infer_target(path: Path, *, format: str | None = None, **options: Any) -> st
         TextFile(path=path, max_line_bytes=LARGE_LINE_BYTES), errors=RowErrors(skip=True)
     )
     _, fields = next(records, (0, None))
+    chosen = options.get("target_column")
+    if chosen is not None or options.get("source_column") is not None:
+        if str(chosen).lower() in LABEL_NAMES - PAIR_COLUMNS:
+            return "label"
+        kind = "label" if name == "jsonl" else "text"  # a label of JSON may be a number
+        reader = TextReader.from_text(str(path), target=kind, format=format, **options)
+        targets = [row.target for row in islice(reader.rows(errors=RowErrors(skip=True)), 1000)]
+        return "label" if len(set(targets)) * MIN_LABEL_COUNT <= len(targets) else "text"
     if isinstance(fields, dict) and "text" in fields and "source" not in fields:
         return "label" if "label" in fields else "number" if "value" in fields else "text"
     if isinstance(fields, list) and name != "jsonl":
         if len(fields) == 1:
             return "none"
-        return "label" if len(fields) == 2 and are_column_names(*fields) else "text"
+        is_pair = {field.lower() for field in fields} <= PAIR_COLUMNS
+        return "label" if len(fields) == 2 and are_column_names(*fields) and not is_pair else "text"
     return "text"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from regard.core.errors import RegardError
@@ -20,6 +20,13 @@ TEXT_NAMES = frozenset(
     {"text", "texts", "review", "reviews", "sentence", "sentences", "document", "documents"}
     | {"content", "comment", "message", "body", "question", "tweet", "utterance", "description"}
     | {"abstract", "headline", "paragraph", "post", "phrase", "source", "input", "x"}
+)
+PAIR_NAMES = (
+    frozenset({"word", "words", "lemma", "form", "tags", "features", "answer", "src", "tgt"})
+    | {"english", "german", "french", "spanish", "phones", "phonemes", "pronunciation", "grapheme"}
+    | {"translation", "transcription", "summary", "title", "query", "response", "id"}
+    | LABEL_NAMES
+    | TEXT_NAMES
 )
 WORD = re.compile(r"[^\W_]+")
 SENTENCE_PUNCTUATION = re.compile(r"[.,;:!?…]")
@@ -57,6 +64,20 @@ def are_column_names(label: str, text: str) -> bool:
     """
     in_order = _is_name(label, LABEL_NAMES) and _is_name(text, TEXT_NAMES)
     return in_order or _is_swapped_header(label, text)
+
+
+def header_note(fields: Sequence[str]) -> str:
+    """A note on the first row of pairs if every field is a column name; empty otherwise.
+
+    >>> header_note(["lemma", "form", "tags"])
+    'The first row (lemma, form, tags) looks like a header; to skip it, set --header.'
+    >>> header_note(["word", "Wort"])
+    ''
+    """
+    distinct = len(set(fields)) == len(fields) > 1
+    if not distinct or not all(_is_name(field, PAIR_NAMES) for field in fields):
+        return ""
+    return f"The first row ({', '.join(fields)}) looks like a header; to skip it, set --header."
 
 
 def is_outlier_row(label: str, text: str, counts: Counter[str]) -> bool:
@@ -104,4 +125,4 @@ def _is_swapped_header(label: str, text: str) -> bool:
 def _is_name(field: str, names: frozenset[str]) -> bool:
     """Whether the last word is one of `names`, and the words before it are column names too."""
     words = WORD.findall(field.casefold())
-    return bool(words) and words[-1] in names and set(words) <= LABEL_NAMES | TEXT_NAMES
+    return bool(words) and words[-1] in names and set(words) <= names | LABEL_NAMES | TEXT_NAMES

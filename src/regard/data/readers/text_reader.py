@@ -50,7 +50,7 @@ from regard.data.readers.formats import (
     header_row,
     json_field,
 )
-from regard.data.readers.header import are_column_names, check_header, header_error
+from regard.data.readers.header import are_column_names, check_header, header_error, header_note
 from regard.data.readers.text_file import Row, RowErrors, TextFile, file_exists
 from regard.data.tokenizers.word_level import TAG_SEPARATOR
 
@@ -193,7 +193,7 @@ class TextReader:
             return []
         columns = self._columns(name, RowErrors(skip=True))
         used: set[Column] = {*columns.sources, columns.target}
-        _, fields = next(FORMATS[name](self._files()[0], errors=RowErrors(skip=True)), (0, []))
+        fields = self._first_record(name)
         if isinstance(fields, dict):
             keys = {JSON_KEYS[one] if one in (0, 1) else str(one) for one in used}
             return [(key, key in keys or key == self.source_column) for key in fields]
@@ -202,12 +202,26 @@ class TextReader:
             for index, each in enumerate(fields)
         ]
 
+    def _first_record(self, name: str) -> Any:
+        records = FORMATS[name](self._files()[0], errors=RowErrors(skip=True))
+        return next(records, (0, []))[1]
+
+    @property
+    def header_note(self) -> str:
+        """A note on a header that is read as a pair; empty if there is none."""
+        name = self.format_name
+        if self.target != "text" or name not in HEADER_FORMATS:
+            return ""
+        is_skipped = self._columns(name, RowErrors(skip=True)).header
+        return "" if is_skipped else header_note(self._first_record(name))
+
     @property
     def notice(self) -> str:
-        """A note on columns that are not used; empty if there are none."""
+        """Notes on columns that are not used, and on a header that is read as a pair; or empty."""
         columns = self.all_columns()
         unused = any(not used for _, used in columns)
-        return f"C{columns_text(columns)[1:]}." if unused else ""
+        note = f"C{columns_text(columns)[1:]}." if unused else ""
+        return f"{note} {self.header_note}".strip()
 
     def _files(self) -> list[TextFile]:
         limit = self.max_line_bytes or MAX_LINE_BYTES.get(self.target, LARGE_LINE_BYTES)
