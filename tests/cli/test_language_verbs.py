@@ -86,6 +86,30 @@ def test_generation(language_model: str, capsys: pytest.CaptureFixture[str]) -> 
     assert record == {"text": "Ann Ax", "continuation": shown.removeprefix("Ann Ax").rstrip("\n")}
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--tokens", "0"], "--tokens 0: it must be 1 or more"),
+        (["--temperature", "-1"], "--temperature -1.0:"),
+        (["--top-k", "0"], "--top-k 0:"),
+    ],
+)
+def test_nothing_is_written_before_a_usage_error(
+    option: list[str],
+    message: str,
+    language_model: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = ["--out", str(tmp_path / "out.txt")]
+    for arguments in (option, [*option, *out]):
+        assert exit_code(["predict", language_model, "Ann", *arguments]) == 2
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert message in shown.err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_the_prompt_comes_before_its_continuation(
     count: int, language_model: str, folder: Path, capsys: pytest.CaptureFixture[str]

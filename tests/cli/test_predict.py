@@ -133,6 +133,7 @@ def test_attention_image(run: str, name: str, start: bytes, tmp_path: Path) -> N
         (["abc", "--beam", "0"], "beam_size=0"),
         (["abc", "--length-penalty", "-1"], "length_penalty=-1"),
         (["abc", "--skip-bad-rows"], "need --score"),
+        (["abc", "--threads", "0"], "--threads 0"),
         (["a\udcff"], "at character 2"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.factories.command_line import regard
@@ -162,3 +163,15 @@ def test_the_budget_of_an_extension_is_logged(words: Path, tmp_path: Path) -> No
     lines: list[str] = []
     resume_run(trained(words, tmp_path / "run"), extend=2, log=lines.append)
     assert "extending the run from 6 to 8 steps" in lines
+
+
+def test_predictions_of_an_unfinished_run_are_noted(
+    words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, notes = trained(words, tmp_path / "run"), list[str]()
+    api.predict(folder.path, "abc", log=notes.append)
+    assert notes == []
+    monkeypatch.setattr(module, "train", lambda **_: Mock(stop_reason="interrupted"))
+    assert resume_run(folder, extend=4) is None
+    api.predict(folder.path, "abc", log=notes.append)
+    assert notes == ["the run is not finished: step 6 of 10; its best checkpoint so far is used"]

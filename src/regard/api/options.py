@@ -242,6 +242,7 @@ def _initialised_from(sections: Sections, run: Path) -> Sections:
     model = {"name": before.model, **before.model_options}
     task = sections["task"]
     if "name" in task and folder.preprocessor.is_file():
+        folder.verify()
         own = task_class(task["name"]).options_class.model_fields.keys()
         own -= type(before.task_options).model_fields.keys()
         known = tokens_options(folder.read_json(folder.preprocessor))

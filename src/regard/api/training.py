@@ -41,6 +41,7 @@ from regard.explain.text_classifier import (
     explain_text,
     parse_tree,
 )
+from regard.models.generation.sampling import validate_sampling
 from regard.runs.folder import RunFolder
 from regard.runs.load import PREDICT_BATCH, EvaluationReport, Example, TrainedRun, load
 from regard.runs.plugins import registered_plugins
@@ -202,7 +203,11 @@ def predict(
             "--tokens, --temperature, --top-k and --top-p are for text generation with a language model. "
             f"{trained_on}"
         )
-    with _writer(target, write) as emit, torch_threads(threads or _default_threads(trained)):
+    _validate_sampling(**sampling)
+    if not trained.folder.record.is_file():
+        log(_unfinished_note(trained))
+    count = _default_threads(trained) if threads is None else threads
+    with _writer(target, write) as emit, torch_threads(count):
         if score is not None:
             errors = RowErrors(skip=skip_bad_rows)
             report = trained.evaluate(
@@ -237,6 +242,24 @@ def predict(
     for note in filter(None, (truncation.summary(), unknown.describe())):
         log(note)
     return outputs
+
+
+def _validate_sampling(max_tokens: int = 1, temperature: float = 1.0, **more: Any) -> None:
+    """Raise if an option of generation is invalid, under its name on the command line."""
+    options = {"top_k": None, "top_p": None, **more}
+    try:
+        validate_sampling(max_tokens=max_tokens, temperature=temperature, **options)
+    except RegardError as error:
+        option, _, rest = str(error).partition("=")
+        flag = option.removeprefix("max_").replace("_", "-")
+        raise RegardError(f"--{flag} {rest}") from error
+
+
+def _unfinished_note(trained: TrainedRun) -> str:
+    steps, rows = trained.spec.training.steps, trained.metrics
+    step = f"step {rows[-1]['step']:,}" if rows else "no step"
+    of = f" of {steps:,}" if steps else ""
+    return f"the run is not finished: {step}{of}; its best checkpoint so far is used"
 
 
 # A language model of fewer parameters generates faster, and with less CPU time, on one thread.

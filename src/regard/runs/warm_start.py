@@ -74,7 +74,7 @@ def tokens_options(record: Any) -> dict[str, str]:
     source, target = record["input"], record["target"]
     sides = {"tokens": source, "source_tokens": source}
     sides["target_tokens"] = source if target == "input" else target
-    kinds = {name: each.get("kind") for name, each in sides.items() if isinstance(each, dict)}
+    kinds = {name: str(each["kind"]) for name, each in sides.items() if isinstance(each, dict)}
     characters = {CharacterTagVocabulary.kind: CharacterVocabulary.kind}
     return {name: characters.get(kind, kind) for name, kind in kinds.items()}
 
