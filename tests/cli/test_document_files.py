@@ -85,7 +85,7 @@ def test_unseen_labels_have_no_loss(run: Path, tmp_path: Path) -> None:
     ran = regard("predict", run, "--score", path)
     assert ran.returncode == 0, ran.stderr
     assert "2 of 2 texts with labels unseen in training: meh, hm" in ran.stderr
-    assert "     loss  -\n" in ran.stdout
+    assert "\n    loss       -\n" in ran.stdout
     plain = regard("predict", run, "--score", path, "--json").stdout
 
     def fail(constant: str) -> None:

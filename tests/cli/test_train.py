@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,24 @@ def test_budget_replaces_that_of_the_recipe(words: Path, tmp_path: Path) -> None
     training = json.loads((out / "spec.json").read_text())["training"]
     assert (training["steps"], training["seconds"]) == (None, 0.006)
     assert training["averaging"] == "exponential"  # from the recipe
+
+
+def test_summary_of_a_short_run(
+    words: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = [
+        "train",
+        "pronounce",
+        "--train-file",
+        str(words),
+        *TINY,
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    assert exit_code([*train, "--steps", "2", "--threads", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"2 steps, [\d,]+ tokens, \d+\.\d seconds on 1 thread", lines[0])
+    assert re.search(r"validation loss \S+ nats  exact_match_error \S+ %  per \S+ %$", lines[1])
 
 
 def test_resume_from_another_folder(

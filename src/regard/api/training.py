@@ -381,10 +381,13 @@ def score_lines(
             record["examples"] = [example._asdict() for example in examples]
         yield json_format.dumps(record, ensure_ascii=False)
         return
-    for name, value in report.scores.items():
+    values = ["-" if math.isnan(value) else f"{value:.4f}" for value in report.scores.values()]
+    widths = [max(map(len, column)) for column in (report.scores, values)]
+    for name, value in zip(report.scores, values, strict=True):
+        unit = "" if value == "-" else report.units.get(name, "")
         signature = report.signatures.get(name, "")
-        shown = "-" if math.isnan(value) else f"{value:.4f}"
-        yield f"{name:>9}  {shown}  {signature}".rstrip()
+        shown = f"{name:>{widths[0]}}  {value:>{widths[1]}} {unit}".rstrip()
+        yield f"{shown}  {signature}".rstrip()
     yield from _details_lines(report.details)
     for example in examples:
         yield ""
@@ -422,25 +425,34 @@ def predict_command(run: TrainedRun) -> str:
 
 def run_lines(run: TrainedRun) -> Iterator[str]:
     """The outcome and the scores of a finished run."""
-    record = run.record
+    record, kind, threads = run.record, task_class(run.spec.task), run.record["threads"]
+    units = {each.name: each.unit for each in kind.all_metrics(run.spec.task_options)}
+
+    def line(scores: dict[str, float], split: str) -> str:
+        return "  ".join(
+            f"{score_name(name, split)} {value:.4g} {units.get(name, '')}".rstrip()
+            for name, value in scores.items()
+        )
+
     for name, outcome in (("pre-training: ", record.get("pretraining")), ("", record["outcome"])):
         if outcome is not None:
             yield (
                 f"{name}{outcome['steps']:,} steps, {outcome['tokens']:,} tokens, "
-                f"{outcome['seconds'] / 60:.1f} minutes on {record['threads']} threads"
+                f"{_duration(outcome['seconds'])} on {threads} thread{'' if threads == 1 else 's'}"
             )
     if record["data"].get("validation_is_train"):
         yield "no validation split: these are scores on training texts"
     for split, scores in record["scores"].items():
-        shown = "  ".join(
-            f"{score_name(name, split)} {value:.4g}" for name, value in scores.items()
-        )
-        yield f"{split:>10}  {shown}"
+        yield f"{split:>10}  {line(scores, split)}"
         for name, found in record["baselines"].get(split, {}).items():
-            shown = "  ".join(f"{metric} {value:.4g}" for metric, value in found["scores"].items())
-            yield f"            {name}: {shown}  ({found['seconds']:.1f} s)"
+            yield f"            {name}: {line(found['scores'], split)}  ({found['seconds']:.1f} s)"
     if details := record.get("details"):
         split = next(reversed(details))  # the test split, if there is one
         yield f"\n{split} split"
         yield from _details_lines(details[split])
         yield ""
+
+
+def _duration(seconds: float) -> str:
+    """Seconds up to two minutes, then minutes."""
+    return f"{seconds:.1f} seconds" if seconds < 120 else f"{seconds / 60:.1f} minutes"

@@ -59,6 +59,7 @@ class EvaluationReport:
     predictions: tuple[Any, ...]
     scores: dict[str, float]
     signatures: dict[str, str]
+    units: dict[str, str] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -229,6 +230,7 @@ class TrainedRun:
             predictions=tuple(result.predictions),
             scores=result.scores,
             signatures=kind.signatures(options),
+            units={metric.name: metric.unit for metric in kind.all_metrics(options)},
             details=details,
             notes=tuple(note for note in (*task.notes(split), unknown.describe()) if note),
         )
