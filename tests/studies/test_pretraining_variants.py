@@ -64,7 +64,7 @@ def test_variants_with_and_without_pretraining(
     assert exit_code(arguments) == 0
     record = json.loads(Path("mine/record.json").read_text())
     assert [variant["name"] for variant in record["variants"]] == ["pre-trained", "no pre-training"]
-    assert record["metric"] == "exact_match"
+    assert record["metrics"][0]["name"] == "exact_match"
     reading = [path for path in Path("mine/runs").iterdir() if (path / "pretraining").is_dir()]
     assert len(reading) == 2
     for run in reading:
