@@ -156,7 +156,7 @@ def _results(folder: Path) -> dict[str, Any]:
     if not run.record.is_file():
         return {}
     record = json.loads(run.record.read_text(encoding="utf-8"))
-    del record["outcome"]["seconds"]
+    del record["outcome"]["seconds"], record["outcome"]["evaluation_seconds"]
     files = [*run.predictions.values(), run.metrics, run.model]
     return {"record": record, **{file.name: file.read_bytes() for file in files}}
 
@@ -173,7 +173,10 @@ def _without_seconds(study: Path) -> StudyRecord | Path:
         variants=tuple(replace(variant, seconds=0.0) for variant in record.variants),
         runs=tuple(
             replace(
-                run, seconds=0.0, curve=tuple(replace(point, seconds=0.0) for point in run.curve)
+                run,
+                seconds=0.0,
+                evaluation_seconds=0.0,
+                curve=tuple(replace(point, seconds=0.0) for point in run.curve),
             )
             for run in record.runs
         ),
