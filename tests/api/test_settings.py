@@ -52,7 +52,10 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "evaluations without improvement" in shown
     rows = json.loads(command("train", "classify", "--help-settings", "--json").stdout)
     assert [row["key"] for row in rows] == [each.key for each in regard.list_settings("classify")]
-    assert command("train", "classify", "--help-settings", "--out", "a").returncode == 2
+    for option in ("--out", "--resume", "--extend"):
+        refused = command("train", "classify", "--help-settings", option, "3")
+        assert refused.returncode == 2
+        assert f"Remove {option}" in refused.stderr
 
 
 def test_docstrings_are_read() -> None:

@@ -114,6 +114,8 @@ def test_errors_name_the_way_out(words: Path, tmp_path: Path) -> None:
         resume_run(folder)
     with pytest.raises(RegardError, match=r"is finished: .*--resume .*run --extend STEPS.*--out"):
         trained(words, tmp_path / "run")
+    with pytest.raises(RegardError, match=r"Remove TASK, --seed, --threads, or"):
+        api.train("pronounce", resume=folder.path, seed=1, threads=2)
     with pytest.raises(RegardError, match=r"--extend 3: .*--resume RUN"):
         api.train("pronounce", extend=3)
     with pytest.raises(RegardError, match="--extend 0"):

@@ -70,8 +70,8 @@ def train(
 ) -> TrainedRun | None:
     """Train a model, or resume a run; returns None if interrupted (Ctrl-C), after saving a checkpoint.
 
-    `extend` trains the run of `resume` for as many more steps, also if it is finished. `callbacks` see
-    every step, evaluation and checkpoint, `log` receives a line about each stage.
+    `extend` trains the finished run of `resume` for as many more steps. `callbacks` see every step,
+    evaluation and checkpoint, `log` receives a line about each stage.
     """
     given, log = given_options(options), log or silent
     load_plugins(plugin)
@@ -81,19 +81,17 @@ def train(
     if resume is None:
         spec = run_spec(task, given, seed=seed, init_from=init_from)
         folder = RunFolder.next_free(spec.task) if out is None else RunFolder(Path(out))
-    elif others := [
-        name
-        for name, value in {
-            "TASK": task, "init_from": init_from, "seed": seed, "out": out, **given
-        }.items()
-        if value is not None
-    ]:  # fmt: skip
-        names = ", ".join(n if n == "TASK" else f"--{n.replace('_', '-')}" for n in others)
-        raise RegardError(
-            f"--resume {resume} continues the run with the settings of its spec.json. Remove {names}, or "
-            "start a new run without --resume."
-        )
     else:
+        others = {"init_from": init_from, "seed": seed, "out": out, **given}
+        names = [
+            *([] if task is None else ["TASK"]),
+            *(f"--{name.replace('_', '-')}" for name in others if others[name] is not None),
+        ]
+        if names:
+            raise RegardError(
+                f"--resume {resume} continues the run with the settings of its spec.json. Remove "
+                f"{', '.join(names)}, or start a new run without --resume."
+            )
         folder = RunFolder.existing(Path(resume))
         spec = read_spec(folder)
     observers = [*callbacks, *([TensorBoard(folder.tensorboard)] if tensorboard else [])]

@@ -41,9 +41,11 @@ def run_train(
     ] = None,
     seed: RunSeed = None,
     out: Annotated[Path | None, "FOLDER", "Run folder; default: runs/TASK-N."] = None,
-    resume: Annotated[Path | None, "RUN", "Resume this run; takes no task options."] = None,
+    resume: Annotated[
+        Path | None, "RUN", "Resume this run, with the settings it was started with."
+    ] = None,
     extend: Annotated[
-        int | None, "STEPS", "With --resume: train for more steps, also a finished run."
+        int | None, "STEPS", "With --resume: train a finished run for more steps."
     ] = None,
     plugin: Plugins = None,
     tensorboard: Annotated[bool, "Write TensorBoard events to the run folder."] = False,
@@ -80,7 +82,7 @@ def _print_settings(options: dict[str, Any], *, as_json: bool) -> None:
 
     from regard.api.settings import settings_text
 
-    for name in ("out", "resume", "tensorboard"):
+    for name in ("out", "resume", "extend", "tensorboard"):
         if options.pop(name, None):
             raise RegardError(f"--help-settings trains nothing. Remove --{name}.")
     settings = api.list_settings(**options)
