@@ -25,6 +25,7 @@ from regard.data.readers.text_file import file_exists
 from regard.runs.folder import RunFolder
 from regard.runs.plugins import activate_names, load_plugins as register
 from regard.runs.spec import (
+    MAX_THREADS,
     RunSpec,
     Sections,
     merge_sections,
@@ -309,9 +310,6 @@ def compute_on(device: str | None, threads: int | None) -> Iterator[None]:
     place = resolve_device(device or "cpu")
     with torch_threads(threads), nullcontext() if place.type == "cpu" else place:
         yield
-
-
-MAX_THREADS = 1024  # torch aborts if the system cannot create its threads
 
 
 @contextmanager

@@ -38,8 +38,8 @@ EXAMPLES = {"task": 'task.name="pronounce"', "model": 'model.name="transformer"'
 Sections = dict[str, Any]
 SectionValues = Annotated[dict[str, Any], Field(default_factory=dict)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-# torch aborts if the system cannot create its threads
-Threads = Annotated[int, Field(ge=1, le=1024)]
+MAX_THREADS = 1024  # torch aborts if the system cannot create its threads
+Threads = Annotated[int, Field(ge=1, le=MAX_THREADS)]
 
 
 class PretrainingSections(Options):
