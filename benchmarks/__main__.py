@@ -24,6 +24,7 @@ from benchmarks.seeding import seeding
 from benchmarks.study_execution import study_execution
 from benchmarks.study_statistics import study_statistics
 from benchmarks.training import training
+from benchmarks.views import views
 from regard.core.errors import RegardError
 from regard.core.malloc import keep_freed_memory
 from regard.core.registry import lookup
@@ -42,6 +43,7 @@ BENCHMARKS = {
     "planning": planning,
     "study_execution": study_execution,
     "study_statistics": study_statistics,
+    "views": views,
 }
 
 

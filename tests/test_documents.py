@@ -154,6 +154,7 @@ LONG = {
     "documents.md",
     "language-models.md",
     "overview.md",
+    "report.md",
     "study.md",
     "synthetic-tasks.md",
     "train.md",

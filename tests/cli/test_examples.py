@@ -16,6 +16,7 @@ from torch.nn import functional as F
 import regard
 from regard.core.batches import Batch
 from regard.core.protocols import Decode, Loss
+from regard.core.records.study import StudyRecord
 from regard.core.traits import TargetKind
 from regard.data import GeneratedRows, ItemPreprocessor, Row, Standardizer
 from regard.data.batching import evaluation_batches
@@ -108,6 +109,7 @@ def test_metric_is_compared_in_a_study(capsys: pytest.CaptureFixture[str]) -> No
     extra = ["--plugin", METRIC, "--set", "task.metrics=['length_error']", "--out", "study"]
     assert exit_code(["study", *data, *splits, *study, *extra]) == 0
     record = regard.report("study", plugin=METRIC)
+    assert isinstance(record, StudyRecord)
     found = {metric.name: metric for metric in record.metrics}
     assert found["length_error"].unit == "words"
     assert found["length_error"].lower_is_better

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -56,10 +56,18 @@ WORDS = ("knight", "phoenix")
 
 
 def dummy_study(
-    *, names: Sequence[str] = (), seeds: int = 5, rates: Sequence[float] = ()
+    *,
+    names: Sequence[str] = (),
+    means: Mapping[str, float] | None = None,
+    seeds: int = 5,
+    rates: Sequence[float] = (),
+    attention_of: int = 8,
 ) -> StudyRecord:
-    """Eight variants of scores and attention styles, or variants of these names."""
-    means = _means(names)
+    """Eight variants of scores and attention styles, or variants of these names, or with these means.
+
+    The examples have the attention of the first `attention_of` variants.
+    """
+    means = means or _means(names)
     runs = [
         run
         for index, (name, mean) in enumerate(means.items())
@@ -81,7 +89,7 @@ def dummy_study(
         metric.name: compare_over_seeds(tables[metric.name], lower_is_better=metric.lower_is_better)
         for metric in METRICS
     }
-    shown = list(means)[:8]
+    shown = list(means)[:attention_of]
     return StudyRecord(
         name="scores",
         question="Which score pronounces best, and does the attention style matter?",

@@ -18,6 +18,7 @@ from tests.factories.toy_pronunciation import tiny_sections, write_dictionary
 
 from regard import api
 from regard.core.errors import RegardError
+from regard.core.records.run import RunRecord
 from regard.core.records.study import StudyRecord
 from regard.runs.folder import RunFolder, evaluations, read_predictions
 from regard.runs.load import load
@@ -173,7 +174,7 @@ def initialise(run: Path, originals: Originals) -> Any:
     return record["scores"], folder.model.read_bytes()
 
 
-def without_seconds(record: StudyRecord) -> Any:
+def without_seconds(record: StudyRecord | RunRecord) -> Any:
     """A run that was deleted is trained again, with the same results in another time."""
     found = json.loads(record.as_json())
     for value in containers(found):

@@ -15,12 +15,13 @@ from tests.factories.toy_pronunciation import write_dictionary
 from regard.core.errors import RegardError
 from regard.core.records.study import StudyRecord
 from regard.runs.folder import Predictions, RunFolder, read_predictions
+from regard.studies.comparison import _on_items
 from regard.studies.execution.jobs import Event, Failed, Finished, Job, run_job
 from regard.studies.execution.local import LocalExecutor
 from regard.studies.folder import StudyFolder
 from regard.studies.prepare import PreparedStudy, prepare_study
 from regard.studies.spec import StudySpec
-from regard.studies.study import _on_items, run_study, write_record
+from regard.studies.study import run_study, write_record
 from regard.tasks.metrics import (
     ExactMatchError,
     MacroF1,

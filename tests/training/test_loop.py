@@ -98,9 +98,14 @@ def test_files_and_rows(tmp_path: Path) -> None:
     assert found[2]["validation"].keys() == {"error", "accuracy"}
     assert found[-1]["validation"] == outcome.last
     assert (outcome.steps, outcome.tokens, outcome.epochs) == (10, 96, 2.0)
-    assert [list(row) for row in rows(tmp_path, TIMING)] == [
-        ["step", "seconds", "evaluation_seconds", "tokens_per_second"]
+    timing = rows(tmp_path, TIMING)
+    assert [list(row) for row in timing] == [
+        ["step", "seconds", "evaluation_seconds", "tokens_per_second", "peak_bytes"]
     ] * 6
+    peaks = [row["peak_bytes"] for row in timing]
+    assert peaks == sorted(peaks)
+    # Of a process that has loaded torch, in bytes: neither in kilobytes nor in pages.
+    assert 1 << 26 < peaks[0] <= peaks[-1] < 1 << 38
 
 
 def test_logged_loss_is_the_mean_over_its_steps(tmp_path: Path) -> None:

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from regard.core.errors import RegardError
-from regard.training.process import SIGNALS, EvaluationInterruptedError, Interruption, folder_lock
+from regard.training.process import (
+    SIGNALS,
+    EvaluationInterruptedError,
+    Interruption,
+    folder_lock,
+    is_locked,
+)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs flock")
@@ -23,6 +29,16 @@ def test_second_lock_is_refused(tmp_path: Path) -> None:
         pass
     with folder_lock(folder):
         assert list(folder.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs flock")
+def test_lock_is_seen_without_being_disturbed(tmp_path: Path) -> None:
+    assert not is_locked(tmp_path)
+    with folder_lock(tmp_path):
+        assert is_locked(tmp_path)
+        assert is_locked(tmp_path)
+    assert not is_locked(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_file_in_place_of_the_folder(tmp_path: Path) -> None:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
         overview as overview,
     )
     from regard.api.planning import PlanReport as PlanReport, plan as plan
+    from regard.api.reports import report as report
     from regard.api.settings import list_settings as list_settings
-    from regard.api.studies import report as report, study as study
+    from regard.api.studies import study as study
     from regard.api.training import predict as predict, train as train
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__)

@@ -248,7 +248,7 @@ def _measure(
 
 def _write(report: CostReport, *, plot: Path | None, page: Path | None) -> None:
     if plot is not None:
-        from regard.views.charts.cost_curves import draw_cost_curves
+        from regard.views.charts.costs import draw_cost_curves
 
         draw_cost_curves(report, path=plot)
     if page is not None:

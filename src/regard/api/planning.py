@@ -21,6 +21,7 @@ from regard.api.options import (
     torch_threads,
 )
 from regard.core.errors import RegardError
+from regard.core.formatting import count_text, flops_text
 from regard.core.malloc import keep_freed_memory
 from regard.costs.calibration import Calibration, this_machine
 from regard.runs.build import build_task
@@ -40,7 +41,6 @@ from regard.runs.profile import InsufficientMemoryError, machine_bytes
 from regard.runs.spec import RunSpec
 from regard.runs.warm_start import initial_preprocessor
 from regard.tasks.task import Task
-from regard.views.text.numbers import count_text
 
 BYTES = {"GB": 1e9, "MB": 1e6}
 SECONDS = {"h": 3600.0, "min": 60.0, "s": 1.0}
@@ -360,8 +360,7 @@ def _plan_lines(report: PlanReport) -> list[str]:
         f"  step          {duration(plan.seconds_per_step)}, {plan.tokens_per_step:,.0f} tokens, "
         f"{rate:,.0f} tokens per second",
         f"  training      {duration(plan.training_seconds)}: {plan.steps:,} steps, "
-        f"{count_text(round(tokens))} tokens, "
-        f"{count_text(round(plan.steps * plan.flops_per_step))} FLOPs",
+        f"{count_text(tokens)} tokens, {flops_text(plan.steps * plan.flops_per_step)}",
     ]
     if report.evaluated:
         lines += [

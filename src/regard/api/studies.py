@@ -1,4 +1,4 @@
-"""`study` and `report`: train and compare variants, and write the page, table and figures."""
+"""`study`: train and compare variants, and write the page, table and figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from regard.api.options import (
     Log,
     Plugins,
     RunOptions,
-    compute_on,
     given_options,
     load_plugins,
     optional_path,
@@ -25,7 +24,7 @@ from regard.api.options import (
     with_device,
     with_pretrain_file,
 )
-from regard.core.atomic_write import atomic_write, validate_writable
+from regard.core.atomic_write import atomic_write
 from regard.core.errors import RegardError
 from regard.core.records.study import StudyRecord
 from regard.core.registry import parse_value
@@ -34,9 +33,8 @@ from regard.runs.spec import Sections, merge_sections, parse_settings, read_reci
 from regard.studies.execution.jobs import Event, Executor, Job
 from regard.studies.execution.local import LocalExecutor
 from regard.studies.folder import StudyFolder
-from regard.studies.prepare import PreparedStudy
 from regard.studies.spec import StudySpec, builtin_studies, read_study
-from regard.studies.study import run_study, write_record
+from regard.studies.study import run_study
 
 EXECUTORS = ("local", "ray")
 
@@ -110,45 +108,14 @@ def study(
             log("stopped; checkpoints are saved. The same command resumes; intermediate results:")
             log(f"  regard report {folder.path}")
         raise
-    _write_views(record, folder, page=folder.page)
+    write_views(record, folder, page=folder.page)
     return record
 
 
-def report(
-    study: File,
-    *,
-    out: File | None = None,
-    from_record: bool = False,
-    device: str | None = None,
-    threads: int | None = None,
-    plugin: Plugins = (),
-    log: Log | None = None,
-) -> StudyRecord:
-    """Compare the finished runs of a study folder again, and write its page, table and figures.
-
-    Missing runs are listed. Attention is computed on `device` with `threads`. `from_record` uses
-    record.json, without reading the runs.
-    """
-    page, folder = optional_path(out), StudyFolder(Path(study))
-    if page is not None:
-        validate_writable(page)
-    load_plugins(plugin)
-    if from_record:
-        folder.validate_links()
-        folder.read(folder.record)  # raises if it is missing or malformed
-        record = StudyRecord.from_json(folder.read_text(folder.record))
-    else:
-        with compute_on(device, threads):  # of the models whose attention is shown
-            record = write_record(
-                PreparedStudy.read(folder, changed_plugins="warn"), folder, log=log or silent
-            )
-    _write_views(record, folder, page=page or folder.page)
-    return record
-
-
-def _write_views(record: StudyRecord, folder: StudyFolder, *, page: Path) -> None:
+def write_views(record: StudyRecord, folder: StudyFolder, *, page: Path) -> None:
     """Write page, table and figures."""
-    from regard.views.pages.study import study_page, write_figures
+    from regard.views.charts.study import write_figures
+    from regard.views.pages.study import study_page
     from regard.views.text.study import study_csv
 
     atomic_write(page, study_page(record))

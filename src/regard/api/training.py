@@ -321,7 +321,7 @@ def _draw(trained: TrainedRun, text: str, *, path: Path, decode_kwargs: dict[str
 
         draw_alignment(trained.alignment(text, **decode_kwargs), path=path)
     elif builds_trees(trained):
-        from regard.views.charts.autoencoders import draw_tree
+        from regard.views.charts.trees import draw_tree
 
         draw_tree(parse_tree(trained, text), path=path)
     elif path.suffix.lower() == ".html":

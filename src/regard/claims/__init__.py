@@ -161,7 +161,7 @@ def show(
     from regard.claims.engine import num_threads, run_with_settings
     from regard.core.atomic_write import validate_writable
     from regard.core.device import validate_cpu
-    from regard.views.charts.claim_curves import draw_claim
+    from regard.views.charts.claims import draw_claim
     from regard.views.charts.figure_file import validate_figure_suffix
 
     validate_cpu(device, what="claims are about counts and values on")

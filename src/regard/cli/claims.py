@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard import claims
-from regard.cli.options import CpuDevice, Json
-from regard.core.errors import RegardError
+from regard.cli.options import CpuDevice, Json, echo, echo_json
+from regard.core.errors import RegardError, printable_lines
 from regard.core.registry import lookup
 
 if TYPE_CHECKING:
@@ -75,7 +75,10 @@ def run_claims(
 
         settings = constructor_options(set)
         record = claims.show(str(target), set=settings, plot=plot, device=device, threads=threads)
-        typer.echo(record.as_json() if as_json else claim_text(record, width=width))
+        if as_json:
+            echo_json(record.as_json())
+        else:
+            echo(claim_text(record, width=width))
         return
     from regard.core.records.claim import records_as_json
     from regard.views.text.claims import claims_table, summary_line, unexpected
@@ -93,9 +96,11 @@ def run_claims(
             **callbacks,
         )
     if action == "page":
-        typer.echo(f"{Path(str(target))}\n{summary_line(records)}")
+        echo(f"{Path(str(target))}\n{summary_line(records)}")
+    elif as_json:
+        echo_json(records_as_json(records))
     else:
-        typer.echo(records_as_json(records) if as_json else claims_table(records, width=width))
+        echo(claims_table(records, width=width))
     if unexpected(records):
         raise typer.Exit(code=1)
 
@@ -139,16 +144,16 @@ def _progress(count: int) -> Iterator[dict[str, Callable[[Any], None]]]:
 
     def on_start(claim: Claim) -> None:
         progress.start()  # not before, since errors in the options come first
-        progress.update(bar, description=claim.name)
+        progress.update(bar, description=printable_lines(claim.name))
 
     def on_done(record: ClaimRecord) -> None:
         progress.advance(bar)
         if record.trained and record.finding is not None:
             message = f"{record.name}: {record.finding.verdict}, {record.seconds:.0f} s"
-            console.print(message, markup=False)
+            console.print(printable_lines(message), markup=False)
         if record.error:
             message = f"{record.name} failed to run: {record.error}"
-            console.print(message, markup=False, soft_wrap=True)
+            console.print(printable_lines(message), markup=False, soft_wrap=True)
 
     try:
         yield {"on_start": on_start, "on_done": on_done}

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from regard import __version__
-from regard.core.errors import RegardError
+from regard.core.errors import RegardError, printable_lines
 from regard.core.registry import lookup
 
 
@@ -34,8 +34,8 @@ VERBS: dict[str, Verb] = {
     ),
     "report": Verb(
         module="regard.cli.studies",
-        help="Recompute the comparison of a study and rewrite its page.",
-        example="regard report studies/scores --out scores.html",
+        help="Write the page of a run, of runs side by side, or of a study.",
+        example="regard report runs/pronounce-1 runs/pronounce-2 --out report.html",
     ),
     "overview": Verb(
         module="regard.cli.mechanisms",
@@ -145,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             run_verb(argv[0], argv[1:])
     except RegardError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable_lines(str(error))}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -18,11 +18,16 @@ from regard.cli.options import (
     Seed,
     Threads,
     command_line,
+    echo,
+    echo_json,
     keywords,
     terminal_status,
 )
+from regard.core.errors import printable_lines
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from regard.core.records.overview import MechanismRecord, Overview
 
 
@@ -50,7 +55,10 @@ def run_check(
     command that runs it again.
     """
     report = api.check(**keywords(locals()))
-    print(report.as_json() if as_json else report.as_text())
+    if as_json:
+        echo_json(report.as_json())
+    else:
+        echo(report.as_text())
     if not report.passed:
         raise typer.Exit(code=1)
 
@@ -105,11 +113,11 @@ def run_cost(
             on_row=lambda row: status.log(row_text(row)),
         )
     if as_json:
-        print(report.as_json())
+        echo_json(report.as_json())
         return
-    print(cost_text(report) if isinstance(report, CostReport) else module_text(report))
+    echo(cost_text(report) if isinstance(report, CostReport) else module_text(report))
     for path in filter(None, (plot, page)):
-        typer.echo(f"written: {path}", err=True)
+        echo(f"written: {path}", err=True)
 
 
 def run_overview(
@@ -139,11 +147,14 @@ def run_overview(
             status.progress(name)
 
         def on_done(record: MechanismRecord) -> None:
-            status.log(_line(record, seconds=perf_counter() - began), markup=True)
+            status.log(_line(record, seconds=perf_counter() - began))
 
         options |= {"out": path, "json": as_json}
         overview = api.overview(**options, on_start=on_start, on_done=on_done)
-    print(overview.as_json() if path is None else summary(overview, path=path))
+    if path is None:
+        echo_json(overview.as_json())
+    else:
+        echo(summary(overview, path=path))
 
 
 def summary(overview: Overview, *, path: Path) -> str:
@@ -153,8 +164,7 @@ def summary(overview: Overview, *, path: Path) -> str:
     words = counted(len(overview.tokens), "word", "words")
     return "\n".join(
         [
-            # File names may contain undecodable bytes.
-            str(path).encode(errors="backslashreplace").decode(),
+            str(path),
             f"{mechanisms}, {words}",
             f"{counted(totals['passed'], 'check', 'checks')} passed, {totals['failed']} failed",
             f"{_not_applicable(totals['not_applicable'])} (reasons on the page)",
@@ -175,13 +185,16 @@ def _not_applicable(count: int) -> str:
     return counted(count, "does not apply", "do not apply")
 
 
-def _line(record: MechanismRecord, *, seconds: float) -> str:
+def _line(record: MechanismRecord, *, seconds: float) -> Text:
+    from rich.text import Text
+
     failed = record.count("failed")
-    mark = "[red]✗[/red]" if failed else "[green]✓[/green]"
-    return (
-        f"{mark} {record.name:<22} {record.count('passed'):>3} passed, {failed:>2} failed, "
-        f"{_not_applicable(record.count('not_applicable')):>17}  [dim]{seconds:4.1f} s[/dim]"
+    counts = (
+        f" {printable_lines(record.name):<22} {record.count('passed'):>3} passed, {failed:>2} failed, "
+        f"{_not_applicable(record.count('not_applicable')):>17}  "
     )
+    mark = ("✗", "red") if failed else ("✓", "green")
+    return Text.assemble(mark, counts, (f"{seconds:4.1f} s", "dim"))
 
 
 def run_list(
@@ -201,7 +214,8 @@ def run_list(
     """
     found = api.list_names(**keywords(locals()))
     if as_json:
-        print(json.dumps(found if kind is None else found[kind], indent=2, ensure_ascii=False))
+        shown = found if kind is None else found[kind]
+        echo_json(json.dumps(shown, indent=2, ensure_ascii=False))
         return
     blocks: dict[str, list[str]] = {}
     for name, records in found.items():
@@ -215,4 +229,4 @@ def run_list(
             head = name if family is None else f"{name}: {family}" if kind is None else family
             line = f"  {record['name']:<{width}}  {record['summary']}{note}"
             blocks.setdefault(head, []).append(line)
-    print("\n\n".join("\n".join([head, *lines]) for head, lines in blocks.items()))
+    echo("\n\n".join("\n".join([head, *lines]) for head, lines in blocks.items()))

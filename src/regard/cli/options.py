@@ -1,4 +1,4 @@
-"""Command-line options that several verbs share, and lines and a status on standard error.
+"""Command-line options that several verbs share; output, and lines and a status on standard error.
 
 An option is a keyword of a command: `length: Annotated[int, "Sequence length."] = 1024`, with a name of its
 value before the help if Typer's does not do: `Annotated[Path | None, "FILE", "Test data."]`.
@@ -11,13 +11,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, NamedTuple, TypedDict, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict, get_args, get_type_hints
 
 import typer
 
+from regard.core.errors import CONTROLS, printable_lines
 from regard.tasks import TASKS
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 TaskName = Annotated[str | None, "[TASK]", f"One of: {', '.join(TASKS)}."]
 SourceColumn = Annotated[
@@ -154,15 +157,36 @@ def command_line() -> str:
     return shlex.join(["regard", *sys.argv[1:]])
 
 
+def echo(text: str, *, err: bool = False) -> None:
+    """Print text for people; control characters are shown as escapes."""
+    typer.echo(printable_lines(text), err=err)
+
+
+def echo_json(text: str, *, newline: bool = True) -> None:
+    """Print JSON; control characters, which are within strings, as escapes of JSON."""
+    typer.echo(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text), nl=newline)
+
+
+def echo_data(text: str) -> None:
+    """Print data, without a newline: exact in a file or a pipe, with escapes in a terminal.
+
+    Lone surrogates, which have no bytes, are always escaped.
+    """
+    shown = printable_lines(text) if sys.stdout.isatty() else text
+    # Not with Typer, which removes escape sequences where there is no terminal.
+    sys.stdout.write(shown.encode(errors="backslashreplace").decode())
+    sys.stdout.flush()
+
+
 def log(line: str) -> None:
     """Print a line to standard error; standard output is for the result."""
-    typer.echo(line, err=True)
+    echo(line, err=True)
 
 
 class Status(NamedTuple):
-    """`log` prints a line to standard error, `progress` changes the status below."""
+    """`log` prints a line, plain or styled, to standard error; `progress` changes the status below."""
 
-    log: Callable[..., None]
+    log: Callable[[str | Text], None]
     progress: Callable[[str], None]
 
 
@@ -170,11 +194,16 @@ class Status(NamedTuple):
 def terminal_status(text: str) -> Iterator[Status]:
     """A status with a spinner, in a terminal."""
     from rich.console import Console
+    from rich.text import Text
 
     console = Console(stderr=True, highlight=False)
     with console.status(text) as status:
-        log = partial(console.print, markup=False, soft_wrap=True)
-        yield Status(log=log, progress=status.update)
+        yield Status(
+            log=lambda line: console.print(
+                Text(printable_lines(line)) if isinstance(line, str) else line, soft_wrap=True
+            ),
+            progress=lambda text: status.update(Text(printable_lines(text))),
+        )
 
 
 REFRESH_SECONDS, LINE_SECONDS = 0.2, 30.0

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -19,9 +18,13 @@ from regard.cli.options import (
     RecordJson,
     Threads,
     command_line,
+    echo,
+    echo_data,
+    echo_json,
     keywords,
     log,
 )
+from regard.core.errors import RegardError, printable_lines
 from regard.studies.execution.jobs import Failed, Finished, Progressed, Started
 from regard.studies.folder import StudyFolder
 from regard.studies.spec import builtin_studies
@@ -76,41 +79,69 @@ def run_study(
             log=log,
         )
     if as_json:
-        typer.echo(record.as_json())
+        echo_json(record.as_json())
         return
     folder = StudyFolder(out or Path("studies") / record.name)
-    typer.echo(study_table(record, width=shutil.get_terminal_size().columns))
-    typer.echo(f"\npage: {folder.page}\ntable: {folder.table}\nfigures: {folder.figures}")
+    echo(study_table(record, width=shutil.get_terminal_size().columns))
+    echo(f"\npage: {folder.page}\ntable: {folder.table}\nfigures: {folder.figures}")
 
 
 def run_report(
-    study: Annotated[Path, "STUDY", "Study folder."],
+    paths: Annotated[
+        list[Path], "PATH...", "A run folder, several to compare side by side, or a study folder."
+    ],
     *,
-    out: Annotated[Path | None, "FILE.html", "Path of the page; default: in the folder."] = None,
-    from_record: Annotated[bool, "Use record.json, without reading the runs."] = False,
+    out: Annotated[
+        Path | None,
+        "FILE.html",
+        "Path of the page; default: page.html in the folder, report.html for several runs.",
+    ] = None,
+    figures: Annotated[Path | None, "FOLDER", "Write every chart to this folder, as SVG."] = None,
+    png: Annotated[bool, "With --figures: as PNG."] = False,
+    from_record: Annotated[bool, "Study: use record.json, without reading the runs."] = False,
+    watch: Annotated[
+        bool, "Run: write the page again whenever it has changed, until it is finished."
+    ] = False,
+    interval: Annotated[float, "SECONDS", "With --watch: time between two looks."] = 2.0,
     device: Device = None,
     threads: Threads = None,
     plugin: Plugins = None,
     as_json: RecordJson = False,
-    as_csv: Annotated[bool, "Print one row per run as CSV."] = False,
+    as_csv: Annotated[bool, "Runs or study: print one row per run as CSV."] = False,
 ) -> None:
-    """Compare the finished runs of a study, and write its page, table and figures.
+    """Write the page of a run, of finished runs of one task side by side, or of a study.
 
-    Missing runs are listed. A study with a mechanism of your own needs its --plugin.
+    A run may still be training. A run or study with a mechanism of your own needs its --plugin.
     """
     options = keywords(locals())
     from regard.api.options import validate_exclusive
-    from regard.views.text.study import study_csv, study_table
+    from regard.api.reports import report_page, reported
+    from regard.core.records.run import RunRecord
 
     validate_exclusive(json=as_json, csv=as_csv)
-    record = api.report(**options)
+    if as_csv and reported(paths) == "run":
+        raise RegardError(
+            f"--csv: '{paths[0]}' is one run; a table has a row per run. Use --json, or give more runs."
+        )
+    record = api.report(**options, command=command_line(), log=log)
+    width = shutil.get_terminal_size().columns
     if as_json:
-        typer.echo(record.as_json())
+        echo_json(record.as_json())
+        return
+    if isinstance(record, RunRecord):
+        from regard.views.text.run import run_text
+
+        echo(run_text(record, width=width))
     elif as_csv:
-        typer.echo(study_csv(record), nl=False)
+        from regard.views.text.study import study_csv
+
+        echo_data(study_csv(record))
+        return
     else:
-        typer.echo(study_table(record, width=shutil.get_terminal_size().columns))
-        typer.echo(f"\npage: {out or StudyFolder(study).page}")
+        from regard.views.text.study import study_table
+
+        echo(study_table(record, width=width))
+    echo(f"\npage: {report_page(paths, out)}")
 
 
 class StudyProgress:
@@ -170,7 +201,7 @@ class StudyProgress:
     def _line(self, text: str) -> None:
         finished = sum(fraction == 1.0 for fraction in self._fractions.values())
         left = "" if self.progress else f"   {finished} of {len(self._fractions)}, {self._left()}"
-        self.console.print(text + left, markup=False)
+        self.console.print(printable_lines(text + left), markup=False)
 
     def _draw(self) -> None:
         if self.progress is None:
@@ -179,7 +210,7 @@ class StudyProgress:
         self.progress.update(
             self.progress.task_ids[0],
             completed=sum(self._fractions.values()),
-            description=f"{self._left()}  {variants}",
+            description=printable_lines(f"{self._left()}  {variants}"),
         )
         self.progress.refresh()
 

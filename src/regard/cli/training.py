@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,9 @@ from regard.cli.options import (
     TargetColumn,
     TaskName,
     Threads,
+    echo,
+    echo_data,
+    echo_json,
     keywords,
     log,
     progress_display,
@@ -71,10 +75,10 @@ def run_train(
         raise typer.Exit(code=130)
     folder = trained.folder.path
     if as_json:
-        typer.echo(json.dumps({"folder": str(folder), **trained.record}, ensure_ascii=False))
+        echo_json(json.dumps({"folder": str(folder), **trained.record}, ensure_ascii=False))
         return
     for line in (*run_lines(trained), f"use it: {predict_command(trained)}"):
-        typer.echo(line)
+        echo(line)
 
 
 def _print_settings(options: dict[str, Any], *, as_json: bool) -> None:
@@ -86,8 +90,10 @@ def _print_settings(options: dict[str, Any], *, as_json: bool) -> None:
         if options.pop(name, None):
             raise RegardError(f"--help-settings trains nothing. Remove --{name}.")
     settings = api.list_settings(**options)
-    rows = [asdict(each) for each in settings]
-    typer.echo(json.dumps(rows, ensure_ascii=False) if as_json else settings_text(settings))
+    if as_json:
+        echo_json(json.dumps([asdict(each) for each in settings], ensure_ascii=False))
+    else:
+        echo(settings_text(settings))
 
 
 def run_predict(
@@ -140,7 +146,7 @@ def run_predict(
             **options,
             json=as_json,
             log=log,
-            write=lambda piece: typer.echo(piece, nl=False),
+            write=partial(echo_json, newline=False) if as_json else echo_data,
             progress=progress,
         )
 
@@ -168,7 +174,10 @@ def run_plan(
     options = keywords(locals())
     with terminal_status("planning") as status:
         report = api.plan(**options, log=status.log, progress=status.progress)
-    typer.echo(json.dumps(report.as_json(), ensure_ascii=False) if as_json else report.as_text())
+    if as_json:
+        echo_json(json.dumps(report.as_json(), ensure_ascii=False))
+    else:
+        echo(report.as_text())
 
 
 def run_data(
@@ -204,6 +213,6 @@ def run_data(
 
     description = lookup("action", options.pop("action"), {"describe": data.describe})(**options)
     if as_json:
-        print(json.dumps(description.as_json(), indent=2, ensure_ascii=False))
+        echo_json(json.dumps(description.as_json(), indent=2, ensure_ascii=False))
     else:
-        print(description.as_text())
+        echo(description.as_text())

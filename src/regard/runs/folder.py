@@ -5,7 +5,7 @@ spec.json               the validated spec, every option written out
 preprocessor.json       vocabularies, labels, standardisation
 data.json               dataset sizes and fingerprints
 metrics.jsonl           loss, learning rate and validation scores by step; reproducible byte for byte
-timing.jsonl            seconds and tokens per second
+timing.jsonl            seconds, tokens per second and peak memory
 checkpoint.safetensors  everything needed to resume
 model.safetensors       the best checkpoint
 predictions-validation.jsonl   its predictions on the validation split, with references
@@ -14,6 +14,7 @@ record.json             the result: scores, counts, versions; written last
 row_errors.txt            rows left out of the data, if there were any
 pretraining             the run folder of the pre-training, if there is one
 tensorboard             TensorBoard logs, with --tensorboard
+page.html               the run as a page, by `regard report`; no part of the run
 
 Files are written through the manifest (`core/manifest.py`) and compared with it when they are read, so
 that a file that was damaged, edited or exchanged is an error. metrics.jsonl and timing.jsonl grow: until
@@ -51,7 +52,7 @@ def as_json_text(value: Any) -> str:
 
 
 @with_config(ConfigDict(extra="allow", strict=True))
-class RunRecord(TypedDict):
+class RecordFile(TypedDict):
     """What others read of record.json; it has more."""
 
     spec: dict[str, Any]
@@ -79,6 +80,7 @@ class RunFolder:
         self.record = path / "record.json"
         self.row_errors = path / "row_errors.txt"
         self.tensorboard = path / "tensorboard"
+        self.page = path / "page.html"
         self.manifest = Manifest(path, way_out=self._way_out)
 
     @property
@@ -240,7 +242,7 @@ class RunFolder:
     def read_record(self) -> dict[str, Any]:
         """Read and validate record.json."""
         record: dict[str, Any] = parse_json(
-            RunRecord,
+            RecordFile,
             self._parse(self.record, str),
             problem=f"'{self.record}' is not the record of a run",
             way_out=f"Remove it and evaluate the run again: regard train --resume {self.path}",
@@ -249,14 +251,34 @@ class RunFolder:
 
     def read_jsonl(self, path: Path) -> Any:
         """Read a JSON Lines file."""
-        # Not `splitlines`, which also splits at U+2028 inside a string.
-        return self._parse(
-            path, lambda text: [json.loads(line) for line in text.split("\n") if line]
-        )
+        return self._parse(path, _json_rows)
 
-    def _parse(self, path: Path, parse: Callable[[str], Any]) -> Any:
+    def read_log(self, path: Path) -> list[dict[str, Any]]:
+        """The complete rows of a log that may still grow; none if it does not exist yet.
+
+        Up to the last checkpoint it is compared with the manifest; before the first one it is not listed.
+        """
+        validate_no_link(path)
+        if not path.is_file():
+            return []
+        content = self.manifest.read()
+        is_listed = path.name in {**content.logs, **content.files}
+        rows: list[dict[str, Any]] = self._parse(
+            path,
+            lambda text: _json_rows(text[: text.rfind("\n") + 1]),
+            read=self.manifest.read_bytes if is_listed else Path.read_bytes,
+        )
+        return rows
+
+    def _parse(
+        self,
+        path: Path,
+        parse: Callable[[str], Any],
+        *,
+        read: Callable[[Path], bytes] | None = None,
+    ) -> Any:
         try:
-            content = self.manifest.read_bytes(path)
+            content = (read or self.manifest.read_bytes)(path)
         except OSError as error:
             raise RegardError(
                 f"'{path}' cannot be read ({error.strerror}). If the run was stopped before, resume it: "
@@ -268,6 +290,11 @@ class RunFolder:
             raise RegardError(
                 f"'{path}' is not JSON ({error}). Restore it, or start a new run."
             ) from error
+
+
+def _json_rows(text: str) -> list[Any]:
+    # Not `splitlines`, which also splits at U+2028 inside a string.
+    return [json.loads(line) for line in text.split("\n") if line]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -352,6 +379,22 @@ class PredictionRow(BaseModel):
         return self
 
 
+class Logs(NamedTuple):
+    """The rows of metrics.jsonl and timing.jsonl."""
+
+    metrics: list[dict[str, Any]]
+    timing: list[dict[str, Any]]
+
+
+def read_logs(folder: RunFolder) -> Logs:
+    """The logs of a run, finished or not; of one that is training, up to the last step that both have."""
+    metrics, timing = folder.read_log(folder.metrics), folder.read_log(folder.timing)
+    if folder.record.is_file():
+        return Logs(metrics, timing)
+    last = timing[-1].get("step", 0) if timing else 0
+    return Logs([row for row in metrics if row.get("step", 0) <= last], timing)
+
+
 class EvaluationPoint(NamedTuple):
     """A point of the learning curve: validation scores, and the budget used before. NaN scores are None."""
 
@@ -362,13 +405,13 @@ class EvaluationPoint(NamedTuple):
     scores: dict[str, float | None]
 
 
-def evaluations(folder: RunFolder) -> list[EvaluationPoint]:
-    """The learning curve of a run, finished or not, from metrics.jsonl and timing.jsonl."""
-    rows: list[dict[str, Any]] = folder.read_jsonl(folder.metrics)
-    timing: list[dict[str, Any]] = folder.read_jsonl(folder.timing)
+def evaluations(folder: RunFolder, logs: Logs | None = None) -> list[EvaluationPoint]:
+    """The learning curve of a run, finished or not, from its logs, which are read unless given."""
+    if logs is None:
+        logs = Logs(folder.read_jsonl(folder.metrics), folder.read_jsonl(folder.timing))
     try:
-        seconds = {row["step"]: row["seconds"] for row in timing}
-        counts = {row["step"]: row for row in rows if "tokens" in row}
+        seconds = {row["step"]: row["seconds"] for row in logs.timing}
+        counts = {row["step"]: row for row in logs.metrics if "tokens" in row}
         return [
             EvaluationPoint(
                 step=row["step"],
@@ -377,7 +420,7 @@ def evaluations(folder: RunFolder) -> list[EvaluationPoint]:
                 seconds=seconds[row["step"]],
                 scores=row["validation"],
             )
-            for row in rows
+            for row in logs.metrics
             if "validation" in row
         ]
     except (KeyError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Studies: variants trained under one budget with paired seeds, and compared statistically."""
+"""Studies: variants trained under one budget with paired seeds, and compared statistically; run reports."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
         PreparedStudy as PreparedStudy,
         prepare_study as prepare_study,
     )
+    from regard.studies.run_comparison import compare_runs as compare_runs
+    from regard.studies.run_report import run_record as run_record
     from regard.studies.spec import (
         StudySpec as StudySpec,
         builtin_studies as builtin_studies,

@@ -217,9 +217,9 @@ class AgreementByVariant(NamedTuple):
 
 
 def agreement_by_variant(
-    runs: Mapping[str, Sequence[CollectedRun]], folder: StudyFolder, *, split: str
+    runs: Mapping[str, Sequence[CollectedRun]], folder: StudyFolder | None, *, split: str
 ) -> AgreementByVariant:
-    """The agreement of every variant with cross-attention, over its finished runs."""
+    """The agreement of every variant with cross-attention, over its finished runs; `folder` caches it."""
     finished = {
         variant: [collected for collected in of_variant if collected.state == "finished"]
         for variant, of_variant in runs.items()
@@ -236,7 +236,7 @@ def agreement_by_variant(
         return AgreementByVariant({}, str(error))
     if not (validation.words and test.words):
         return AgreementByVariant({}, "no validation or test word has a known alignment.")
-    cache = _read_cache(folder)
+    cache = {} if folder is None else _read_cache(folder)
     found: dict[str, VariantAgreement] = {}
     reasons: list[str] = []
     for variant, of_variant in finished.items():
@@ -250,7 +250,8 @@ def agreement_by_variant(
             continue
         if with_attention := [value for value in values if value is not None]:
             found[variant] = _over_seeds(with_attention)
-    folder.write(folder.alignment_agreement, cache)
+    if folder is not None:
+        folder.write(folder.alignment_agreement, cache)
     return AgreementByVariant(found, "; ".join([test.sentence(), *reasons]))
 
 

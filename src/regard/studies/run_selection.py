@@ -7,7 +7,7 @@ favour the variants with more noise between seeds.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -109,6 +109,11 @@ def study_metrics(
 ) -> list[Metric]:
     """The metrics that the runs have, the chosen one first; by default the first of the task."""
     scored = {name for run in runs for name in run.record.get("scores", {}).get(split, {})}
+    return scored_metrics(task, options, scored)
+
+
+def scored_metrics(task: type[Task], options: Any, scored: Collection[str]) -> list[Metric]:
+    """The metrics whose scores are known by name, the chosen one first."""
     found = [metric for metric in task.all_metrics(options) if metric.name in scored]
     chosen = task.metric_named(options.metric, options)
     if options.metric or not found:
@@ -161,8 +166,14 @@ def select_runs(runs: Sequence[CollectedRun]) -> dict[str, dict[int, CollectedRu
 
 
 def common_seeds(selected: Mapping[str, Mapping[int, CollectedRun]]) -> tuple[int, ...]:
-    """Seeds without missing runs of any variant; else the one with the fewest missing runs."""
-    seeds = list(next(iter(selected.values())))
+    """Seeds without missing runs of any variant; else the one with the fewest missing runs.
+
+    None if there is no seed that all variants have.
+    """
+    first, *others = selected.values()
+    seeds = [seed for seed in first if all(seed in runs for runs in others)]
+    if not seeds:
+        return ()
     missing = {
         seed: sum(runs[seed].state == "missing" for runs in selected.values()) for seed in seeds
     }

@@ -13,7 +13,6 @@ from regard.core.errors import RegardError
 from regard.core.records.study import Disagreement, ratio_text
 from regard.runs.folder import Predictions
 from regard.runs.spec import RunSpec
-from regard.studies.prepare import PreparedStudy
 from regard.studies.run_selection import CollectedRun
 from regard.studies.spec import StudySpec
 from regard.studies.statistics.bootstrap import ItemComparison, ItemPair
@@ -54,7 +53,9 @@ def headline(
     leaders = _leaders(means, lower_is_better=over_seeds.lower_is_better)
     best = means[leaders[0]]
     value = f"{metric.format(best)} {metric.unit}".strip()
-    score = f"on {split}, {value}, over {_counted(len(over_seeds.seeds), 'seed')}"
+    score = f"on {split}, {value}"
+    if over_seeds.seeds:
+        score += f", over {_counted(len(over_seeds.seeds), 'seed')}"
     if len(means) == 1:
         return (
             f"{leaders[0]} has a mean {metric.name} {score}; there is no other variant to compare with.",
@@ -68,7 +69,9 @@ def headline(
         digits = "" if alike == leaders else f" to {metric.digits} decimals"
         rank = "" if len(alike) == len(means) else f", the {order} of the study"
         sentences = [f"{_listed(alike)} have the same mean {metric.name}{digits} {score}{rank}."]
-    if len(over_seeds.seeds) < MIN_SEEDS:
+    if not over_seeds.seeds:
+        sentences.append("No seed is common to all variants, so methods are not compared.")
+    elif len(over_seeds.seeds) < MIN_SEEDS:
         sentences.append(f"Too few seeds: a comparison of methods needs {MIN_SEEDS}.")
     else:
         comparison = _comparison(leaders, over_seeds.pairs, flops, every="with every seed")
@@ -200,7 +203,7 @@ def _counted(count: int, what: str) -> str:
 
 def describe_budget(specs: Sequence[RunSpec], flops: Flops, evaluations: Sequence[int]) -> str:
     """The budget of every run, all budgets if variants differ; unequal FLOPs; evaluations of the runs."""
-    budgets = list(dict.fromkeys(_limits(spec) for spec in specs))
+    budgets = list(dict.fromkeys(describe_limits(spec) for spec in specs))
     text = f"Every run has {budgets[0]}."
     if len(budgets) > 1:
         text = f"The variants have different budgets: {'; '.join(budgets)}."
@@ -217,7 +220,8 @@ def describe_budget(specs: Sequence[RunSpec], flops: Flops, evaluations: Sequenc
     return text
 
 
-def _limits(spec: RunSpec) -> str:
+def describe_limits(spec: RunSpec) -> str:
+    """The budget of a run, such as "2,000 steps or 60 seconds"."""
     limits = [
         f"{limit:,.4g} {name}" if isinstance(limit, float) else f"{limit:,} {name}"
         for name, limit in spec.training.budget._asdict().items()
@@ -250,14 +254,14 @@ def describe_tuning(study: StudySpec, *, is_tuned: bool) -> str:
     return f"Nothing was tuned: every variant has {which}."
 
 
-def reproducibility(prepared: PreparedStudy, runs: Sequence[CollectedRun]) -> dict[str, str]:
-    """What is needed to reproduce the study; values that differ between runs are all listed."""
+def reproducibility(
+    runs: Sequence[CollectedRun], *, command: str, seeds: Sequence[int], machine: str
+) -> dict[str, str]:
+    """What is needed to reproduce the comparison; values that differ between runs are all listed."""
     records = [collected.record for collected in runs if collected.state == "finished"]
-    facts = {
-        "command": prepared.command,
-        "seeds": ", ".join(map(str, prepared.study.seeds)),
-        "machine": prepared.machine,
-    }
+    facts = {"command": command, "seeds": ", ".join(map(str, seeds))}
+    if machine:
+        facts["machine"] = machine
     for name in ("versions", "data", "signatures"):
         values = dict.fromkeys(
             ", ".join(f"{key} {value}" for key, value in record.get(name, {}).items())
@@ -288,7 +292,7 @@ def disagreements(
         return ()
     first = next(iter(predictions.values()))
     _validate_same_items(predictions)
-    correct = np.stack([_is_correct(of_variant) for of_variant in predictions.values()], axis=1)
+    correct = np.stack([is_correct(of_variant) for of_variant in predictions.values()], axis=1)
     order = list(range(len(first)))
     random.Random(seed).shuffle(order)
     if metric is not None and correct.size and correct.mean() < RARELY_CORRECT:
@@ -298,15 +302,13 @@ def disagreements(
     return tuple(
         Disagreement(
             input=first.inputs[item],
-            references=tuple(map(_text, _choices(first.references[item]))),
+            references=tuple(map(output_text, choices(first.references[item]))),
             predictions={
-                variant: _text(of_variant.predictions[item])
+                variant: output_text(of_variant.predictions[item])
                 for variant, of_variant in predictions.items()
             },
             correct=tuple(
-                variant
-                for variant, is_correct in zip(predictions, correct[item], strict=True)
-                if is_correct
+                variant for variant, hit in zip(predictions, correct[item], strict=True) if hit
             ),
         )
         for item in sorted(chosen)
@@ -323,11 +325,12 @@ def _validate_same_items(predictions: Mapping[str, Predictions]) -> None:
             )
 
 
-def _is_correct(predictions: Predictions) -> Bool[np.ndarray, " items"]:
+def is_correct(predictions: Predictions) -> Bool[np.ndarray, " items"]:
     """Whether each prediction is one of its references, up to white space."""
     return np.array(
         [
-            _text(prediction).split() in [_text(choice).split() for choice in _choices(reference)]
+            output_text(prediction).split()
+            in [output_text(choice).split() for choice in choices(reference)]
             for prediction, reference in zip(
                 predictions.predictions, predictions.references, strict=True
             )
@@ -336,11 +339,12 @@ def _is_correct(predictions: Predictions) -> Bool[np.ndarray, " items"]:
     )
 
 
-def _choices(reference: Any) -> tuple[Any, ...]:
+def choices(reference: Any) -> tuple[Any, ...]:
+    """The alternative references of an item."""
     return reference if isinstance(reference, tuple) else (reference,)
 
 
-def _text(output: Any) -> str:
+def output_text(output: Any) -> str:
     """A prediction or reference as text: numbers to four digits, tokens joined by spaces."""
     if isinstance(output, float):
         return f"{output:.4g}"

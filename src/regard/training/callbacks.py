@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from regard.core.errors import RegardError
+from regard.core.errors import RegardError, printable_lines
 from regard.training.options import TrainingOptions
 
 StopReason = Literal["budget", "patience", "interrupted"]
@@ -236,7 +236,9 @@ class ProgressDisplay(Callback):
             return
         text = self._status() + (f"  {self._scores}" if self._scores else "")
         self.progress.update(
-            self.progress.task_ids[0], completed=self._latest.progress, description=text
+            self.progress.task_ids[0],
+            completed=self._latest.progress,
+            description=printable_lines(text),
         )
         self.progress.refresh()
 
@@ -262,7 +264,7 @@ class ProgressDisplay(Callback):
 
     def _print(self, text: str) -> None:
         # No markup: a folder name may contain brackets. No wrapping, for log files.
-        self.console.print(text, markup=False, soft_wrap=True)
+        self.console.print(printable_lines(text), markup=False, soft_wrap=True)
 
 
 def score_name(name: str, split: str = "validation") -> str:

@@ -1,7 +1,7 @@
 """The training loop: steps, validation, early stopping, checkpoints, resuming.
 
     metrics.jsonl            loss, learning rate and validation scores; reproducible byte for byte
-    timing.jsonl             seconds and tokens per second
+    timing.jsonl             seconds, tokens per second and peak memory
     checkpoint.safetensors   everything needed to resume
     model.safetensors        the best checkpoint, or the last one with keep="last"
 
@@ -12,6 +12,7 @@ same bits as an uninterrupted one: on a CPU, with the same number of threads, wi
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -94,6 +95,18 @@ class Clock:
     def since_saved(self) -> float:
         """Seconds since the last checkpoint, or since the start."""
         return time.monotonic() - self._saved
+
+
+def peak_bytes(device: torch.device) -> int | None:
+    """Peak memory of this process so far; of the tensors on the device with CUDA; None if unknown."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak  # kilobytes on Linux
 
 
 class BatchStream:
@@ -304,7 +317,8 @@ class _Run:
                 "gradient_norm": state.gradient_norm,
             }
         )
-        self.timing.add({"step": state.step, **self.clock.row()})
+        memory = {"peak_bytes": peak_bytes(next(self.model.parameters()).device)}
+        self.timing.add({"step": state.step, **self.clock.row(), **memory})
         state.loss_total, state.loss_count = 0.0, 0
 
     def _evaluate(self) -> None:

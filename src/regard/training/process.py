@@ -14,6 +14,7 @@ from typing import Any, Self
 from regard.core.errors import RegardError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+PROBE_SECONDS = 0.1  # `is_locked` holds a lock for microseconds
 
 
 @contextmanager
@@ -34,7 +35,7 @@ def folder_lock(folder: Path, *, timeout: float = 0.0) -> Iterator[None]:
     import fcntl
 
     descriptor = os.open(folder, os.O_RDONLY)
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + max(timeout, PROBE_SECONDS)
     try:
         while True:
             try:
@@ -50,6 +51,22 @@ def folder_lock(folder: Path, *, timeout: float = 0.0) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process holds the lock of an existing folder. Nothing is written, and nobody waits."""
+    if os.name != "posix":
+        return False
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 class EvaluationInterruptedError(BaseException):

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from regard.core.batches import END, PAD, START, TokenInput
+from regard.core.device import run_in_thread_pool
 from regard.core.errors import RegardError
 from regard.core.mechanism import Step
 from regard.core.protocols import Hypothesis
-from regard.core.thread_pool import run_in_thread_pool
 from regard.mechanisms.compatibility import compatible_mechanisms
 from regard.models.generation.search import (
     BLOCK_SIZE,

@@ -8,22 +8,21 @@ from xml.etree import ElementTree
 
 import pytest
 import resvg_py
+from markupsafe import Markup
 
 from regard.core.errors import RegardError
+from regard.core.formatting import printable
 from regard.views.charts import figure_file
-from regard.views.charts.figure_file import (
+from regard.views.charts.figure_file import require_font, standalone, write_figure
+from regard.views.charts.svg import (
+    element,
     place,
-    printable,
-    require_font,
     size_of,
     stack,
-    standalone,
     text_block,
     text_width,
     wrap_text,
-    write_figure,
 )
-from regard.views.pages.html import Markup, element
 
 SVG = "{http://www.w3.org/2000/svg}"
 CHART = element(
@@ -121,6 +120,7 @@ def test_wrapped_lines_fit_and_keep_all_words() -> None:
     assert " ".join(lines).split() == text.split()
     assert wrap_text("", max_width=300.0, font_size=10.0) == []
     assert wrap_text("x" * 400, max_width=300.0, font_size=10.0) == ["x" * 31 + "…"]
+    assert wrap_text("9\u202f000\nitems", max_width=1.0, font_size=9.0) == ["9\u202f000", "items"]
     short = wrap_text(text, max_width=300.0, font_size=10.0, max_lines=2)
     assert len(short) == 2
     assert short[-1].endswith(" …")

@@ -8,14 +8,13 @@ from xml.etree import ElementTree
 import pytest
 
 from regard.core.records.overview import MechanismRecord
-from regard.views.charts.axes import truncate
 from regard.views.charts.heatmap import (
-    MAX_LABEL_LENGTH,
-    heatmap,
-    legend,
+    colour_ramp,
+    matrix_chart,
     mean_weights,
+    mechanism_heatmap,
+    mechanism_limit,
     opacity,
-    scale_limit,
 )
 
 RECORD = MechanismRecord(
@@ -41,7 +40,7 @@ def cells(svg: str) -> list[ElementTree.Element]:
 
 
 def test_every_pair_has_a_titled_cell() -> None:
-    drawn = cells(heatmap(RECORD, tokens=("a", "rose", "is")))
+    drawn = cells(mechanism_heatmap(RECORD, tokens=("a", "rose", "is")))
     titles = [cell.findtext("title") for cell in drawn]
     assert len(drawn) == 9
     assert titles[:3] == ["a → a: 0.25", "a → rose: 0.75", "a → is: 0"]
@@ -50,14 +49,14 @@ def test_every_pair_has_a_titled_cell() -> None:
 
 
 def test_rows_are_queries_and_columns_are_keys() -> None:
-    drawn = cells(heatmap(RECORD, tokens=("a", "rose", "is")))
+    drawn = cells(mechanism_heatmap(RECORD, tokens=("a", "rose", "is")))
     assert drawn[0].get("y") == drawn[1].get("y") != drawn[3].get("y")
     assert drawn[0].get("x") == drawn[3].get("x") != drawn[1].get("x")
 
 
 @pytest.mark.parametrize("token", ["<script>", '"onload="x', "&amp;", "</svg>", "'"])
 def test_tokens_are_escaped(token: str) -> None:
-    svg = heatmap(RECORD, tokens=(token, "rose", "is"))
+    svg = mechanism_heatmap(RECORD, tokens=(token, "rose", "is"))
     tree = ElementTree.fromstring(svg)  # it is still well formed
     known = {"svg", "g", "rect", "text", "title"}
     assert {node.tag for node in tree.iter()} == known
@@ -66,12 +65,17 @@ def test_tokens_are_escaped(token: str) -> None:
 
 
 def test_negative_weights_have_another_colour_and_scale() -> None:
-    drawn = cells(heatmap(SIGNED, tokens=("a", "b", "c")))
+    drawn = cells(mechanism_heatmap(SIGNED, tokens=("a", "b", "c")))
     assert [cell.get("class") for cell in drawn[:3]] == ["negative", None, None]
-    assert (scale_limit(RECORD), scale_limit(SIGNED)) == (1.0, 2.0)
-    assert "−2.00" in legend(SIGNED)
-    assert "signed" in legend(SIGNED)
-    assert "signed" not in legend(RECORD)
+    assert (mechanism_limit(RECORD), mechanism_limit(SIGNED)) == (1.0, 2.0)
+
+
+def test_colour_ramp_has_both_colours_if_signed() -> None:
+    signed, unsigned = (colour_ramp("2.00", signed=signed) for signed in (True, False))
+    assert "colour scale from −2.00 to 2.00" in signed
+    assert "colour scale from 0 to 2.00" in unsigned
+    assert (signed.count('class="negative"'), unsigned.count('class="negative"')) == (5, 0)
+    assert signed.count("<rect") > unsigned.count("<rect")
 
 
 def test_opacity_is_monotone() -> None:
@@ -81,8 +85,8 @@ def test_opacity_is_monotone() -> None:
 
 def test_long_tokens_are_truncated_on_axes_only() -> None:
     long = "antidisestablishmentarianism"
-    svg = heatmap(RECORD, tokens=(long, "b", "c"))
-    assert truncate(long, MAX_LABEL_LENGTH) == "antidisesta…"
+    svg = mechanism_heatmap(RECORD, tokens=(long, "b", "c"))
+    assert svg.count(">antidisesta…</text>") == 2
     assert f"{long} → b: 0.75" in svg
     assert [node.text for node in ElementTree.fromstring(svg).iter("text")].count(long) == 0
 
@@ -90,3 +94,20 @@ def test_long_tokens_are_truncated_on_axes_only() -> None:
 def test_mean_over_maps_and_heads() -> None:
     heads = (((1.0, 0.0),), ((0.5, 0.5),), ((0.0, 1.0),))
     assert mean_weights(heads) == [[0.5, 0.5]]
+
+
+def test_column_labels_are_upright_where_they_fit() -> None:
+    def rotated(*, upright: bool) -> int:
+        labels = ["a", "a long label"]
+        return matrix_chart(
+            [[0.5, 0.5]],
+            rows=["r"],
+            columns=labels,
+            limit=1.0,
+            title=lambda _, column: labels[column],
+            description="d",
+            upright=upright,
+        ).count("rotate(-90)")
+
+    assert rotated(upright=True) == 1
+    assert rotated(upright=False) == 2

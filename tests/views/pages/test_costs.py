@@ -11,7 +11,7 @@ import pytest
 
 from regard.core.errors import RegardError
 from regard.core.records.cost import CostReport, CostRow, Crossover, Curve, Formulas, Unsupported
-from regard.views.charts.cost_curves import cost_curves_chart, draw_cost_curves
+from regard.views.charts.costs import cost_curves_chart, draw_cost_curves
 from regard.views.pages.costs import cost_page
 from regard.views.text.costs import cost_text
 
@@ -85,10 +85,10 @@ def test_text_has_tables_notes_and_crossovers() -> None:
     text = cost_text(REPORT)
     assert "causal, 2 heads of head_dim 8" in text
     assert "abacus, 1 thread, torch 2" in text
-    for words in ("2.00 ms", "1.50 s", "3.00 MiB", "1.00 GiB", "5.0 M", "layer, w = 16"):
+    for words in ("2.00 ms", "1.50 s", "3.00 MiB", "1.00 GiB", "5.0 MFLOPs", "layer, w = 16"):
         assert words in text
     assert "not supported:\n  delta: it reads the past only" in text
-    assert "131,072  4nd²" in text
+    assert "131\u202f072  4nd²" in text
     assert text.endswith("at every length")
 
 
@@ -105,11 +105,11 @@ def test_chart_has_labelled_lines_and_crossovers() -> None:
     svg = ElementTree.fromstring(cost_curves_chart(REPORT))
     groups = [group for group in svg.iter("g") if "line" in (group.get("class") or "")]
     assert [group.findtext("text") for group in groups] == ["lstm", "scaled_dot", "elu"]
-    assert "family-layer" in (groups[0].get("class") or "")
-    (mark,) = [group for group in svg.iter("g") if group.get("class") == "crossover"]
+    assert "tone-ink" in (groups[0].get("class") or "")
+    (mark,) = [group for group in svg.iter("g") if group.get("class") == "point tone-ink"]
+    assert mark.findtext("title") == "elu beats scaled_dot from n = 400"
     assert mark.findtext("text") == "n = 400"
-    ticks = {text.text for text in svg.iter("text") if text.get("class") == "tick"}
-    assert {"32", "1 ms", "10 µs"} <= ticks
+    assert {"32", "1 ms", "10 µs"} <= {text.text for text in svg.iter("text")}
 
 
 def test_no_chart_without_curves() -> None:
@@ -118,11 +118,11 @@ def test_no_chart_without_curves() -> None:
 
 def test_page_is_complete_and_self_contained() -> None:
     html = cost_page(REPORT)
-    assert "regard cost --only &#x27;&lt;elu&gt;&#x27;" in html
+    assert "regard cost --only &#39;&lt;elu&gt;&#39;" in html
     assert "&lt;wide&gt;" in html
     assert "<wide>" not in html
     assert "elu beats scaled_dot from n = 400" in html
-    assert "default-src &#x27;none&#x27;" in html
+    assert "default-src 'none'" in html
     assert re.findall(r"https?:|@import|url\(|src=", html) == []
     for anchor in ("chart", "crossovers", "costs", "formulas"):
         assert f'id="{anchor}"' in html

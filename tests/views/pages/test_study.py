@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import subprocess
 import sys
@@ -14,10 +15,11 @@ from xml.etree import ElementTree
 import pytest
 from tests.factories.studies import dummy_study, without_scores
 
+from regard.core.formatting import score_text
 from regard.core.records.study import ScoreRecord, StudyRecord
-from regard.views.charts.variants import shared_text
-from regard.views.pages.pairwise_table import Question
-from regard.views.pages.study import SECTIONS, study_page, write_figures
+from regard.views.charts.study import write_figures
+from regard.views.charts.variants import Question, shared_text
+from regard.views.pages.study import SECTIONS, study_page
 
 RECORD = dummy_study()
 NASTY = "<script>alert('variant')</script>"
@@ -97,13 +99,15 @@ def test_question_and_verdict_come_first(reader: Reader) -> None:
 
 
 def test_all_sections_but_failed_runs() -> None:
-    assert sections(drawn()) == [name for name in SECTIONS if name != "problems"]
+    assert sections(drawn()) == [
+        name for name in SECTIONS if name not in ("differences", "problems")
+    ]
 
 
 def test_variant_table_has_the_best_variant_first() -> None:
     html = drawn()
     table = html[html.index('<section id="variants"') : html.index('<section id="method"')]
-    names = re.findall(r'scope="row"><span class="variant[^>]*>([^<]+)<', table)
+    names = re.findall(r'scope="row"[^>]*><span class="variant[^>]*><span>([^<]+)<', table)
     assert [name.replace("\u00a0", " ") for name in names] == [
         variant.name for variant in sorted(RECORD.variants, key=lambda variant: variant.mean or 0.0)
     ]
@@ -116,7 +120,7 @@ def test_variant_table_has_the_best_variant_first() -> None:
 
 
 def test_shared_initial_parameters() -> None:
-    cell = '<td data-label="shared initial parameters">'
+    cell = '<td data-label="shared initial parameters" data-sort="0.75">'
     assert drawn().count(f"{cell}75 %") == 7
     shares = (None, 0.0, 0.001, 0.999, 1.0)
     shown = [
@@ -147,12 +151,15 @@ def test_every_metric_has_intervals_and_verdicts() -> None:
     html = drawn()
     part = html[html.index('<section id="metrics"') : html.index('<section id="pareto"')]
     for metric in RECORD.metrics:
-        assert part.count(f'title="{metric.note}">{metric.heading}</th>') >= 1
+        assert f">{metric.heading}</button></th>" in part
+        if metric.note:
+            assert f'title="{metric.note}">{metric.heading}<' in part
     for variant in RECORD.variants:
         for metric in RECORD.metrics:
             score = variant.scores[metric.name]
-            assert f"<b>{score.mean:.{metric.digits}f}</b>" in part
-            assert f"{score.low:.{metric.digits}f} to {score.high:.{metric.digits}f}" in part
+            ends = (score_text(end, decimals=metric.digits) for end in (score.low, score.high))
+            assert f"<b>{score_text(score.mean, decimals=metric.digits)}</b>" in part
+            assert " to ".join(ends) in part
     score = RECORD.variants[0].scores["exact_match"]
     assert f"items {score.item_low:.2f} to {score.item_high:.2f}" in part
     # One item interval per variant and item-wise metric; pairs with the baseline, by two metrics.
@@ -290,7 +297,9 @@ def test_page_of_an_unfinished_study_has_no_verdict() -> None:
     assert "Resume with: regard study scores" in text
     assert "not finished: descriptive means of seeds 0, 1, 2" in text
     assert not {"method", "models", "pareto", "problems"} & set(sections(html))
-    body = re.sub(r"(lower|higher) is better", "", html[html.index("<main>") :])
+    body = re.sub(
+        r"(lower|higher) is better", "", html[html.index("<main>") : html.index("</main>")]
+    )
     for word in ("better", "best:", "verdict", "against baseline", "p-value", "decides", "Pareto"):
         assert word not in body
     assert "missing: seed 4" in text
@@ -304,7 +313,7 @@ def test_unfinished_study_shows_the_same_seeds_of_every_variant() -> None:
     assert table.count("<circle ") == 3 * 3
     assert ", seed 3:" not in table
     curves = html[html.index('<section id="curves"') : html.index('<section id="items"')]
-    assert curves.count('class="seed"') == 4 * 3 * 3
+    assert curves.count('class="thin"') == 4 * 3 * 3
 
 
 def test_figures_of_an_unfinished_study_rank_nothing(tmp_path: Path) -> None:
@@ -420,3 +429,63 @@ def test_figure_files_have_no_css_variables(tmp_path: Path) -> None:
 
 def test_no_figures_without_scores(tmp_path: Path) -> None:
     assert write_figures(dataclasses.replace(dummy_study(), variants=(), runs=()), tmp_path) == []
+
+
+def many(count: int = 40) -> StudyRecord:
+    """A study of many variants: mechanisms × widths."""
+    record = dummy_study(names=[f"variant {number}" for number in range(count)], seeds=2)
+    mechanisms = ("dot", "additive", "general", "elu")
+    return dataclasses.replace(
+        record,
+        variants=tuple(
+            dataclasses.replace(
+                variant,
+                settings={"model": {"mechanism": mechanisms[index % 4], "hidden_dim": 8 * index}},
+            )
+            for index, variant in enumerate(record.variants)
+        ),
+    )
+
+
+def test_many_variants_are_grouped_and_filtered() -> None:
+    html = study_page(many())
+    table = html[html.index('id="variants-table"') : html.index('<section id="method"')]
+    groups = re.findall(r'<tr class="group"><th[^>]*>([^<]+) <small>([^<]+)<', table)
+    # The first variant is the best one, so its group comes first.
+    assert groups[0] == ("model.mechanism = dot", "10 variants")
+    assert len(groups) == 4
+    assert table.count("<tbody>") == 4
+    assert 'data-table="variants-table"' in html
+
+
+def test_all_pairs_of_many_variants_are_a_map() -> None:
+    record = many()
+    html = study_page(record)
+    part = html[html.index('<section id="models"') : html.index('<section id="metrics"')]
+    (codes,) = re.findall(r'data-codes="([bwi.]+)"', part)
+    assert len(codes) == 40 * 40
+    assert {codes[41 * index] for index in range(40)} == {"."}
+    better = {(pair.first, pair.second) for pair in record.verdicts_of("models")}
+    assert codes.count("b") == codes.count("w") > 0
+    assert len(better) == 780
+    # Pairs with the baseline only; a table of all would have 780 rows.
+    assert part.count('<tr><th scope="row" class="verdict') == 39
+    names = re.findall(r"data-names='([^']+)'", part)
+    assert json.loads(names[0])[0] == "variant 0"
+
+
+def test_of_many_variants_the_best_and_the_baseline_are_named() -> None:
+    html = study_page(many())
+    curves = html[html.index('<section id="curves"') : html.index('<section id="items"')]
+    (first, *_) = re.findall(r"<svg.*?</svg>", curves)
+    labels = [group.findtext("text") for group in ElementTree.fromstring(first).iter("g")]
+    named = {label for label in labels if label}
+    assert named == {f"variant {number}" for number in range(8)}
+
+
+def test_differences_between_compared_runs_come_first() -> None:
+    record = dataclasses.replace(RECORD, differences={"budget": "dot has 100 steps, general 200."})
+    html = study_page(record)
+    assert sections(html)[0] == "differences"
+    assert "dot has 100 steps, general 200." in whole(record).text
+    assert "regard report · scores" in whole(record).text

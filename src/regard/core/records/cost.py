@@ -31,6 +31,18 @@ class CostRow:
     measured_seconds: float | None = None
     measured_bytes: int | None = None
 
+    @property
+    def time_ratio(self) -> float | None:
+        """Predicted over measured time."""
+        if self.seconds is None or not self.measured_seconds:
+            return None
+        return self.seconds / self.measured_seconds
+
+    @property
+    def memory_ratio(self) -> float | None:
+        """Predicted over measured memory."""
+        return self.peak_bytes / self.measured_bytes if self.measured_bytes else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Unsupported:

@@ -105,9 +105,10 @@ class VariantRecord:
     """A variant. `scores` has every metric of the study, the primary one first.
 
     `seconds`, `flops` and `peak_bytes` are those of one training run (means over seeds; peak memory of
-    its largest step). `agreement` is the fraction of phones whose largest attention weight is on the
-    letters of their known alignment, the mean over seeds with its interval. `shared_initialisation` is the
-    fraction of the parameters that have the same initial values as the baseline's with the same seed.
+    its largest step, or, where existing runs are compared, of the training process, 0 if unknown).
+    `agreement` is the fraction of phones whose largest attention weight is on the letters of their known
+    alignment, the mean over seeds with its interval. `shared_initialisation` is the fraction of the
+    parameters that have the same initial values as the baseline's with the same seed.
     """
 
     name: str
@@ -223,6 +224,9 @@ class StudyRecord(Record):
 
     `budget`, `tuning` and `matched` are sentences about the conditions of all variants. `reproducibility`
     maps labels to text: command, versions, seeds, data, machine.
+
+    `differences` are what is not equal between the runs besides what makes the variants, such as the budget
+    or the data: a sentence by subject. A study has none; existing runs that are compared may.
     """
 
     INDENT: ClassVar[int | None] = 1
@@ -249,6 +253,7 @@ class StudyRecord(Record):
     reproducibility: dict[str, str]
     pairing: PairingRecord | None = None
     missing: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    differences: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_finished(self) -> bool:

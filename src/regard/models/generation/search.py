@@ -16,12 +16,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.core.batches import END, PAD, START, ImageInput, Input
-from regard.core.device import float64_on
+from regard.core.device import float64_on, run_in_thread_pool
 from regard.core.errors import RegardError
 from regard.core.mechanism import Step
 from regard.core.options import NonNegativeFloat, Options, PositiveInt
 from regard.core.protocols import Hypothesis, SequenceModel
-from regard.core.thread_pool import run_in_thread_pool
 
 FORBIDDEN_TOKENS = (PAD, START)
 MINUS_INFINITY = float("-inf")

@@ -268,34 +268,37 @@ class SeedComparison:
 
 
 def compare_over_seeds(
-    scores: Mapping[str, SeedScores], *, lower_is_better: bool
+    scores: Mapping[str, SeedScores], *, lower_is_better: bool, is_paired: bool = True
 ) -> SeedComparison:
     """Compare methods by the scores of their runs: variant → seed → score.
 
-    All variants must have the same seeds. Variants with a score that is not finite are excluded, and
-    listed.
+    All variants must have the same seeds; if they are not paired, each has its own, and none are compared.
+    Variants with a score that is not finite are excluded, and listed.
 
     >>> runs = {"dot": {0: 9.0, 1: 8.0, 2: 9.5}, "additive": {0: 7.0, 1: 7.5, 2: 8.0}}
     >>> compare_over_seeds(runs, lower_is_better=True).pairs[0].verdict
     'too few seeds'
     """
     validate_variants(scores)
-    seeds = _common_seeds(scores)
+    seeds = _common_seeds(scores) if is_paired else ()
     excluded = tuple(
         ExcludedVariant(
-            variant=variant, reason=f"no finite score for {len(failed)} of {len(seeds)} seeds"
+            variant=variant, reason=f"no finite score for {failed} of {len(of_variant)} seeds"
         )
         for variant, of_variant in scores.items()
-        if (failed := [seed for seed in seeds if not math.isfinite(of_variant[seed])])
+        if (failed := sum(not math.isfinite(score) for score in of_variant.values()))
     )
     excluded_names = {variant.variant for variant in excluded}
     names = [variant for variant in scores if variant not in excluded_names]
-    table = {variant: [float(scores[variant][seed]) for seed in seeds] for variant in names}
+    table = {
+        variant: [float(scores[variant][seed]) for seed in seeds or scores[variant]]
+        for variant in names
+    }
     return SeedComparison(
         seeds=seeds,
         lower_is_better=lower_is_better,
         variants=tuple(_over_seeds(variant, table[variant]) for variant in names),
-        pairs=_pairs(table, lower_is_better=lower_is_better),
+        pairs=_pairs(table, lower_is_better=lower_is_better) if is_paired else (),
         excluded=excluded,
     )
 

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.core.batches import IGNORE_INDEX, Batch, TokenInput
+from regard.core.device import run_in_thread_pool
 from regard.core.errors import RegardError
 from regard.core.options import PositiveInt, Probability
 from regard.core.protocols import (
@@ -32,7 +33,6 @@ from regard.core.protocols import (
     hop_overlap,
     text_attention,
 )
-from regard.core.thread_pool import run_in_thread_pool
 from regard.core.traits import TargetKind
 from regard.data.batching import evaluation_batches
 from regard.data.datasets.films import FilmLanguages

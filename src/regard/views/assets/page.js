@@ -1,78 +1,51 @@
 "use strict";
 document.documentElement.classList.add("scripted");
 
-// Highlight one query–key pair in every heatmap.
-const heatmaps = [...document.querySelectorAll(".heatmap")].map((svg) => ({
-  svg,
-  cells: [...svg.querySelectorAll(".cells rect")],
-  rows: [...svg.querySelectorAll(".rows text")],
-  columns: [...svg.querySelectorAll(".columns text")],
-  frame: svg.querySelector(".pair"),
-  text: svg.closest(".card").querySelector(".pair-text"),
-}));
-
-function highlight(index, size) {
-  for (const { cells, rows, columns, frame, text } of heatmaps) {
-    const cell = cells[index];
-    frame.setAttribute("x", cell.getAttribute("x") - 0.5);
-    frame.setAttribute("y", cell.getAttribute("y") - 0.5);
-    rows.forEach((label, row) => label.classList.toggle("on", row === Math.floor(index / size)));
-    columns.forEach((label, column) => label.classList.toggle("on", column === index % size));
-    text.textContent = cell.querySelector("title").textContent;
-  }
-}
-
-const ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-let current = 0;
-if (heatmaps.length) {
-  // Initially the last repeated word, attending to its first occurrence.
-  const words = heatmaps[0].rows.map((label) => label.textContent);
-  const again = words.findLastIndex((word, row) => words.indexOf(word) < row);
-  if (again >= 0) highlight((current = again * words.length + words.indexOf(words[again])), words.length);
-}
-for (const { svg, cells, text } of heatmaps) {
-  // Announced by screen readers in the focused heatmap only.
-  svg.addEventListener("focus", () => text.setAttribute("aria-live", "polite"));
-  svg.addEventListener("blur", () => text.removeAttribute("aria-live"));
-  const size = Number(svg.dataset.columns);
-  svg.addEventListener("pointerover", (event) => {
-    const index = cells.indexOf(event.target);
-    if (index >= 0) highlight((current = index), size);
-  });
-  svg.addEventListener("keydown", (event) => {
-    const move = ARROWS[event.key];
-    if (!move) return;
-    event.preventDefault();
-    const row = Math.min(Math.max(Math.floor(current / size) + move[0], 0), size - 1);
-    const column = Math.min(Math.max((current % size) + move[1], 0), size - 1);
-    highlight((current = row * size + column), size);
+// A button in a heading sorts the rows of each body, so that groups of rows stay together.
+for (const table of document.querySelectorAll(".sortable")) {
+  const headings = [...table.tHead.rows[0].cells];
+  headings.forEach((heading, column) => {
+    heading.querySelector("button")?.addEventListener("click", () => {
+      const sign = heading.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+      headings.forEach((other) => other.removeAttribute("aria-sort"));
+      heading.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+      const key = (row) => row.cells[column]?.dataset.sort ?? "";
+      // Numbers before texts, unknown values last in both directions.
+      const compare = (a, b) => {
+        const [one, other] = [key(a), key(b)];
+        if ((one === "") !== (other === "")) return one === "" ? 1 : -1;
+        const difference = one - other;
+        return sign * (Number.isNaN(difference) ? one.localeCompare(other) : difference);
+      };
+      for (const body of table.tBodies) {
+        const rows = [...body.rows].filter((row) => !row.classList.contains("group"));
+        body.append(...rows.sort(compare));
+      }
+    });
   });
 }
 
-// The table has a body for every length and head width; those of one length are shown.
-const costs = document.getElementById("costs-table");
-for (const choice of document.querySelectorAll(".lengths input")) {
-  const show = () => {
-    if (!choice.checked) return;
-    for (const body of costs.tBodies) body.hidden = body.dataset.length !== choice.value;
-    document.getElementById("shown-length").textContent = choice.nextElementSibling.textContent;
-  };
-  choice.addEventListener("change", show);
-  show(); // a browser may restore the choice of the last visit
-}
-
-// Rows are sorted within each body, so that head widths stay separate and the order holds for all lengths.
-const headings = costs ? [...costs.tHead.rows[0].cells] : [];
-headings.forEach((heading, column) => {
-  heading.querySelector("button")?.addEventListener("click", () => {
-    const ascending = heading.getAttribute("aria-sort") !== "ascending";
-    headings.forEach((other) => other.removeAttribute("aria-sort"));
-    heading.setAttribute("aria-sort", ascending ? "ascending" : "descending");
-    const key = (row) => row.cells[column].dataset.sort;
-    const compare = (a, b) => (column ? key(a) - key(b) : key(a).localeCompare(key(b)));
-    for (const body of costs.tBodies) {
-      const rows = [...body.rows].sort(compare);
-      body.append(...(ascending ? rows : rows.reverse()));
+// A text field hides the rows that do not contain all its words.
+for (const field of document.querySelectorAll("input[data-table]")) {
+  const status = field.closest(".row-filter").querySelector("[role=status]");
+  const all = status.textContent;
+  const bodies = [...document.getElementById(field.dataset.table).tBodies];
+  const filter = () => {
+    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const body of bodies) {
+      let any = false;
+      for (const row of body.rows) {
+        if (row.classList.contains("group")) continue;
+        const text = row.textContent.toLowerCase();
+        row.hidden = !words.every((word) => text.includes(word));
+        any ||= !row.hidden;
+        shown += !row.hidden;
+      }
+      body.hidden = !any;
     }
-  });
-});
+    status.textContent = words.length ? `${shown} of ${all}` : all;
+  };
+  field.addEventListener("input", filter);
+  if (field.value) filter(); // a browser may restore the text of the last visit
+}

@@ -10,8 +10,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from regard.views.pages.html import Markup, element, joined
-
 ROUND_STEPS = (1.0, 2.0, 5.0, 10.0)
 # Padding at both ends of a scale, as a fraction of its range.
 PADDING = 0.06
@@ -99,72 +97,39 @@ def fit_scale(
     return Scale(max(low - reach, lowest), min(high + reach, LARGEST), start, end)
 
 
-def tick_text(tick: float) -> str:
-    """A tick label without trailing zeros.
+MAX_TICKS = 7
 
-    >>> [tick_text(tick) for tick in (0.5, 10.0, -2.0, 20000.0)]
-    ['0.5', '10', '−2', '20\\u202f000']
+
+def thin_ticks(ticks: Sequence[float]) -> list[float]:
+    """At most `MAX_TICKS` evenly chosen ticks, so that their labels do not overlap.
+
+    >>> thin_ticks([1.0, 2.0, 3.0])
+    [1.0, 2.0, 3.0]
+    >>> thin_ticks([float(tick) for tick in range(10)])
+    [0.0, 2.0, 4.0, 6.0, 8.0]
     """
-    text = f"{tick:,.10f}".rstrip("0").rstrip(".")
-    return text.replace(",", "\u202f").replace("-", "−")
+    return list(ticks[:: math.ceil(len(ticks) / MAX_TICKS)]) if ticks else []
 
 
-def x_tick(x: float, text: str, *, top: float, bottom: float) -> Markup:
-    """A vertical grid line with its tick label below."""
-    return joined(
-        element("line", class_="grid", x1=x, x2=x, y1=top, y2=bottom),
-        element("text", text, class_="tick", x=x, y=bottom + 18, text_anchor="middle"),
-    )
+def spread_labels(positions: Sequence[float], *, spacing: float, top: float) -> list[float]:
+    """Move ascending label positions apart to at least `spacing`, as little as possible.
 
+    Overlapping labels form a block around their mean, and touching blocks merge.
 
-def y_tick(y: float, text: str, *, left: float, right: float) -> Markup:
-    """A horizontal grid line with its tick label to the left."""
-    return joined(
-        element("line", class_="grid", x1=left, x2=right, y1=y, y2=y),
-        element("text", text, class_="tick", x=left - 8, y=y + 4, text_anchor="end"),
-    )
-
-
-def grid(
-    across: Scale,
-    up: Scale,
-    *,
-    x_ticks: Iterable[tuple[float, str]] | None = None,
-    y_ticks: Iterable[tuple[float, str]] | None = None,
-) -> Markup:
-    """Grid lines and labels of both axes, by default at the ticks of the scales."""
-    xs = ((tick, tick_text(tick)) for tick in across.ticks()) if x_ticks is None else x_ticks
-    ys = ((tick, tick_text(tick)) for tick in up.ticks()) if y_ticks is None else y_ticks
-    return joined(
-        *(x_tick(across.position(x), text, top=up.end, bottom=up.start) for x, text in xs),
-        *(y_tick(up.position(y), text, left=across.start, right=across.end) for y, text in ys),
-    )
-
-
-def line_to_label(
-    name: str, points: Sequence[tuple[float, float]], *, label: tuple[float, float]
-) -> Markup:
-    """A line with a dot at its end, and its name at `label`, connected by a thin curve."""
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    (x, y), (left, middle) = points[-1], label
-    leader = f"M{x + 4:.1f} {y:.1f} C{x + 18:.1f} {y:.1f} "
-    leader += f"{left - 18:.1f} {middle:.1f} {left - 4:.1f} {middle:.1f}"
-    return joined(
-        element("polyline", points=path, class_="hit-area"),
-        element("polyline", points=path, class_="stroke"),
-        element("path", d=leader, class_="leader"),
-        element("circle", cx=x, cy=y, r=3),
-        element("text", name, x=left, y=middle + 4),
-    )
-
-
-def truncate(text: str, max_length: int) -> str:
-    """The text, truncated with an ellipsis.
-
-    >>> truncate("additive", 5)
-    'addi…'
+    >>> spread_labels([100.0, 101.0, 200.0], spacing=10.0, top=0.0)
+    [95.5, 105.5, 200.0]
     """
-    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
+
+    def first(block: list[float]) -> float:
+        return max(sum(block) / len(block) - spacing * (len(block) - 1) / 2, top)
+
+    blocks: list[list[float]] = []
+    for position in positions:
+        blocks.append([position])
+        while len(blocks) > 1 and first(blocks[-1]) < first(blocks[-2]) + len(blocks[-2]) * spacing:
+            last = blocks.pop()
+            blocks[-1].extend(last)
+    return [first(block) + index * spacing for block in blocks for index in range(len(block))]
 
 
 CHAR_WIDTH, LINE_HEIGHT = 6.9, 14.0

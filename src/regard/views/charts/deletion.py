@@ -7,18 +7,17 @@ logarithmic scale, since the first few words matter most.
 
 from __future__ import annotations
 
-from regard.core.records.document import DeletionRecord, Estimate, OrderRecord
-from regard.views.charts.axes import Scale, grid
-from regard.views.charts.cost_curves import spread_labels
-from regard.views.charts.variants import counted
-from regard.views.pages.html import Markup, element, joined, svg
-from regard.views.text.numbers import percent_text
+from markupsafe import Markup
+
+from regard.core.formatting import counted, interval_text, percent_text, score_text
+from regard.core.records.document import DeletionRecord, Estimate
+from regard.views.charts.axes import Scale
+from regard.views.charts.plot import Axis, Line, Plot, plot_chart
 
 # The fraction that the summary reports.
 REPORTED_FRACTION = 0.1
 # Smaller changes are reported as none.
 MIN_CHANGE = 0.005
-NAMES = {"top": "highest weight", "random": "random", "least": "lowest weight"}
 
 
 def deletion_sentence(record: DeletionRecord, *, fraction: float = REPORTED_FRACTION) -> str:
@@ -28,11 +27,8 @@ def deletion_sentence(record: DeletionRecord, *, fraction: float = REPORTED_FRAC
     one = record.texts == 1
     count = f"{record.removed[index]:.0f}"
     if one and count == "1":
-        which, random, least = (
-            "the word with the highest weight",
-            "a random one",
-            "the one with the lowest",
-        )
+        which = "the word with the highest weight"
+        random, least = "a random one", "the one with the lowest"
     else:
         how_many = f" ({count} words)" if one else ""
         which = f"the {percent_text(record.fractions[index])} of words with the highest weight{how_many}"
@@ -43,7 +39,7 @@ def deletion_sentence(record: DeletionRecord, *, fraction: float = REPORTED_FRAC
         f"removing {random} {_relative_to(drops[1], drops[0])}{draws}, "
         f"and removing {least} {_relative_to(drops[2], drops[0])}."
     )
-    return f"R{sentence}" if one else f"Over {record.texts} texts, r{sentence}"
+    return f"R{sentence}" if one else f"Over {counted(record.texts, 'text')}, r{sentence}"
 
 
 def deletion_verdict(record: DeletionRecord, *, fraction: float = REPORTED_FRACTION) -> str:
@@ -53,26 +49,26 @@ def deletion_verdict(record: DeletionRecord, *, fraction: float = REPORTED_FRACT
 
 def _against_random(record: DeletionRecord, *, fraction: float) -> str:
     difference = record.differences[record.index_of(fraction)]
-    low, high = (
-        difference.mean if end is None else end for end in (difference.low, difference.high)
-    )
+    low, high = _ends(difference)
     # A difference that is reported as none counts as none.
-    if abs(difference.mean) < MIN_CHANGE:
-        low, high = 0.0, 0.0
+    sign = 0 if abs(difference.mean) < MIN_CHANGE else (low > 0) - (high < 0)
     if record.texts == 1:
-        if low > 0:
-            return "The drop exceeds every random draw: the label depends on these words."
-        if high < 0:
-            return "The drop is below every random draw: the label depends on other words."
-        return (
-            "Random words have the same effect: the weights do not show what the label depends on."
-        )
-    by = f" (difference {estimate_text(difference)})"
-    if low > 0:
-        return f"The label depends on the highest-weight words more than on random ones{by}."
-    if high < 0:
-        return f"The label depends on the highest-weight words less than on random ones{by}."
-    return f"Inconclusive: no difference from random words detected{by}."
+        return {
+            1: "The drop exceeds every random draw: the label depends on these words.",
+            0: "Random words have the same effect: the weights do not show what the label depends on.",
+            -1: "The drop is below every random draw: the label depends on other words.",
+        }[sign]
+    by = f"(difference {estimate_text(difference)})."
+    if sign == 0:
+        return f"Inconclusive: no difference from random words detected {by}"
+    more = "more" if sign > 0 else "less"
+    return f"The label depends on the highest-weight words {more} than on random ones {by}"
+
+
+def _ends(estimate: Estimate) -> tuple[float, float]:
+    """The range of an estimate: its mean where nothing varies."""
+    low, high = (estimate.mean if end is None else end for end in (estimate.low, estimate.high))
+    return low, high
 
 
 def _low_weight_note(record: DeletionRecord) -> str:
@@ -80,14 +76,9 @@ def _low_weight_note(record: DeletionRecord) -> str:
 
     Reported at the fraction where the two bands are furthest apart; empty if they overlap everywhere.
     """
-    gaps = []
-    for index, (random, least) in enumerate(
-        zip(record.random.drops, record.least.drops, strict=True)
-    ):
-        low = least.mean if least.low is None else least.low
-        high = random.mean if random.high is None else random.high
-        gaps.append((low - high, index))
-    gap, index = max(gaps)
+    pairs = zip(record.random.drops, record.least.drops, strict=True)
+    gaps = [_ends(least)[0] - _ends(random)[1] for random, least in pairs]
+    gap, index = max(zip(gaps, range(len(gaps)), strict=True))
     if gap < MIN_CHANGE:
         return ""
     return (
@@ -103,14 +94,12 @@ def estimate_text(estimate: Estimate) -> str:
     >>> estimate_text(Estimate(mean=0.314, low=0.28, high=0.351))
     '0.31 (0.28 to 0.35)'
     """
-    if estimate.low is None or estimate.high is None:
-        return _two(estimate.mean)
-    return f"{_two(estimate.mean)} ({_two(estimate.low)} to {_two(estimate.high)})"
+    mean, interval = _two(estimate.mean), interval_text(estimate.low, estimate.high, decimals=2)
+    return f"{mean} ({interval})" if interval else mean
 
 
 def _two(number: float) -> str:
-    text = f"{number:.2f}"
-    return "0.00" if text == "-0.00" else text.replace("-", "−")
+    return score_text(number, decimals=2)
 
 
 def _verb(drop: float) -> str:
@@ -130,97 +119,50 @@ def _relative_to(drop: float, first: float) -> str:
     return _by(drop).strip() if _verb(drop) == _verb(first) else f"{_verb(drop)} it{_by(drop)}"
 
 
-WIDTH, HEIGHT = 460.0, 300.0
-LEFT, RIGHT, TOP, BOTTOM = 48.0, 350.0, 34.0, 250.0
-LINE_HEIGHT = 16.0
 # Minimum upper end of the scale, so that noise does not fill the chart.
 MIN_RANGE = 0.1
+NAMES = {"top": "highest weight", "random": "random", "least": "lowest weight"}
+TONES: dict[str, int | str] = {"top": 1, "random": "soft", "least": 0}
 
 
 def deletion_chart(record: DeletionRecord) -> Markup:
     """The chart as SVG, in the colours of the page."""
-    up = drop_scale(record, start=BOTTOM, end=TOP)
-    across = fraction_scale(record, start=LEFT, end=RIGHT)
-    orders = record.orders()
-    named = sorted(orders, key=lambda name: -orders[name].drops[-1].mean)
-    ends = [up.position(orders[name].drops[-1].mean) for name in named]
-    labels = spread_labels(ends, spacing=LINE_HEIGHT, top=TOP)
-    drawn = [
-        _order(name, orders[name], record.fractions, across=across, up=up, label=label)
-        for name, label in zip(named, labels, strict=True)
-    ]
-    return svg(
-        grid(across, up, x_ticks=[(each, percent_text(each)) for each in record.fractions]),
-        element("line", class_="zero", x1=LEFT, x2=RIGHT, y1=up.position(0.0), y2=up.position(0.0)),
-        element("text", "drop of the label’s probability", class_="unit", x=4, y=TOP - 14),
-        element("text", "words removed", class_="unit", x=RIGHT, y=BOTTOM + 38, text_anchor="end"),
-        *drawn,
-        width=WIDTH,
-        height=HEIGHT,
-        class_="deletion-chart",
-        aria_label=deletion_sentence(record),
-    )
-
-
-def drop_scale(record: DeletionRecord, *, start: float, end: float) -> Scale:
-    """A scale for all lines and bands that includes 0."""
-    values = [
-        value
-        for order in record.orders().values()
-        for drop in order.drops
-        for value in (drop.mean, drop.low, drop.high)
-        if value is not None
-    ]
-    low, high = min(0.0, *values), max(0.0, MIN_RANGE, *values)
-    padding = (high - low) * 0.04
-    return Scale(low - padding if low < 0 else 0.0, high + padding, start, end)
-
-
-def fraction_scale(record: DeletionRecord, *, start: float, end: float) -> Scale:
-    """Logarithmic scale of the fractions; a single one is centred."""
     first, last = record.fractions[0], record.fractions[-1]
-    if first == last:
+    if first == last:  # in the middle
         first, last = first / 2, last * 2
-    return Scale(first, last, start, end, logarithmic=True)
-
-
-def _order(
-    name: str,
-    order: OrderRecord,
-    fractions: tuple[float, ...],
-    *,
-    across: Scale,
-    up: Scale,
-    label: float,
-) -> Markup:
-    def path(values: list[float]) -> list[str]:
-        points = zip(map(across.position, fractions), map(up.position, values), strict=True)
-        return [f"{x:.1f},{y:.1f}" for x, y in points]
-
-    line = path([drop.mean for drop in order.drops])
-    low, high = (path([_end(drop, end) for drop in order.drops]) for end in ("low", "high"))
-    dots = [
-        element(
-            "circle",
-            element(
-                "title", f"{percent_text(fraction)} removed, {NAMES[name]}: {estimate_text(drop)}"
-            ),
-            cx=across.position(fraction),
-            cy=up.position(drop.mean),
-            r=3.5,
+    lines = [
+        Line(
+            NAMES[name],
+            [(at, drop.mean) for at, drop in zip(record.fractions, order.drops, strict=True)],
+            tone=TONES[name],
+            dash=dash,
+            low=[_ends(drop)[0] for drop in order.drops],
+            high=[_ends(drop)[1] for drop in order.drops],
+            titles=[
+                f"{percent_text(at)} removed, {NAMES[name]}: {estimate_text(drop)}"
+                for at, drop in zip(record.fractions, order.drops, strict=True)
+            ],
         )
-        for fraction, drop in zip(fractions, order.drops, strict=True)
+        for dash, (name, order) in enumerate(record.orders().items())
     ]
-    return element(
-        "g",
-        element("polygon", class_="band", points=" ".join([*high, *reversed(low)])),
-        element("polyline", class_="stroke", points=" ".join(line)),
-        joined(*dots),
-        element("text", NAMES[name], x=RIGHT + 12, y=label + 4),
-        class_=f"order {name}",
+    zero = Line("", [(first, 0.0), (last, 0.0)], tone="soft", title="no change")
+    across = Scale(first, last, 0.0, 1.0, logarithmic=True)
+    plot = Plot(
+        deletion_sentence(record),
+        Axis("words removed", across, [(at, percent_text(at)) for at in record.fractions]),
+        Axis("drop of the label’s probability", drop_scale(record)),
+        [zero, *lines],
+        width=460.0,
+        height=216.0,
+        class_="deletion-chart",
     )
+    return plot_chart(plot)
 
 
-def _end(estimate: Estimate, end: str) -> float:
-    value: float | None = getattr(estimate, end)
-    return estimate.mean if value is None else value
+def drop_scale(record: DeletionRecord) -> Scale:
+    """A scale for all lines and bands that includes 0."""
+    drops = [drop for order in record.orders().values() for drop in order.drops]
+    ends = [end for drop in drops for end in (drop.mean, *_ends(drop))]
+    low, high = min(0.0, *ends), max(0.0, MIN_RANGE, *ends)
+    padding = (high - low) * 0.04
+    return Scale(low - padding if low < 0 else 0.0, high + padding, 0.0, 1.0)

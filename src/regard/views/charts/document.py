@@ -18,21 +18,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from regard.core.batches import END, SPECIAL_TOKENS, START
+from regard.core.formatting import counted, percent_text, printable, score_text, truncate
 from regard.core.records.document import DocumentRecord
 from regard.core.registry import lookup
-from regard.views.charts.axes import truncate
 from regard.views.charts.deletion import deletion_chart, deletion_sentence, deletion_verdict
-from regard.views.charts.figure_file import (
-    MARGIN,
-    printable,
-    text_block,
-    text_width,
-    validate_figure_suffix,
-    write_figure,
-)
-from regard.views.pages.html import Markup, element, joined, svg
-from regard.views.text.numbers import percent_text
+from regard.views.charts.figure_file import validate_figure_suffix, write_figure
+from regard.views.charts.svg import MARGIN, element, joined, svg, text_block, text_width
 
 # Relative weight at an opacity of one half.
 HALF_SHADE = 4.0
@@ -68,20 +62,23 @@ def shade_opacity(relative: float) -> float:
 
 def weight_views(record: DocumentRecord) -> list[WeightView]:
     """`DocumentRecord.importance` first, then the weights of each hop where they differ from it."""
-    whole = [len(record.tokens)] * len(record.tokens)
+    several = len(record.hops) > 1
     names = [f"hop {number}" for number in range(1, len(record.hops) + 1)]
-    several = len(names) > 1
+    # The number of tokens over which each weight is normalised.
+    counts = whole = [len(record.tokens)] * len(record.tokens)
     if record.sentence_weights is None:
-        first = _weight_view("mean of hops" if several else "weight", record.importance(), whole)
-        counts = whole
-        others = list(zip(names, record.hops, strict=True)) if several else []
+        first, hops = "mean of hops" if several else "weight", record.hops if several else ()
     else:
-        first = _weight_view("in the whole text", record.importance(), whole)
+        first, hops = "in the whole text", record.hops
         sizes = Counter(record.segments)
         counts = [sizes[segment] for segment in record.segments]
-        within = [f"{WITHIN_SENTENCE}, {name}" if several else WITHIN_SENTENCE for name in names]
-        others = list(zip(within, record.hops, strict=True))
-    return [first, *(_weight_view(name, hop, counts) for name, hop in others)]
+        names = [f"{WITHIN_SENTENCE}, {name}" if several else WITHIN_SENTENCE for name in names]
+    views = [(first, record.importance(), whole)]
+    views += [(name, hop, counts) for name, hop in zip(names, hops, strict=False)]
+    return [
+        WeightView(name, weights, tuple(a * b for a, b in zip(weights, of, strict=True)))
+        for name, weights, of in views
+    ]
 
 
 def sentence_relative_weights(record: DocumentRecord) -> tuple[float, ...] | None:
@@ -94,12 +91,8 @@ def sentence_relative_weights(record: DocumentRecord) -> tuple[float, ...] | Non
 
 def sentence_starts(record: DocumentRecord) -> list[int]:
     """Positions at which a sentence starts."""
-    before = (None, *record.segments[:-1])
-    return [
-        position
-        for position, (last, segment) in enumerate(zip(before, record.segments, strict=True))
-        if last != segment
-    ]
+    segments = record.segments
+    return [at for at in range(len(segments)) if at == 0 or segments[at] != segments[at - 1]]
 
 
 def display_tokens(tokens: Sequence[str]) -> list[DisplayToken]:
@@ -133,10 +126,13 @@ def relative_text(relative: float) -> str:
     return f"{text.removesuffix('.0')} ×"
 
 
-def _weight_view(name: str, weights: Sequence[float], counts: Sequence[int]) -> WeightView:
-    """`counts` is the number of tokens over which each weight is normalised."""
-    relative = tuple(weight * count for weight, count in zip(weights, counts, strict=True))
-    return WeightView(name, tuple(weights), relative)
+def weight_note(weight: float, relative: float) -> str:
+    """A weight with its ratio to the uniform weight.
+
+    >>> weight_note(0.43, 21.2)
+    'weight 0.43, 21 × uniform'
+    """
+    return f"weight {weight:.2g}, {relative_text(relative)} uniform"
 
 
 def prediction_sentence(record: DocumentRecord) -> str:
@@ -154,8 +150,7 @@ MAX_TITLE_LENGTH = 100
 
 def short_title(record: DocumentRecord) -> str:
     """The title in one line, truncated; the title may be the whole text."""
-    title = printable(" ".join(record.title.split()))
-    return title if len(title) <= MAX_TITLE_LENGTH else f"{title[: MAX_TITLE_LENGTH - 1].rstrip()}…"
+    return truncate(printable(" ".join(record.title.split())), MAX_TITLE_LENGTH)
 
 
 def truncation_note(record: DocumentRecord) -> str:
@@ -164,7 +159,7 @@ def truncation_note(record: DocumentRecord) -> str:
     if not count:
         return ""
     percent = percent_text(count / (count + len(record.tokens)))
-    last = "last token was" if count == 1 else f"last {count:,} tokens were"
+    last = "last token was" if count == 1 else f"last {counted(count, 'token')} were"
     return f"The {last} truncated ({percent} of the text; task.max_length)."
 
 
@@ -175,18 +170,17 @@ def omission_note(record: DocumentRecord, *, drawn: int) -> str:
         return ""
     importance = record.importance()
     weight = sum(importance[drawn:]) / (sum(importance) or 1.0)
-    tokens, have = ("token", "has") if count == 1 else ("tokens", "have")
-    return f"… and {count} more {tokens}, not drawn, which {have} {percent_text(weight)} of the weight."
+    more, have = counted(count, "more token"), "has" if count == 1 else "have"
+    return f"… and {more}, not drawn, which {have} {percent_text(weight)} of the weight."
 
 
 def agreement_note(record: DocumentRecord) -> str:
     """Rank correlation of weights and leave-one-out effects; empty if not measured."""
     if record.kendall_tau is None:
         return ""
-    tau = f"{record.kendall_tau:.2f}".replace("-", "−")
     return (
-        f"Leave-one-out effects and weights have a Kendall’s tau of {tau} "
-        "(1: the same order, 0: unrelated)."
+        "Leave-one-out effects and weights have a Kendall’s tau of "
+        f"{score_text(record.kendall_tau, decimals=2)} (1: the same order, 0: unrelated)."
     )
 
 
@@ -227,7 +221,8 @@ def layout_words(
 
 WIDTH, MAX_WORDS, MAX_WORD_LENGTH, MAX_BLOCKS = 640.0, 400, 32, 12
 WORD_SIZE, LINE, BOX_HEIGHT, INSIDE, SPACE = 14.0, 26.0, 21.0, 3.0, 4.0
-BAR_SPACE, BAR_LENGTH = 92.0, 50.0
+BAR_SPACE, BAR_LENGTH, BASELINE = 92.0, 50.0, 0.72 * BOX_HEIGHT
+NUM_VIEWS = {"mean": 1, "each": None}
 
 
 class WordLayout(NamedTuple):
@@ -245,7 +240,7 @@ def draw_document(record: DocumentRecord, *, path: Path, hops: str = "mean") -> 
     `hops` is "mean" for the text shaded by the mean over hops, or "each" for one more copy per hop.
     """
     validate_figure_suffix(path)
-    views = lookup("choice of hops", hops, VIEW_CHOICES)(weight_views(record))
+    views = weight_views(record)[: lookup("choice of hops", hops, NUM_VIEWS)]
     text = layout_document(record, left=MARGIN, right=WIDTH - MARGIN)
     notes = [omission_note(record, drawn=len(text.positions)), truncation_note(record)]
     if len(views) > MAX_BLOCKS:
@@ -264,9 +259,6 @@ def draw_document(record: DocumentRecord, *, path: Path, hops: str = "mean") -> 
         summary = f"{deletion_sentence(record.deletion)} {deletion_verdict(record.deletion)}"
         blocks += [text_block(summary, max_width=max_width), deletion_chart(record.deletion)]
     write_figure(*blocks, path=path)
-
-
-VIEW_CHOICES = {"mean": lambda views: views[:1], "each": lambda views: views}
 
 
 def layout_document(record: DocumentRecord, *, left: float, right: float) -> WordLayout:
@@ -289,19 +281,13 @@ def layout_document(record: DocumentRecord, *, left: float, right: float) -> Wor
 
 def _words(record: DocumentRecord, view: WeightView, text: WordLayout) -> Markup:
     """One block of shaded words, with the bars of sentence weights."""
-    parts = [
-        _word(
-            piece.text,
-            left=text.left + position.left,
-            top=LINE * position.line,
-            width=position.width,
-            relative=relative,
-            marker=token in MARKERS,
-        )
-        for token, piece, position, relative in zip(
-            record.tokens, text.tokens, text.positions, view.relative, strict=False
-        )
-    ]
+    parts = []
+    for index, (piece, (line, left, width)) in enumerate(
+        zip(text.tokens, text.positions, strict=True)
+    ):
+        box = {"left": text.left + left, "top": LINE * line, "width": width}
+        is_marker = record.tokens[index] in MARKERS
+        parts.append(_word(piece.text, view.relative[index], is_marker=is_marker, **box))
     if record.sentence_weights is not None:
         for start, end in pairwise([*text.starts, len(text.positions)]):
             weight = record.sentence_weights[record.segments[start]]
@@ -312,39 +298,25 @@ def _words(record: DocumentRecord, view: WeightView, text: WordLayout) -> Markup
 
 
 def _word(
-    text: str, *, left: float, top: float, width: float, relative: float, marker: bool = False
+    text: str, relative: float, *, left: float, top: float, width: float, is_marker: bool = False
 ) -> Markup:
-    middle, baseline = left + width / 2, top + 0.72 * BOX_HEIGHT
+    box = {"x": left, "y": top, "width": width, "height": BOX_HEIGHT}
+    class_ = "marker" if is_marker else None
+    middle = {"x": left + width / 2, "y": top + BASELINE}
     return joined(
-        element(
-            "rect",
-            class_="shade",
-            x=left,
-            y=top,
-            width=width,
-            height=BOX_HEIGHT,
-            fill_opacity=shade_opacity(relative),
-        ),
-        element(
-            "text",
-            text,
-            class_="marker" if marker else None,
-            x=middle,
-            y=baseline,
-            text_anchor="middle",
-        ),
+        element("rect", class_="shade", fill_opacity=shade_opacity(relative), **box),
+        element("text", text, class_=class_, text_anchor="middle", **middle),
     )
 
 
 def _bar(weight: float, *, lines: tuple[int, int], right: float) -> Markup:
     top, bottom, length = LINE * lines[0], LINE * lines[1] + BOX_HEIGHT, BAR_LENGTH * weight
-    left, baseline = right - length, top + 0.72 * BOX_HEIGHT
+    left, number = right - length, f"{weight:.2f}"
+    at = {"x": left - 4, "y": top + BASELINE}
     return joined(
         element("line", class_="edge", x1=right, x2=right, y1=top, y2=bottom),
         element("rect", class_="bar", x=left, y=top + 5, width=length, height=BOX_HEIGHT - 10),
-        element(
-            "text", f"{weight:.2f}", class_="weight", x=left - 4, y=baseline, text_anchor="end"
-        ),
+        element("text", number, class_="weight", text_anchor="end", **at),
     )
 
 
@@ -353,13 +325,12 @@ def _legend(record: DocumentRecord) -> Markup:
     for relative in LEGEND:
         text = relative_text(relative)
         width = text_width(text, font_size=WORD_SIZE) + 2 * INSIDE
-        parts.append(_word(text, left=left, top=0.0, width=width, relative=relative))
+        parts.append(_word(text, relative, left=left, top=0.0, width=width))
         left += width + 2 * SPACE
     bars = "" if record.sentence_weights is None else "; bars at the left: sentence weights"
     second = f"opacity is relative weight / (relative weight + {HALF_SHADE:g}){bars}"
-    baseline = 0.72 * BOX_HEIGHT
     parts += [
-        element("text", "of the uniform weight;", class_="weight", x=left, y=baseline),
-        element("text", second, class_="weight", x=MARGIN, y=LINE + baseline),
+        element("text", "of the uniform weight;", class_="weight", x=left, y=BASELINE),
+        element("text", second, class_="weight", x=MARGIN, y=LINE + BASELINE),
     ]
     return svg(*parts, width=WIDTH, height=2 * LINE + MARGIN, class_="document-words")

@@ -1,198 +1,223 @@
-"""Attention heatmaps as SVG: rows are queries, columns are keys.
+"""The one heatmap: attention weights, alignments, matrices of claims, confusion matrices.
 
-Weights are drawn by opacity over the background of the page, so they work in light and dark mode.
-Non-negative weights share the scale 0 to 1; signed weights have a symmetric scale of their own. A study
-shows one heatmap per variant for the same source, all on one scale, as the mean over heads and maps.
-An alignment figure has one heatmap per map, rows are output and columns source tokens, all on one scale.
+Rows are queries, columns keys. Values are drawn by opacity over the background of the page, so they work in
+light and dark mode; negative ones in a second colour. Cells that are large enough contain their number.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from markupsafe import Markup
+
+from regard.core.formatting import number_text, printable, truncate, weight_text
 from regard.core.records.attention import AlignmentRecord
 from regard.core.records.overview import MechanismRecord
-from regard.core.records.study import AttentionExample, StudyRecord
 from regard.core.registry import lookup
-from regard.views.charts.axes import truncate
-from regard.views.charts.figure_file import (
+from regard.views.charts.figure_file import validate_figure_suffix, write_figure
+from regard.views.charts.svg import (
     MARGIN,
+    Attribute,
+    element,
     place,
-    printable,
     size_of,
     stack,
+    svg,
     text_block,
-    validate_figure_suffix,
-    write_figure,
 )
-from regard.views.charts.variants import ranked, variant_label
-from regard.views.pages.html import Markup, element, svg
-from regard.views.text.numbers import weight_text
 
-CELL = 20.0
-GAP = 1.0
-CHAR_WIDTH = 6.1
-FONT_SIZE = 10.5
-MAX_LABEL_LENGTH = 12
+CELL, GAP, CHAR_WIDTH, FONT_SIZE = 20.0, 1.0, 6.1, 10.5
+MAX_LABEL_LENGTH, MAX_LABELS = 22, 40
 # Opacity is the square root of the weight, so that uniform weights remain visible.
 GAMMA = 0.5
-
-
-class Cells(NamedTuple):
-    """Positions of the cells of a heatmap, of this size with the gap between them."""
-
-    left: float
-    top: float
-    width: float = CELL
-    height: float = CELL
-
-    def ground(self, *, rows: int, columns: int) -> Markup:
-        """The background of all cells."""
-        width, height = self.width * columns - GAP, self.height * rows - GAP
-        return element("rect", class_="ground", x=self.left, y=self.top, width=width, height=height)
-
-    def cell(self, row: int, column: int, weight: float, title: str, *, shade: float) -> Markup:
-        """One cell, of opacity `shade`."""
-        return element(
-            "rect",
-            element("title", title),
-            class_="negative" if weight < 0 else None,
-            x=self.left + self.width * column,
-            y=self.top + self.height * row,
-            width=self.width - min(GAP, self.width / 8),
-            height=self.height - min(GAP, self.height / 8),
-            fill_opacity=shade,
-        )
-
-    def row_labels(self, labels: Sequence[str]) -> list[Markup]:
-        """Labels at the left; empty ones are omitted."""
-        x, first = self.left - 5, self.top + self.height / 2 + FONT_SIZE / 3
-        return [
-            element("text", label, x=x, y=first + self.height * number, text_anchor="end")
-            for number, label in enumerate(labels)
-            if label
-        ]
-
-    def column_labels(self, labels: Sequence[str], *, upright: bool) -> list[Markup]:
-        """Labels above; with `upright`, those that fit their column are not rotated."""
-        found = []
-        for number, label in enumerate(labels):
-            middle, bottom = self.left + self.width * (number + 0.5), self.top - 5
-            if upright and label and CHAR_WIDTH * len(label) < self.width:
-                found.append(element("text", label, x=middle, y=bottom, text_anchor="middle"))
-            elif label:
-                rotated = f"translate({middle + FONT_SIZE / 3:.1f} {bottom:.1f}) rotate(-90)"
-                found.append(element("text", label, transform=rotated))
-        return found
-
-
-def heatmap(record: MechanismRecord, *, tokens: Sequence[str]) -> Markup:
-    """Heatmap of one mechanism; the title of a cell names query, key and weight."""
-    labels = [truncate(token, MAX_LABEL_LENGTH) for token in tokens]
-    margin = CHAR_WIDTH * max(len(label) for label in labels) + 8.0
-    cells, limit, side = Cells(margin, margin), scale_limit(record), margin + CELL * len(tokens) + 1
-    drawn = [
-        cells.cell(
-            row,
-            column,
-            weight,
-            f"{tokens[row]} → {tokens[column]}: {weight_text(weight)}",
-            shade=opacity(weight, limit=limit),
-        )
-        for row, weights in enumerate(record.weights)
-        for column, weight in enumerate(weights)
-    ]
-    rows, columns = cells.row_labels(labels), cells.column_labels(labels, upright=False)
-    return svg(
-        cells.ground(rows=len(tokens), columns=len(tokens)),
-        element("g", *rows, class_="axis rows", aria_hidden="true"),
-        element("g", *columns, class_="axis columns", aria_hidden="true"),
-        element("g", *drawn, class_="cells"),
-        element("rect", class_="pair", width=CELL, height=CELL, x=-2 * CELL, y=0),
-        width=side,
-        height=side,
-        class_="heatmap",
-        tabindex="0",
-        data_columns=len(tokens),
-        aria_label=_description(record, tokens),
-    )
-
-
-def scale_limit(record: MechanismRecord) -> float:
-    """The weight drawn at full opacity."""
-    largest = max((abs(weight) for row in record.weights for weight in row), default=0.0)
-    return (largest or 1.0) if record.signed else max(1.0, largest)
-
-
-def opacity(weight: float, *, limit: float) -> float:
-    """Opacity of a weight, from 0 to 1."""
-    return float(min(abs(weight) / limit, 1.0) ** GAMMA)
-
-
-def legend(record: MechanismRecord) -> Markup:
-    """The colour scale with its limits."""
-    return colour_scale(weight_text(scale_limit(record)), signed=record.signed)
-
-
-def colour_scale(limit: str, *, signed: bool, tag: str = "span") -> Markup:
-    """A colour ramp from 0, or with `signed` from the negative limit, to the limit."""
-    ramp = element("span", class_="ramp signed" if signed else "ramp", aria_hidden="true")
-    return element(tag, f"−{limit}" if signed else "0", ramp, limit, class_="legend")
-
-
-def _description(record: MechanismRecord, tokens: Sequence[str]) -> str:
-    weight, row, column = max(
-        (weight, row, column)
-        for row, weights in enumerate(record.weights)
-        for column, weight in enumerate(weights)
-    )
-    return (
-        f"Heatmap of the attention weights of {record.name} over {len(tokens)} tokens. "
-        f"Largest: {tokens[row]} to {tokens[column]}, {weight_text(weight)}."
-    )
-
-
+# Cells at least this large contain their number, and have a lower opacity for contrast.
+NUMBER_WIDTH, NUMBER_HEIGHT, MAX_OPACITY_WITH_NUMBER = 44.0, 18.0, 0.5
 # Cells below this fraction of the limit are not drawn, which keeps pages with long sentences small.
 MIN_WEIGHT = 0.004
 # Rounding may leave a weight just below zero.
 NEGATIVE = -1e-6
 
+Matrix = Sequence[Sequence[float]]
 
-def attention_columns(record: StudyRecord, example: AttentionExample) -> Markup:
-    """One heatmap per variant for the same source, best variant first."""
-    names = [variant.name for variant in ranked(record) if variant.name in example.alignments]
-    means = {
-        name: mean_weights(
-            [head for heads in example.alignments[name].maps.values() for head in heads]
-        )
-        for name in names
-    }
-    weights = [weight for rows in means.values() for row in rows for weight in row]
-    largest = max(map(abs, weights), default=0.0)
-    signed = min(weights, default=0.0) < NEGATIVE
-    limit = (largest or 1.0) if signed else max(1.0, largest)
-    columns = [
+
+def opacity(weight: float, *, limit: float) -> float:
+    """Opacity of a weight, from 0 to 1."""
+    if not limit or not math.isfinite(weight):
+        return 0.0
+    return float(min(abs(weight) / limit, 1.0) ** GAMMA)
+
+
+def matrix_chart(
+    values: Matrix,
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    limit: float,
+    title: Callable[[int, int], str],
+    description: str,
+    number: Callable[[int, int], str] | None = None,
+    cell: tuple[float, float] = (CELL, CELL),
+    upright: bool = True,
+    is_interactive: bool = False,
+    max_label_length: int = MAX_LABEL_LENGTH,
+) -> Markup:
+    """A heatmap whose full opacity is `limit`; `title` is the text of a cell on hovering.
+
+    With `number`, cells that are large enough contain it. Column labels that fit their column are
+    `upright`. An interactive heatmap has all its cells and a frame, which the script of a page moves.
+    """
+    width, height = cell
+    rows, columns = (_thinned(labels, max_label_length) for labels in (rows, columns))
+    left, above = (CHAR_WIDTH * max([2, *map(len, labels)]) + 8 for labels in (rows, columns))
+    all_fit = upright and (CHAR_WIDTH + 0.6) * max([0, *map(len, columns)]) < width
+    top = (FONT_SIZE + 8 if any(columns) else 2.0) if all_fit else above
+    left = left if any(rows) else 2.0
+    is_numbered = number is not None and width >= NUMBER_WIDTH and height >= NUMBER_HEIGHT
+    cells = []
+    for row, of_row in enumerate(values):
+        for column, value in enumerate(of_row):
+            if not (is_interactive or is_numbered) and abs(value) < MIN_WEIGHT * limit:
+                continue
+            x, y = left + width * column, top + height * row
+            shade = opacity(value, limit=limit)
+            cells.append(
+                element(
+                    "rect",
+                    element("title", title(row, column)),
+                    class_="negative" if value < 0 else None,
+                    x=x,
+                    y=y,
+                    width=width - min(GAP, width / 8),
+                    height=height - min(GAP, height / 8),
+                    fill_opacity=shade * (MAX_OPACITY_WITH_NUMBER if is_numbered else 1.0),
+                )
+            )
+            if is_numbered and number is not None:
+                at = {"x": x + width / 2, "y": y + height / 2 + FONT_SIZE / 3}
+                cells.append(element("text", number(row, column), text_anchor="middle", **at))
+    size = width * max(map(len, values), default=0), height * len(values)
+    ground = {"width": size[0] - GAP, "height": size[1] - GAP}
+    interactive: dict[str, Attribute] = {}
+    if is_interactive:
+        interactive = {"tabindex": "0", "data_columns": len(columns)}
+    return svg(
+        element("rect", class_="ground", x=left, y=top, **ground),
+        element("g", *_row_labels(rows, left, top, height), class_="rows", aria_hidden="true"),
         element(
-            "figure",
-            element("figcaption", variant_label(record, name)),
-            alignment_map(example.alignments[name], means[name], limit=limit, name=name),
-            _mean_note(example.alignments[name]),
-        )
-        for name in names
-    ]
-    scale = colour_scale(weight_text(limit), signed=signed)
-    widest = max((len(example.alignments[name].source_tokens) for name in names), default=1)
-    return element(
-        "div",
-        element("p", "columns: source tokens, rows: output tokens; weight ", scale, class_="hint"),
-        element("div", *columns, class_="attention", style=f"--tokens:{widest}"),
+            "g",
+            *_column_labels(columns, left, top, width, upright=upright),
+            class_="columns",
+            aria_hidden="true",
+        ),
+        element("g", *cells, class_="cells"),
+        element("rect", class_="pair", width=width, height=height, x=-2 * width, y=0)
+        if is_interactive
+        else "",
+        width=left + size[0] + 2,
+        height=top + size[1] + 2,
+        class_="chart heatmap interactive" if is_interactive else "chart heatmap",
+        style=f"max-width:{1.25 * (left + size[0]):.0f}px",
+        aria_label=description,
+        **interactive,
     )
 
 
-def mean_weights(heads: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
+def _thinned(labels: Sequence[str], max_length: int) -> list[str]:
+    """Short labels, of which at most `MAX_LABELS` are not empty."""
+    step = math.ceil(len(labels) / MAX_LABELS) or 1
+    return [
+        truncate(printable(label), max_length) if number % step == 0 else ""
+        for number, label in enumerate(labels)
+    ]
+
+
+def _row_labels(labels: Sequence[str], left: float, top: float, height: float) -> list[Markup]:
+    first = top + height / 2 + FONT_SIZE / 3
+    return [
+        element("text", label, x=left - 5, y=first + height * number, text_anchor="end")
+        for number, label in enumerate(labels)
+    ]
+
+
+def _column_labels(
+    labels: Sequence[str], left: float, top: float, width: float, *, upright: bool
+) -> list[Markup]:
+    found = []
+    for number, label in enumerate(labels):
+        middle, bottom = left + width * (number + 0.5), top - 5
+        if upright and len(label) * CHAR_WIDTH < width:
+            found.append(element("text", label, x=middle, y=bottom, text_anchor="middle"))
+        else:
+            rotated = f"translate({middle + FONT_SIZE / 3:.1f} {bottom:.1f}) rotate(-90)"
+            found.append(element("text", label, transform=rotated))
+    return found
+
+
+RAMP_CELLS, RAMP_WIDTH = 5, 72.0
+
+
+def colour_ramp(limit: str, *, signed: bool, note: str = "") -> Markup:
+    """The colour scale from 0, or with `signed` from the negative limit, to the limit, as a chart."""
+    low, first = (f"−{limit}" if signed else "0"), (-RAMP_CELLS if signed else 0)
+    left, wide = 14.0 + CHAR_WIDTH * len(low), RAMP_WIDTH / (RAMP_CELLS + 1 - first)
+    cells = [
+        element(
+            "rect",
+            class_="negative" if part < 0 else None,
+            x=left + wide * (part - first),
+            y=3,
+            width=wide,
+            height=10,
+            fill_opacity=opacity(part / RAMP_CELLS, limit=1.0),
+        )
+        for part in range(first, RAMP_CELLS + 1)
+    ]
+    right = left + RAMP_WIDTH + 6
+    text = f"{limit}   {note}".rstrip()
+    return svg(
+        element("text", low, x=left - 6, y=12, text_anchor="end"),
+        element("rect", class_="ground", x=left, y=3, width=RAMP_WIDTH, height=10),
+        element("g", *cells, class_="cells"),
+        element("text", text, x=right, y=12),
+        width=right + CHAR_WIDTH * len(text) + 8,
+        height=16.0,
+        class_="chart heatmap ramp",
+        style=f"width:{1.15 * (right + CHAR_WIDTH * len(text) + 8):.0f}px",
+        aria_label=f"colour scale from {low} to {limit}",
+    )
+
+
+def mechanism_heatmap(record: MechanismRecord, *, tokens: Sequence[str]) -> Markup:
+    """Attention weights of a mechanism of the overview, interactive."""
+    weight, row, column = max(
+        (weight, row, column)
+        for row, weights in enumerate(record.weights)
+        for column, weight in enumerate(weights)
+    )
+    return matrix_chart(
+        record.weights,
+        rows=tokens,
+        columns=tokens,
+        limit=mechanism_limit(record),
+        title=lambda i, j: f"{tokens[i]} → {tokens[j]}: {weight_text(record.weights[i][j])}",
+        description=f"Heatmap of the attention weights of {record.name} over {len(tokens)} tokens. "
+        f"Largest: {tokens[row]} to {tokens[column]}, {weight_text(weight)}.",
+        upright=False,
+        is_interactive=True,
+        max_label_length=12,
+    )
+
+
+def mechanism_limit(record: MechanismRecord) -> float:
+    """The weight drawn at full opacity: 1, unless weights are signed or exceed it."""
+    largest = max((abs(weight) for row in record.weights for weight in row), default=0.0)
+    return (largest or 1.0) if record.signed else max(1.0, largest)
+
+
+def mean_weights(heads: Sequence[Matrix]) -> list[list[float]]:
     """Mean over heads, of shape (output, source)."""
     return [
         [sum(weights) / len(heads) for weights in zip(*rows, strict=True)]
@@ -200,66 +225,74 @@ def mean_weights(heads: Sequence[Sequence[Sequence[float]]]) -> list[list[float]
     ]
 
 
-def _mean_note(record: AlignmentRecord) -> Markup:
-    # The maps may already be means over heads.
-    if sum(map(len, record.maps.values())) == 1 and "mean" not in next(iter(record.maps)):
-        return Markup("")
-    return element("small", "mean over heads and layers")
+def mean_map(record: AlignmentRecord) -> list[list[float]]:
+    """The mean over all maps and heads."""
+    return mean_weights([head for heads in record.maps.values() for head in heads])
+
+
+def weight_limit(matrices: Sequence[Matrix]) -> tuple[float, bool]:
+    """The common limit of matrices of weights, and whether some are negative."""
+    weights = [weight for matrix in matrices for row in matrix for weight in row]
+    largest, signed = max(map(abs, weights), default=0.0), min(weights, default=0.0) < NEGATIVE
+    return ((largest or 1.0) if signed else max(1.0, largest)), signed
 
 
 def token_label(token: str) -> str:
-    """A token as a label: spaces are made visible, a long token is truncated.
+    """A token as a label: spaces are made visible.
 
     >>> token_label("a b")
     'a␣b'
     """
-    return truncate(printable(token).replace(" ", "␣"), MAX_LABEL_LENGTH)
+    return printable(token).replace(" ", "␣")
 
 
-def alignment_map(
-    record: AlignmentRecord, weights: Sequence[Sequence[float]], *, limit: float, name: str
-) -> Markup:
+def alignment_map(record: AlignmentRecord, weights: Matrix, *, limit: float, name: str) -> Markup:
     """Heatmap of one attention matrix over the tokens of a record."""
-    sources = [token_label(token) for token in record.source_tokens]
-    outputs = [token_label(token) for token in record.output_tokens]
-    left, top = (CHAR_WIDTH * max(2, *map(len, labels)) + 8.0 for labels in (outputs, sources))
-    cells, width = Cells(left, top), left + CELL * len(sources)
-    drawn = [
-        cells.cell(
-            row,
-            column,
-            weight,
-            f"{output} ← {source}: {weight_text(weight)}",
-            shade=opacity(weight, limit=limit),
-        )
-        for row, output in enumerate(record.output_tokens)
-        for column, source in enumerate(record.source_tokens)
-        if abs(weight := weights[row][column]) >= MIN_WEIGHT * limit
-    ]
-    labels = [*cells.row_labels(outputs), *cells.column_labels(sources, upright=True)]
-    return svg(
-        cells.ground(rows=len(outputs), columns=len(sources)),
-        element("g", *drawn, class_="cells"),
-        element("g", *labels, aria_hidden="true"),
-        width=width,
-        height=top + CELL * len(outputs),
-        class_="attention-map",
-        style=f"max-width:{1.25 * (width - GAP):.0f}px",
-        aria_label=f"Attention of {name} over {' '.join(record.source_tokens)} "
-        f"while generating {' '.join(record.output_tokens)}",
+    outputs, sources = (
+        [token_label(token) for token in tokens]
+        for tokens in (record.output_tokens, record.source_tokens)
     )
-
-
-# Target aspect ratio of the grid of panels, width over height.
-ASPECT_RATIO = 1.4
-MIN_WIDTH, MAX_TITLE_LINES, RAMP_CELLS = 400.0, 3, 5
+    return matrix_chart(
+        weights,
+        rows=outputs,
+        columns=sources,
+        limit=limit,
+        title=lambda i, j: f"{outputs[i]} ← {sources[j]}: {weight_text(weights[i][j])}",
+        description=f"Attention of {name} over {' '.join(sources)} while generating "
+        f"{' '.join(outputs)}",
+        max_label_length=12,
+    )
 
 
 class Panel(NamedTuple):
     """One attention matrix of shape (output, source), and its name."""
 
     name: str
-    weights: Sequence[Sequence[float]]
+    weights: Matrix
+
+
+def mean_panels(record: AlignmentRecord) -> list[Panel]:
+    """One panel per map, averaged over heads."""
+    return [
+        Panel(
+            f"{name} (mean of {len(heads)} heads)" if len(heads) > 1 else name, mean_weights(heads)
+        )
+        for name, heads in record.maps.items()
+    ]
+
+
+def head_panels(record: AlignmentRecord) -> list[Panel]:
+    """One panel per head of every map."""
+    return [
+        Panel(f"{name}, head {number}" if len(heads) > 1 else name, head)
+        for name, heads in record.maps.items()
+        for number, head in enumerate(heads, start=1)
+    ]
+
+
+PANELS = {"mean": mean_panels, "each": head_panels}
+# Target aspect ratio of the grid of panels, width over height.
+ASPECT_RATIO, MIN_WIDTH, MAX_TITLE_LINES = 1.4, 400.0, 3
 
 
 def draw_alignment(record: AlignmentRecord, *, path: Path, heads: str = "mean") -> None:
@@ -280,36 +313,15 @@ def draw_alignment(record: AlignmentRecord, *, path: Path, heads: str = "mean") 
         )
         for panel in panels
     ]
-    grid = _grid(charts, columns=_heads_in_each_map(record) if heads == "each" else None)
+    numbers = {len(of_map) for of_map in record.maps.values()}
+    # One row per map and one column per head, if all maps have as many.
+    is_regular = heads == "each" and len(record.maps) > 1 and len(numbers) == 1
+    grid = _grid(charts, columns=numbers.pop() if is_regular else None)
     width = max(size_of(grid)[0], MIN_WIDTH) - 2 * MARGIN
     title = text_block(record.title, max_width=width, title=True, max_lines=MAX_TITLE_LINES)
-    write_figure(title, _ramp_chart(limit, signed=min(weights) < NEGATIVE), grid, path=path)
-
-
-def _mean_panels(record: AlignmentRecord) -> list[Panel]:
-    return [
-        Panel(
-            f"{name} (mean of {len(heads)} heads)" if len(heads) > 1 else name, mean_weights(heads)
-        )
-        for name, heads in record.maps.items()
-    ]
-
-
-def _head_panels(record: AlignmentRecord) -> list[Panel]:
-    return [
-        Panel(f"{name}, head {number}" if len(heads) > 1 else name, head)
-        for name, heads in record.maps.items()
-        for number, head in enumerate(heads, start=1)
-    ]
-
-
-PANELS = {"mean": _mean_panels, "each": _head_panels}
-
-
-def _heads_in_each_map(record: AlignmentRecord) -> int | None:
-    """The number of heads if all maps have the same: one row per map, one column per head."""
-    numbers = {len(heads) for heads in record.maps.values()}
-    return numbers.pop() if len(record.maps) > 1 and len(numbers) == 1 else None
+    note = "weight; columns: source, rows: output"
+    ramp = colour_ramp(weight_text(limit), signed=min(weights) < NEGATIVE, note=note)
+    write_figure(title, ramp, grid, path=path)
 
 
 def _grid(charts: Sequence[Markup], *, columns: int | None) -> Markup:
@@ -320,8 +332,7 @@ def _grid(charts: Sequence[Markup], *, columns: int | None) -> Markup:
         place(chart, x=width * (number % columns), y=height * (number // columns))
         for number, chart in enumerate(charts)
     ]
-    rows = math.ceil(len(charts) / columns)
-    return svg(*placed, width=width * columns, height=height * rows)
+    return svg(*placed, width=width * columns, height=height * math.ceil(len(charts) / columns))
 
 
 def best_columns(count: int, *, width: float, height: float) -> int:
@@ -339,30 +350,31 @@ def best_columns(count: int, *, width: float, height: float) -> int:
     return min(range(1, count + 1), key=penalty)
 
 
-def _ramp_chart(limit: float, *, signed: bool) -> Markup:
-    """The colour scale with its limits, and what rows and columns are."""
-    low = f"weight −{weight_text(limit)}" if signed else "weight 0"
-    first, left = (-RAMP_CELLS if signed else 0), 100.0
-    cells = [
-        element(
-            "rect",
-            class_="negative" if part < 0 else None,
-            x=left + CELL * (part - first),
-            y=4,
-            width=CELL,
-            height=12,
-            fill_opacity=opacity(part / RAMP_CELLS, limit=1.0),
-        )
-        for part in range(first, RAMP_CELLS + 1)
-    ]
-    right = left + CELL * len(cells) + 6
-    return svg(
-        element("text", low, x=left - 6, y=14, text_anchor="end"),
-        element("rect", class_="ground", x=left, y=4, width=CELL * len(cells), height=12),
-        element("g", *cells, class_="cells"),
-        element("text", weight_text(limit), x=right, y=14),
-        element("text", "columns: source, rows: output", x=right + 60, y=14),
-        width=right + 230,
-        height=24.0,
-        class_="attention-map",
+def value_matrix(
+    values: Matrix, *, rows: Sequence[str], columns: Sequence[str], title: str
+) -> Markup:
+    """A matrix of numbers of a claim in a chart of at most 520 units; empty without cells."""
+    width = max(map(len, values), default=0)
+    if not width:
+        return Markup()
+    sizes = [abs(value) for row in values for value in row if math.isfinite(value)]
+    limit = max(sizes, default=0.0)
+    left = CHAR_WIDTH * max([0, *(min(len(label), MAX_LABEL_LENGTH) for label in rows)]) + 8
+    wide = min(max((520 - left) / width, 3.0), 62.0)
+    high = min(max(min(wide, 520 / len(values)), 3.0), 26.0)
+
+    def text(row: int, column: int) -> str:
+        named = [*rows[row : row + 1], *columns[column : column + 1]]
+        value = number_text(values[row][column])
+        return f"{' → '.join(named)}: {value}" if named else value
+
+    return matrix_chart(
+        values,
+        rows=rows,
+        columns=columns,
+        limit=limit,
+        title=text,
+        number=lambda row, column: number_text(values[row][column], digits=2),
+        description=f"{title}: {len(values)} rows, {width} columns; largest {number_text(limit)}.",
+        cell=(wide, high),
     )

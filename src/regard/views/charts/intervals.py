@@ -1,21 +1,40 @@
 """Interval plots (dot-and-whisker): observations as dots, the mean as a bar, the interval as a whisker.
 
-All rows of a plot share a scale. A whisker that leaves it ends in an arrow, since with two seeds an
-interval may far exceed the range of the scores.
+All rows of a plot share a scale: a row is a cell of a table, or a line of a figure. A whisker that leaves
+the scale ends in an arrow, since with two seeds an interval may far exceed the range of the scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from regard.core.records.study import StudyRecord, VariantRecord
-from regard.views.charts.axes import Scale, fit_scale, tick_text
-from regard.views.charts.variants import interval_text, variant_class, variant_label, variant_number
-from regard.views.pages.html import Markup, element, heading, joined, row, svg, table
+from markupsafe import Markup
+
+from regard.core.formatting import tick_text, truncate
+from regard.views.charts.axes import Scale, fit_scale
+from regard.views.charts.svg import element, joined, path_of, svg, titled
 
 WIDTH, HEIGHT, SIDE, AXIS_HEIGHT = 300.0, 34.0, 12.0, 26.0
 # How far whiskers may extend the scale beyond the dots, relative to the range of the dots.
 MAX_EXTENSION = 0.5
+
+
+class Interval(NamedTuple):
+    """One row: the mean and its interval, dots with their titles, and what the row is of.
+
+    `band` is half the width of a grey band around 0. `key` links the row to charts of the page.
+    """
+
+    label: str
+    mean: float | None
+    low: float | None
+    high: float | None
+    dots: Sequence[tuple[str, float]] = ()
+    tone: int | str = "ink"
+    key: int | None = None
+    band: float | None = None
+    is_solid: bool = False
 
 
 def interval_scale(
@@ -38,30 +57,55 @@ def interval_scale(
     return fit_scale([*found, *clipped], start=start, end=end)
 
 
-def interval_plot(
-    scale: Scale,
-    *,
-    middle: float,
-    mean: float | None,
-    low: float | None,
-    high: float | None,
-    dots: Sequence[tuple[str, float]] = (),
-) -> Markup:
-    """One row, centred at the height `middle`; a dot is a title and a value."""
-    parts = []
+def interval_row(interval: Interval, scale: Scale | None, *, at: float | None = None) -> Markup:
+    """The row as the chart of a table cell, with a reference line at the value `at`."""
+    if scale is None:
+        return Markup()
+    return svg(
+        _band(interval, scale),
+        grid_lines(scale, top=0.0, bottom=HEIGHT, at=at),
+        interval_plot(interval, scale, middle=HEIGHT / 2),
+        width=WIDTH,
+        height=HEIGHT,
+        class_="chart interval-plot",
+        aria_label=interval.label,
+    )
+
+
+def interval_axis(scale: Scale | None) -> Markup:
+    """The tick labels as the chart of a column heading."""
+    if scale is None:
+        return Markup()
+    ticks = tick_labels(scale, below=AXIS_HEIGHT - 6)
+    class_ = "chart interval-plot"
+    return svg(ticks, width=WIDTH, height=AXIS_HEIGHT, class_=class_, aria_hidden="true")
+
+
+def interval_plot(interval: Interval, scale: Scale, *, middle: float) -> Markup:
+    """One row, centred at the height `middle`."""
+    parts, low, high = [], interval.low, interval.high
     if low is not None and high is not None:
         left, right = scale.position(scale.clamp(low)), scale.position(scale.clamp(high))
         parts.append(element("line", class_="whisker", x1=left, x2=right, y1=middle, y2=middle))
         parts.append(_cap(left, middle, direction=-1.0, clipped=low < scale.low))
         parts.append(_cap(right, middle, direction=1.0, clipped=high > scale.high))
     parts += [
-        element("circle", element("title", title), cx=scale.position(value), cy=middle, r=4)
-        for title, value in dots
+        titled(title, element("circle", cx=scale.position(value), cy=middle, r=4))
+        for title, value in interval.dots
     ]
-    if mean is not None:
-        x = scale.position(scale.clamp(mean))
+    if interval.mean is not None:
+        x = scale.position(scale.clamp(interval.mean))
         parts.append(element("line", class_="mean", x1=x, x2=x, y1=middle - 9, y2=middle + 9))
-    return joined(*parts)
+    class_ = f"tone-{interval.tone}{' solid' if interval.is_solid else ''}"
+    return element("g", *parts, class_=class_, data_variant=interval.key)
+
+
+def _band(interval: Interval, scale: Scale) -> Markup:
+    if interval.band is None:
+        return Markup()
+    left, right = (scale.position(scale.clamp(side * interval.band)) for side in (-1, 1))
+    size = {"width": right - left, "height": HEIGHT - 6}
+    return element("rect", class_="undetectable", x=left, y=3, **size)
 
 
 def grid_lines(scale: Scale, *, top: float, bottom: float, at: float | None = None) -> Markup:
@@ -78,94 +122,55 @@ def grid_lines(scale: Scale, *, top: float, bottom: float, at: float | None = No
 
 def tick_labels(scale: Scale, *, below: float) -> Markup:
     """The tick labels, with their baseline at the height `below`."""
-    placed = [(tick_text(tick), scale.position(tick)) for tick in scale.ticks()]
     return joined(
         *(
-            element("text", text, class_="tick", x=x, y=below, text_anchor="middle")
-            for text, x in placed
+            element("text", tick_text(tick), x=scale.position(tick), y=below, text_anchor="middle")
+            for tick in scale.ticks()
         )
     )
-
-
-def row_svg(*content: str, height: float = HEIGHT, **attributes: str | None) -> Markup:
-    """An SVG for one cell of a table."""
-    return svg(
-        *content, width=WIDTH, height=height, class_="chart interval-plot", role="img", **attributes
-    )
-
-
-def axis_heading(name: Markup, scale: Scale | None) -> Markup:
-    """The heading of the column of a table that has the rows of a plot."""
-    axis = row_svg(tick_labels(scale, below=AXIS_HEIGHT - 6), height=AXIS_HEIGHT) if scale else ""
-    return heading(joined(name, axis), class_="chart-cell")
-
-
-def with_interval(text: str, within: str) -> Markup:
-    """A value in bold with its interval."""
-    return joined(element("b", text), " ", element("small", within or "no interval"))
 
 
 def _cap(x: float, middle: float, *, direction: float, clipped: bool) -> Markup:
     """The end of a whisker: a bar, or an arrow if it is clipped."""
     if clipped:
         back = x - 6 * direction
-        points = f"{back:.1f},{middle - 4:.1f} {x:.1f},{middle:.1f} {back:.1f},{middle + 4:.1f}"
+        points = path_of([(back, middle - 4), (x, middle), (back, middle + 4)])
         return element("polyline", points=points, class_="whisker")
     return element("line", class_="whisker", x1=x, x2=x, y1=middle - 4, y2=middle + 4)
 
 
-def agreement_chart(record: StudyRecord) -> Markup:
-    """Agreement of each variant's attention with known alignments, best first; empty if unknown.
-
-    In the order of the study if it is not finished.
-    """
-    variants = [variant for variant in record.variants if variant.agreement is not None]
-    if record.is_finished:
-        variants.sort(key=lambda variant: -(variant.agreement or 0.0))
-    if not variants:
-        return Markup("")
-    ends = [
-        100 * end
-        for variant in variants
-        for end in (variant.agreement, variant.agreement_low, variant.agreement_high)
-        if end is not None
-    ]
-    clipped = [min(max(end, 0.0), 100.0) for end in ends]
-    around = fit_scale(clipped, start=SIDE, end=WIDTH - SIDE)
-    scale = around._replace(high=min(around.high, 100.0))
-    axis = axis_heading(element("span", "agreement, %", class_="axis-name"), scale)
-    rows = [_row(record, variant, scale) for variant in variants]
-    return table(["variant", axis, "mean and 95 % interval"], rows, class_="cards agreement")
+FIGURE_WIDTH, ROW, TOP, LEFT, RIGHT, MAX_NAME_LENGTH = 720.0, 30.0, 54.0, 190.0, 540.0, 26
 
 
-def _row(record: StudyRecord, variant: VariantRecord, scale: Scale) -> Markup:
-    agreement, low, high = (
-        None if value is None else 100 * value
-        for value in (variant.agreement, variant.agreement_low, variant.agreement_high)
-    )
-    assert agreement is not None
-    within = interval_text(low, high, decimals=1)
-    text = f"{agreement:.1f} %"
-    plot = interval_plot(
-        scale,
-        middle=HEIGHT / 2,
-        mean=None,
-        low=low,
-        high=high,
-        dots=[(f"{variant.name}: {text}", agreement)],
-    )
-    chart = row_svg(
-        grid_lines(scale, top=0.0, bottom=HEIGHT),
-        element(
-            "g",
-            plot,
-            class_=variant_class(record, variant.name),
-            data_variant=variant_number(record, variant.name),
-        ),
-        aria_label=f"{variant.name}: {text}" + (f", 95 % interval {within}" if within else ""),
-    )
-    return row(
-        variant_label(record, variant.name),
-        element("td", chart, class_="chart-cell"),
-        element("td", with_interval(text, within)),
+class FigureRow(NamedTuple):
+    """A row of a figure: a name at its left, a text at its right."""
+
+    name: str
+    interval: Interval
+    text: str
+
+
+def interval_chart(
+    rows: Sequence[FigureRow], scale: Scale, *, title: str, label: str, at: float | None
+) -> Markup:
+    """All rows as one chart, for a figure file; `scale` is that of the rows of the page."""
+    scale = scale._replace(start=LEFT + 12, end=RIGHT - 12)
+    bottom, drawn = TOP + ROW * len(rows), []
+    for index, row in enumerate(rows):
+        middle = TOP + ROW * (index + 0.5)
+        name = truncate(row.name, MAX_NAME_LENGTH)
+        drawn += [
+            element("text", name, x=LEFT - 8, y=middle + 4, text_anchor="end"),
+            element("text", row.text, x=RIGHT + 8, y=middle + 4),
+            interval_plot(row.interval, scale, middle=middle),
+        ]
+    return svg(
+        element("text", title, x=12, y=22),
+        tick_labels(scale, below=TOP - 8),
+        grid_lines(scale, top=TOP, bottom=bottom, at=at),
+        *drawn,
+        width=FIGURE_WIDTH,
+        height=bottom + 14,
+        class_="chart interval-plot",
+        aria_label=label,
     )

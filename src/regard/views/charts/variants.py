@@ -1,4 +1,4 @@
-"""Order, colours and names of the variants of a study, and the formatting of its scores.
+"""The variants of a study as charts, pages and text show them: order, colours, groups, verdicts, costs.
 
 A variant has the same colour in every chart, by its index in the study. Colours repeat after eight, with
 dashed lines. Colour is never the only cue: a name or a title says the same.
@@ -6,101 +6,232 @@ dashed lines. Colour is never the only cue: a name or a title says the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
-from regard.core.records.study import StudyRecord, VariantRecord
-from regard.views.pages.html import Markup, element
+from regard.core.formatting import (
+    bytes_text,
+    count_text,
+    counted,
+    duration_text,
+    flops_text,
+    interval_text,
+    numbered,
+    score_text,
+    setting_text,
+)
+from regard.core.records.study import (
+    Disagreement,
+    PairVerdict,
+    StudyRecord,
+    StudyRunRecord,
+    VariantRecord,
+)
 
 COLOURS = 8
+# A study with more variants is shown in groups, with its best ones named in charts.
+MANY = 20
+NAMED = 8
+
+Question = Literal["method", "models"]
+"""What a verdict is about: the method, over seeds, or the trained models, over items."""
+
+TOO_FEW_SEEDS = "too few seeds"
+OPPOSITE = {"better": "worse", "worse": "better"}
 
 
-def ranked(record: StudyRecord) -> list[VariantRecord]:
-    """Variants with a score, best first; then those without, in the order of the study.
+class CostMeasure(NamedTuple):
+    """One kind of cost of a variant; `quantity` selects the units of its axis."""
 
-    All in the order of the study if it is not finished: a rank would be a verdict.
+    key: str
+    name: str
+    meaning: str
+    quantity: str
+    number: Callable[[VariantRecord], float]
+    format_number: Callable[[float], str]
+
+    def text(self, variant: VariantRecord) -> str:
+        """The cost of a variant as text; a dash if unknown."""
+        number = self.number(variant)
+        return self.format_number(number) if number > 0 else "–"
+
+
+MEASURES = (
+    CostMeasure(
+        "flops",
+        "FLOPs",
+        "of one training run, counted on a sample of its batches",
+        "flops",
+        lambda variant: variant.flops or 0.0,
+        flops_text,
+    ),
+    CostMeasure(
+        "time",
+        "time",
+        "wall-clock training time of one run, without evaluations",
+        "seconds",
+        lambda variant: variant.seconds or 0.0,
+        duration_text,
+    ),
+    CostMeasure(
+        "memory",
+        "memory",
+        "peak of the largest step, with parameters and optimizer state",
+        "bytes",
+        lambda variant: float(variant.peak_bytes),
+        bytes_text,
+    ),
+    CostMeasure(
+        "parameters",
+        "parameters",
+        "trainable parameters",
+        "count",
+        lambda variant: float(variant.parameters),
+        count_text,
+    ),
+)
+
+
+class Variants:
+    """The variants of a study, with everything that is looked up by name."""
+
+    def __init__(self, record: StudyRecord) -> None:
+        self.record = record
+        self.number = {variant.name: index for index, variant in enumerate(record.variants)}
+        self.baseline = next((one for one in record.variants if one.is_baseline), None)
+        self.is_many = len(record.variants) > MANY
+        self._runs: dict[str, list[StudyRunRecord]] = {}
+        for run in record.runs:
+            if run.selected and run.seed in record.seeds:
+                self._runs.setdefault(run.variant, []).append(run)
+
+    @cached_property
+    def ranked(self) -> list[VariantRecord]:
+        """Variants with a score, best first; then those without, in the order of the study.
+
+        All in the order of the study if it is not finished: a rank would be a verdict.
+        """
+        record = self.record
+        if not record.is_finished:
+            return list(record.variants)
+        sign = 1 if record.lower_is_better else -1
+        return sorted(record.variants, key=lambda one: (one.mean is None, sign * (one.mean or 0.0)))
+
+    @cached_property
+    def scored(self) -> list[VariantRecord]:
+        """Ranked variants that have a score."""
+        return [variant for variant in self.ranked if variant.mean is not None]
+
+    @cached_property
+    def named(self) -> set[str]:
+        """Variants that charts name: all, or of many the best ones and the baseline."""
+        if not self.is_many:
+            return set(self.number)
+        best = {variant.name for variant in self.scored[:NAMED]}
+        return best | ({self.baseline.name} if self.baseline else set())
+
+    def tone(self, name: str) -> int:
+        """Number of the colour of a variant."""
+        return self.number[name] % COLOURS
+
+    def dash(self, name: str) -> int:
+        """Number of the line style of a variant."""
+        return min(self.number[name] // COLOURS, 2)
+
+    def runs(self, name: str) -> list[StudyRunRecord]:
+        """The compared runs of a variant, one per seed."""
+        return self._runs.get(name, [])
+
+    def seed_scores(self, name: str) -> list[tuple[int, float]]:
+        """Each seed of a variant with its score on the study's metric."""
+        metric = self.record.metric
+        return [(run.seed, run.scores[metric]) for run in self.runs(name) if metric in run.scores]
+
+    @cached_property
+    def _verdicts(self) -> dict[tuple[str, str, str, str], PairVerdict]:
+        return {
+            (pair.metric, pair.holds_for, pair.first, pair.second): pair
+            for pair in self.record.verdicts
+        }
+
+    def pair(
+        self, first: str, second: str, *, holds_for: Question, metric: str = ""
+    ) -> PairVerdict | None:
+        """The comparison of two variants, in this order."""
+        return self._verdicts.get((metric or self.record.metric, holds_for, first, second))
+
+    def verdict(
+        self, first: str, second: str, *, holds_for: Question
+    ) -> tuple[str, PairVerdict] | None:
+        """The verdict on `first` against `second`, in either order of the stored pair."""
+        if pair := self.pair(first, second, holds_for=holds_for):
+            return pair.verdict, pair
+        if pair := self.pair(second, first, holds_for=holds_for):
+            return OPPOSITE.get(pair.verdict, pair.verdict), pair
+        return None
+
+    def against_baseline(self, name: str) -> str | None:
+        """The verdict on a variant against the baseline, over seeds."""
+        found = self.baseline and self.verdict(name, self.baseline.name, holds_for="method")
+        return found[0] if found else None
+
+    def predictions(self, item: Disagreement) -> list[tuple[tuple[bool, str], list[str]]]:
+        """(correct, prediction) → variants; correct ones first, then by number of variants."""
+        found: dict[tuple[bool, str], list[str]] = {}
+        for variant, output in item.predictions.items():
+            found.setdefault((variant in item.correct, output), []).append(variant)
+        return sorted(found.items(), key=lambda each: (not each[0][0], -len(each[1])))
+
+    @cached_property
+    def settings(self) -> dict[str, dict[str, str]]:
+        """The settings of each variant by dotted name, as text."""
+        return {variant.name: flat_settings(variant.settings) for variant in self.record.variants}
+
+    def groups(self) -> list[tuple[str, list[VariantRecord]]]:
+        """Ranked variants; of many, in groups by the first option with few values, best group first."""
+        options = dict.fromkeys(name for one in self.settings.values() for name in one)
+        values = {
+            option: {one.get(option, "") for one in self.settings.values()} for option in options
+        }
+        most = min(MANY, len(self.settings) / 2)
+        option = next((name for name in options if 1 < len(values[name]) <= most), None)
+        if not self.is_many or option is None:
+            return [("", self.ranked)]
+        grouped: dict[str, list[VariantRecord]] = {}
+        for variant in self.ranked:
+            value = self.settings[variant.name].get(option, "")
+            grouped.setdefault(f"{option} = {value}", []).append(variant)
+        return list(grouped.items())
+
+
+def flat_settings(settings: Mapping[str, Any], *, prefix: str = "") -> dict[str, str]:
+    """Nested settings as dotted names, values as text.
+
+    >>> flat_settings({"model": {"mechanism": "dot", "heads": 4}, "seed": None})
+    {'model.mechanism': 'dot', 'model.heads': '4', 'seed': 'null'}
     """
-    if not record.is_finished:
-        return list(record.variants)
-    sign = 1 if record.lower_is_better else -1
-    return sorted(
-        record.variants,
-        key=lambda variant: (
-            variant.mean is None,
-            0.0 if variant.mean is None else sign * variant.mean,
-        ),
-    )
-
-
-def scored(record: StudyRecord) -> list[VariantRecord]:
-    """Ranked variants that have a score."""
-    return [variant for variant in ranked(record) if variant.mean is not None]
-
-
-def baseline_of(record: StudyRecord) -> VariantRecord | None:
-    """The baseline variant, if the study has one."""
-    return next((variant for variant in record.variants if variant.is_baseline), None)
-
-
-def variant_number(record: StudyRecord, name: str) -> int:
-    """Index of a variant in the study."""
-    return next(index for index, variant in enumerate(record.variants) if variant.name == name)
-
-
-def variant_class(record: StudyRecord, name: str) -> str:
-    """CSS classes for the colour and the line style of a variant."""
-    dash, colour = divmod(variant_number(record, name), COLOURS)
-    return f"variant-{colour} dash-{min(dash, 2)}"
-
-
-def variant_label(record: StudyRecord, name: str) -> Markup:
-    """The name with a marker in the variant's colour; hovering highlights the variant in every chart."""
-    return element(
-        "span",
-        # A long name may break after its separators.
-        name.replace(" · ", "\u00a0· "),
-        class_=f"variant {variant_class(record, name)}",
-        data_variant=variant_number(record, name),
-    )
-
-
-def seed_scores(record: StudyRecord, name: str) -> list[tuple[int, float]]:
-    """Each seed of a variant with its score on the study's metric."""
-    return [
-        (run.seed, run.scores[record.metric])
-        for run in record.runs_of(name)
-        if record.metric in run.scores
-    ]
-
-
-def score_text(score: float | None, *, decimals: int, signed: bool = False) -> str:
-    """A score, or with `signed` a difference of scores; a dash for None.
-
-    >>> [score_text(score, decimals=2, signed=True) for score in (8.512, -0.4, -0.001)]
-    ['+8.51', '−0.40', '0.00']
-    """
-    if score is None:
-        return "–"
-    score = round(score, decimals) or 0.0  # not −0
-    text = f"{score:+.{decimals}f}" if signed and score else f"{score:.{decimals}f}"
-    return text.replace("-", "−")
+    found: dict[str, str] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= flat_settings(value, prefix=f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = setting_text(value)
+    return found
 
 
 def seeds_text(record: StudyRecord) -> str:
     """The number of seeds; of an unfinished study, what its means are."""
     if record.is_finished:
         return counted(len(record.seeds), "seed")
-    if not scored(record):
+    if not any(variant.mean is not None for variant in record.variants):
         return "not finished"
-    return f"not finished: descriptive means of {_numbered(record.seeds)}"
+    return f"not finished: descriptive means of {numbered('seed', record.seeds)}"
 
 
 def missing_text(record: StudyRecord, name: str) -> str:
     """The seeds of a variant whose runs have not ended; empty if all have."""
-    return f"missing: {_numbered(seeds)}" if (seeds := record.missing.get(name)) else ""
-
-
-def _numbered(seeds: Sequence[int]) -> str:
-    return f"seed{'' if len(seeds) == 1 else 's'} {', '.join(map(str, seeds))}"
+    return f"missing: {numbered('seed', seeds)}" if (seeds := record.missing.get(name)) else ""
 
 
 def pairing_text(record: StudyRecord) -> str:
@@ -135,33 +266,3 @@ def shared_text(variant: VariantRecord) -> str:
     if rounded in (0, 100) and share not in (0, 1):
         return "< 1 %" if rounded == 0 else "> 99 %"
     return f"{rounded} %"
-
-
-def interval_text(
-    low: float | None, high: float | None, *, decimals: int, signed: bool = False
-) -> str:
-    """An interval as "low to high"; empty if there is none."""
-    if low is None or high is None:
-        return ""
-    ends = [score_text(end, decimals=decimals, signed=signed) for end in (low, high)]
-    return " to ".join(ends)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun in singular or plural.
-
-    >>> counted(1, "seed"), counted(6374, "item")
-    ('1 seed', '6\\u202f374 items')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}".replace(",", "\u202f")
-
-
-def p_text(p: float) -> str:
-    """A p-value to at most three decimals.
-
-    >>> p_text(0.00012), p_text(0.0312), p_text(1.0)
-    ('< 0.001', '0.031', '1')
-    """
-    if p < 0.001:
-        return "< 0.001"
-    return f"{p:.3f}".rstrip("0").rstrip(".")

@@ -1,50 +1,44 @@
-"""Study page and its figure files: question and verdict, evidence, reproducibility."""
+"""Study page: question and verdict, evidence, reproducibility; also of runs compared afterwards."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
-from regard.core.records.study import StudyRecord, VariantRecord
-from regard.views.charts.axes import truncate
-from regard.views.charts.figure_file import write_figure
-from regard.views.charts.heatmap import attention_columns
-from regard.views.charts.intervals import agreement_chart, grid_lines, tick_labels
-from regard.views.charts.learning_curves import AXES, curves_chart
-from regard.views.charts.pareto import MEASURES, pareto_chart, pareto_section
-from regard.views.charts.variants import (
-    baseline_of,
-    counted,
-    interval_text,
-    pairing_text,
-    score_text,
-    scored,
-    seeds_text,
-    variant_label,
-)
-from regard.views.pages.html import (
-    Markup,
-    element,
-    footer,
-    joined,
-    page,
-    scrolled,
-    section,
-    svg,
-    tabs,
-)
-from regard.views.pages.pairwise_table import TOO_FEW_SEEDS, other_metrics_table, pair_tables
-from regard.views.pages.study_tables import (
-    disagreement_table,
-    failure_list,
-    metric_table,
-    run_table,
-    score_interval_plot,
+from markupsafe import Markup
+
+from regard.core.formatting import weight_text
+from regard.core.records.study import AttentionExample, PairVerdict, StudyRecord, VariantRecord
+from regard.views.charts.heatmap import alignment_map, colour_ramp, mean_map, weight_limit
+from regard.views.charts.intervals import interval_axis, interval_row
+from regard.views.charts.study import (
+    AXES,
+    agreement_rows,
+    all_equal,
+    difference_interval,
+    difference_scale,
+    learning_curves,
+    pareto_chart,
+    score_interval,
     score_scale,
-    settings_table,
-    variant_table,
+    verdict_map,
+    with_cost,
 )
+from regard.views.charts.variants import (
+    MEASURES,
+    TOO_FEW_SEEDS,
+    Question,
+    Variants,
+    missing_text,
+    pairing_text,
+    seeds_text,
+    shared_text,
+)
+from regard.views.pages.render import render_page
 
 SECTIONS = {
+    "differences": "Not equal between the runs",
     "variants": "Variants",
     "method": "Methods, compared over seeds",
     "models": "Trained models, compared over items",
@@ -57,272 +51,205 @@ SECTIONS = {
     "problems": "Failed runs",
     "repeat": "Reproducibility",
 }
+# Up to this many pairs are all shown; four variants have six.
+MAX_SHOWN_PAIRS = 6
+# Heatmaps of many variants: those of the best ones.
+MAX_HEATMAPS = 12
 
 
 def study_page(record: StudyRecord) -> str:
     """The study as self-contained HTML; empty sections are omitted."""
-    contents = {
-        "variants": _variants(record),
-        "method": _method(record),
-        "models": _models(record),
-        "metrics": _metrics(record),
-        "pareto": pareto_section(record),
-        "curves": _curves(record),
-        "items": _items(record),
-        "attention": _attention(record),
-        "agreement": _agreement(record),
-        "problems": _problems(record),
-        "repeat": _repeat(record),
-    }
-    present = {anchor: content for anchor, content in contents.items() if content}
-    main = element(
-        "main", *(section(anchor, SECTIONS[anchor], content) for anchor, content in present.items())
-    )
-    body = [_headline(record, list(present)), main, footer("Made by regard.")]
-    return page(title=record.question or record.name, body=body, kind="study")
-
-
-def _headline(record: StudyRecord, anchors: list[str]) -> Markup:
-    links = [element("a", SECTIONS[anchor], href=f"#{anchor}") for anchor in anchors]
-    return element(
-        "header",
-        element("p", f"regard study · {record.name}", class_="kicker"),
-        element("h1", record.question or record.name),
-        element("div", *(element("p", text) for text in record.headline), class_="verdicts-lead"),
-        element("p", _setup(record), class_="study-facts"),
-        element("nav", *links, aria_label="Sections"),
-        class_="headline study",
-    )
-
-
-def _setup(record: StudyRecord) -> Markup:
-    parts = [
-        f"{counted(len(record.variants), 'variant')} × {counted(len(record.seeds), 'seed')}"
-        if record.is_finished
-        else seeds_text(record),
-        f"{record.task}, {counted(record.items, 'item')} of {record.split}",
-        f"{record.primary.label}, {record.primary.direction}",
-        *(text.rstrip(".") for text in (record.budget, record.tuning, record.matched) if text),
-    ]
-    return joined(*(element("span", part) for part in parts))
-
-
-def _variants(record: StudyRecord) -> Markup:
-    if not record.variants:
-        return Markup("")
-    hint = "Dots: seeds; bar: mean; line: 95 % confidence interval"
-    if not record.is_finished:
-        hint = (
-            f"Dots: seeds; bar: mean. The study is {seeds_text(record)}; in the order of the study"
-        )
-    elif len(record.seeds) == 1:
-        hint = "Dot: the only seed, so there is no interval"
-    baseline = "; dashed: baseline" if len(record.variants) > 1 and baseline_of(record) else ""
-    return joined(element("p", f"{hint}{baseline}.", class_="hint"), variant_table(record))
-
-
-def _method(record: StudyRecord) -> Markup:
-    tables = pair_tables(record, holds_for="method")
-    if not tables:
-        return Markup("")
-    too_few = any(pair.verdict == TOO_FEW_SEEDS for pair in record.verdicts_of("method"))
-    test = (
-        "Is a method better with other seeds too? Paired t-test over "
-        f"{counted(len(record.seeds), 'seed')}, p-values with Holm correction over all pairs; "
-        "95 % confidence intervals of each pair."
-    )
-    note = (
-        " These are too few seeds for a claim about a method: the results hold for these runs only."
-        if too_few
-        else " Differences inside the grey band would probably be missed: “inconclusive” does not mean "
-        "“equal”."
-    )
-    paired = element("p", pairing_text(record), class_="hint") if record.pairing else ""
-    return joined(element("p", f"{test}{note}"), tables, paired)
-
-
-def _models(record: StudyRecord) -> Markup:
-    tables = pair_tables(record, holds_for="models")
-    if not tables:
-        return Markup("")
-    test = element(
-        "p",
-        "Do these trained models score better on other items like the "
-        f"{counted(record.items, 'item')} of {record.split}? Paired bootstrap over items, p-values with "
-        "Holm correction; 95 % confidence intervals of each pair. It does not cover the variance of "
-        "training.",
-    )
-    return joined(test, tables)
-
-
-def _metrics(record: StudyRecord) -> Markup:
+    v = Variants(record)
+    pairs = {question: _pairs(v, question) for question in ("method", "models")}
+    costs = {measure: found for measure in MEASURES if len(found := with_cost(v, measure)) > 1}
+    equal = [measure for measure, found in costs.items() if all_equal(found, measure)]
+    pareto = [(one, pareto_chart(v, one)) for one in costs if one not in equal]
+    curves = [(axis, chart) for axis in AXES if (chart := learning_curves(v, axis))]
+    agreement_scale, agreement = agreement_rows(v)
     on_items = any(variant.primary.item_low is not None for variant in record.variants)
-    if not scored(record) or not (on_items or record.metrics[1:]):
-        return Markup("")
-    hint = (
-        "Mean over seeds, ↓ lower or ↑ higher is better, with 95 % confidence intervals over seeds"
+    other_pairs, other_which = _other_pairs(v)
+    contents = {
+        "differences": record.differences,
+        "variants": record.variants,
+        "method": pairs["method"],
+        "models": pairs["models"],
+        "metrics": v.scored and (on_items or record.metrics[1:]),
+        "pareto": costs,
+        "curves": curves,
+        "items": record.disagreements,
+        "attention": record.attention_examples,
+        "agreement": agreement or record.agreement_source,
+        "problems": any(run.state == "failed" for run in record.runs),
+        "repeat": True,
+    }
+    return render_page(
+        "study.html",
+        record=record,
+        v=v,
+        kind="report" if record.differences else "study",
+        sections={name: title for name, title in SECTIONS.items() if contents[name]},
+        columns=_columns(v),
+        scale=score_scale(v),
+        interval_axis=interval_axis,
+        interval_row=interval_row,
+        score_interval=score_interval,
+        problems=partial(_problems, record),
+        pair_groups=pairs,
+        verdict_map=verdict_map,
+        pairing_text=pairing_text,
+        on_items=on_items,
+        seeds_text=seeds_text(record),
+        other_pairs=other_pairs,
+        other_which=other_which,
+        pareto=pareto,
+        equal_costs=[f"{one.name} ({one.text(costs[one][0])})" for one in equal],
+        curves=curves,
+        attention=[_attention(v, example) for example in record.attention_examples],
+        agreement=agreement,
+        agreement_scale=agreement_scale,
+        options=list(dict.fromkeys(name for one in v.settings.values() for name in one)),
     )
-    hint += " and, for these trained models together, over items." if on_items else "."
+
+
+class Column(NamedTuple):
+    """A column of the variant table; `key` selects how a cell is drawn, `style` its class."""
+
+    key: str
+    heading: str
+    meaning: str
+    text: Callable[[VariantRecord], str]
+    number: Callable[[VariantRecord], Any]
+    style: str = ""
+
+
+def _columns(v: Variants) -> list[Column]:
+    """The columns after the name and the plot that some variant has a value for."""
+    record, primary = v.record, v.record.primary
+    mean = f"mean over seeds on {record.split}, with its 95 % confidence interval"
     if not record.is_finished:
-        hint = f"The study is {seeds_text(record)}; ↓ lower or ↑ higher is better."
-    elif record.metrics[1:]:
-        hint += (
-            f" {record.metric} was chosen beforehand and decides. The others are secondary: p-values have "
-            "Holm correction within each metric, not across them, so with many metrics some verdict may "
-            "be due to chance."
-        )
-    notes = [f"{metric.name}: {metric.note}." for metric in record.metrics if metric.note]
-    return joined(
-        element("p", hint),
-        metric_table(record),
-        element("p", " ".join(notes), class_="hint") if notes else Markup(""),
-        other_metrics_table(record),
-    )
-
-
-def _curves(record: StudyRecord) -> Markup:
-    panes = [
-        (axis.name, scrolled(chart, f"Learning curves by {axis.name}"))
-        for axis in AXES
-        if (chart := curves_chart(record, axis))
+        mean = seeds_text(record)
+    meaning = "; ".join(filter(None, [mean, primary.note]))
+    columns = [
+        Column("score", primary.heading, meaning, str, lambda one: _known(one.mean), "score"),
+        Column(
+            "verdict",
+            "against baseline",
+            "of the method, over seeds",
+            str,
+            lambda one: v.against_baseline(one.name) or "",
+            "verdict-cell",
+        ),
+        Column(
+            "agreement",
+            "agreement",
+            "of the attention with known alignments",
+            lambda one: "–" if one.agreement is None else f"{100 * one.agreement:.0f} %",
+            lambda one: _known(one.agreement),
+        ),
+        *(Column(one.key, one.name, one.meaning, one.text, one.number) for one in MEASURES),
+        Column(
+            "shared",
+            "shared initial parameters",
+            "parameters with the initial values of the baseline, per seed",
+            shared_text,
+            lambda one: _known(one.shared_initialisation),
+        ),
+        Column(
+            "rate",
+            "learning rate",
+            "the selected one",
+            lambda one: "–" if one.learning_rate is None else f"{one.learning_rate:g}",
+            lambda one: _known(one.learning_rate),
+        ),
     ]
-    if not panes:
-        return Markup("")
-    hint = f"{record.primary.label} on validation during training."
-    seeds = " Thick: mean over seeds; thin: each seed." if len(record.seeds) > 1 else ""
-    names = [element("li", variant_label(record, variant.name)) for variant in scored(record)]
-    return joined(
-        element("p", f"{hint}{seeds}", class_="hint"),
-        tabs(panes, key="axis", label="against"),
-        element("ul", *names, class_="curve-names"),
-    )
-
-
-def _items(record: StudyRecord) -> Markup:
-    table = disagreement_table(record)
-    if not table:
-        return Markup("")
-    hint = (
-        "Items that some variants predict correctly (✓) and others do not (✗), with the first seed."
-        if any(item.correct for item in record.disagreements)
-        else "Items with the largest differences in score between variants, with the first seed."
-    )
-    return joined(element("p", hint, class_="hint"), table)
-
-
-def _attention(record: StudyRecord) -> Markup:
-    panes = [(each.input, attention_columns(record, each)) for each in record.attention_examples]
-    if not panes:
-        return Markup("")
-    hint = "Attention weights over the source tokens for each generated token."
-    return joined(element("p", hint, class_="hint"), tabs(panes, key="source", label="source"))
-
-
-def _agreement(record: StudyRecord) -> Markup:
-    chart = agreement_chart(record)
-    if not chart:
-        reason = record.agreement_source
-        return element("p", f"Not available: {reason}", class_="hint") if reason else Markup("")
-    source = f" ({record.agreement_source})" if record.agreement_source else ""
-    hint = (
-        "Fraction of phones whose largest attention weight is on the letters of the known alignment, with "
-        f"teacher forcing; of several heads, the one that agrees best on validation{source}."
-    )
-    return joined(element("p", hint), chart)
-
-
-def _problems(record: StudyRecord) -> Markup:
-    failures = failure_list(record)
-    if not failures:
-        return Markup("")
-    return joined(
-        element(
-            "p",
-            "Runs that ended without a score. ",
-            element("code", "regard study"),
-            " runs them again.",
-            class_="hint",
-        ),
-        failures,
-    )
-
-
-def _repeat(record: StudyRecord) -> Markup:
-    facts = [
-        joined(
-            element("dt", name), element("dd", element("code", text) if name == "command" else text)
-        )
-        for name, text in record.reproducibility.items()
+    is_compared = record.is_finished and v.baseline is not None and len(record.variants) > 1
+    return [
+        column
+        for column in columns
+        if column.key == "score"
+        or (is_compared and column.key == "verdict")
+        or (column.key != "verdict" and any(column.number(one) != "" for one in record.variants))
     ]
-    parts = [element("dl", *facts, class_="meanings facts")] if facts else []
-    settings = settings_table(record)
-    if settings:
-        parts.append(element("details", element("summary", "Settings of each variant"), settings))
-    if record.runs:
-        several = len(record.runs) > 1
-        summary = element("summary", f"All {len(record.runs)} runs" if several else "The run")
-        parts.append(element("details", summary, run_table(record)))
-    return joined(*parts)
 
 
-WIDTH, ROW, TOP, LEFT, RIGHT, MAX_NAME_LENGTH = 720.0, 30.0, 54.0, 190.0, 540.0, 26
+def _known(number: float | None) -> float | str:
+    return "" if number is None else number
 
 
-def write_figures(record: StudyRecord, folder: Path) -> list[Path]:
-    """Write every non-empty chart as SVG, and remove the others; returns the paths."""
-    charts = {"scores": scores_chart(record)}
-    charts |= {f"pareto-{measure.key}": pareto_chart(record, measure) for measure in MEASURES}
-    curves = {axis.key: curves_chart(record, axis) for axis in AXES}
-    charts |= {"curves" if key == "steps" else f"curves-{key}": curves[key] for key in curves}
-    written = []
-    for name, chart in charts.items():
-        path = folder / f"{name}.svg"
-        if chart:
-            write_figure(chart, path=path)
-            written.append(path)
-        else:
-            path.unlink(missing_ok=True)
-    return written
+def _problems(record: StudyRecord, variant: VariantRecord) -> str:
+    return "; ".join(filter(None, [missing_text(record, variant.name), variant.problems]))
 
 
-def scores_chart(record: StudyRecord) -> Markup:
-    """Interval plot of the scores of all variants, best first; empty without scores."""
-    scale = score_scale(record, start=LEFT + 12, end=RIGHT - 12)
-    variants = scored(record)
-    if scale is None:
-        return Markup("")
-    bottom, baseline = TOP + ROW * len(variants), baseline_of(record)
-    seeds = "" if len(record.seeds) == 1 else "; dots: seeds, bar: mean, line: 95 % interval"
-    if not record.is_finished:
-        seeds = f"; {seeds_text(record)}"
-    reference = f"; dashed: {baseline.name}" if baseline and len(variants) > 1 else ""
-    title = f"{record.primary.label} on {record.split}, {record.primary.direction}"
-    return svg(
-        element("text", f"{title}{seeds}{reference}", x=12, y=22),
-        tick_labels(scale, below=TOP - 8),
-        grid_lines(scale, top=TOP, bottom=bottom, at=baseline.mean if baseline else None),
-        *(
-            _row(record, variant, TOP + ROW * (index + 0.5))
-            for index, variant in enumerate(variants)
-        ),
-        *(
-            score_interval_plot(record, variant, scale, middle=TOP + ROW * (index + 0.5))
-            for index, variant in enumerate(variants)
-        ),
-        width=WIDTH,
-        height=bottom + 14,
-        class_="chart interval-plot",
-        aria_label=f"{record.metric} of {len(variants)} variants",
+class Pairs(NamedTuple):
+    """The comparisons for one question, and how they are shown; `matrix` is "table", "map" or empty."""
+
+    shown: list[PairVerdict]
+    others: list[PairVerdict]
+    caption: str
+    matrix: str
+    axis: Markup
+    row: Callable[[PairVerdict], Markup]
+    with_detectable: bool
+    with_flops: bool
+    too_few_seeds: bool
+
+
+def _pairs(v: Variants, question: Question) -> Pairs | None:
+    """All pairs if they are few, else those with the baseline; None if no pair was compared."""
+    record = v.record
+    pairs = record.verdicts_of(question)
+    if not pairs:
+        return None
+    shown, others, caption, matrix = pairs, [], "", ""
+    if len(pairs) > MAX_SHOWN_PAIRS:
+        name = v.baseline.name if v.baseline else ""
+        shown = [pair for pair in pairs if name in (pair.first, pair.second)]
+        others = [pair for pair in pairs if name not in (pair.first, pair.second)]
+        caption = f"Pairs with the baseline, {name}"
+        if {pair.verdict for pair in pairs} != {TOO_FEW_SEEDS}:
+            matrix = "map" if v.is_many else "table"
+    # Of many variants, a few extreme pairs would compress the plots of those that are shown.
+    scale = difference_scale(shown if v.is_many and shown else pairs)
+    return Pairs(
+        shown=shown,
+        others=others,
+        caption=caption,
+        matrix=matrix,
+        axis=interval_axis(scale),
+        row=lambda pair: interval_row(difference_interval(record, pair), scale, at=0.0),
+        with_detectable=any(pair.detectable_difference is not None for pair in pairs),
+        with_flops=any(pair.flops_ratio is not None for pair in pairs),
+        too_few_seeds=any(pair.verdict == TOO_FEW_SEEDS for pair in pairs),
     )
 
 
-def _row(record: StudyRecord, variant: VariantRecord, middle: float) -> Markup:
-    decimals = record.primary.digits
-    within = interval_text(variant.low, variant.high, decimals=decimals)
-    score = score_text(variant.mean, decimals=decimals)
-    text = f"{score}  ({within})" if within else score
-    name = truncate(variant.name, MAX_NAME_LENGTH)
-    return joined(
-        element("text", name, x=LEFT - 8, y=middle + 4, text_anchor="end"),
-        element("text", text, x=RIGHT + 8, y=middle + 4),
+def _other_pairs(v: Variants) -> tuple[list[tuple[str, str]], str]:
+    """Pairs that were compared by the other metrics; of many, those with the baseline."""
+    metric = v.record.metric
+    pairs = list(
+        dict.fromkeys((one.first, one.second) for one in v.record.verdicts if one.metric != metric)
     )
+    if len(pairs) <= MAX_SHOWN_PAIRS or v.baseline is None:
+        return pairs, ""
+    shown = [pair for pair in pairs if v.baseline.name in pair]
+    return shown, ", pairs with the baseline (the record has all)"
+
+
+def _attention(v: Variants, example: AttentionExample) -> dict[str, Any]:
+    """One heatmap per variant for the same source, best variant first, all on one scale."""
+    names = [one.name for one in v.ranked if one.name in example.alignments]
+    if v.is_many:
+        best = [name for name in names if name in v.named]
+        names = best[:MAX_HEATMAPS]
+    means = {name: mean_map(example.alignments[name]) for name in names}
+    limit, signed = weight_limit(list(means.values()))
+    charts = []
+    for name in names:
+        record = example.alignments[name]
+        # The maps may already be means over heads.
+        single = sum(map(len, record.maps.values())) == 1 and "mean" not in next(iter(record.maps))
+        note = "" if single else "mean over heads and layers"
+        charts.append((name, alignment_map(record, means[name], limit=limit, name=name), note))
+    widest = max((len(example.alignments[name].source_tokens) for name in names), default=1)
+    ramp = colour_ramp(weight_text(limit), signed=signed)
+    return {"input": example.input, "charts": charts, "widest": widest, "ramp": ramp}

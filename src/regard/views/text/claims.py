@@ -1,27 +1,26 @@
 """Claims as text for a terminal: a table by topic, or one claim in detail.
 
 A verdict is expected if a claim that is known to be false fails and any other holds. Records may come
-from a file, so control characters, which a terminal would interpret, are removed.
+from a file, so control characters, which a terminal would interpret, are escaped.
 """
 
 from __future__ import annotations
 
-import math
 import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from regard.core.errors import printable_lines
+from regard.core.formatting import counted, duration_text, integer_text, number_text
 from regard.core.records.claim import ClaimRecord, Value
 from regard.core.registry import parse_value
-from regard.views.text.numbers import seconds_text, spaced
 
 NOT_RUN, FAILED = "not run", "failed to run"
 ICONS: Mapping[str, str] = MappingProxyType(
     {"holds": "✓", "holds if": "◐", "fails": "✗", NOT_RUN: "○", FAILED: "!"}
 )
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def verdict_of(record: ClaimRecord) -> str:
@@ -58,8 +57,7 @@ def summary_line(records: Sequence[ClaimRecord]) -> str:
     ending = f" NOT AS EXPECTED: {names}." if found else " All verdicts are as expected."
     if counts[NOT_RUN] == len(records):
         ending = " None was run."
-    noun = "claim" if len(records) == 1 else "claims"
-    return f"{len(records)} {noun}: {'; '.join(parts)}.{ending}"
+    return f"{counted(len(records), 'claim')}: {'; '.join(parts)}.{ending}"
 
 
 def undecided_reason(record: ClaimRecord) -> str:
@@ -69,10 +67,14 @@ def undecided_reason(record: ClaimRecord) -> str:
 
 def rerun_command(record: ClaimRecord) -> str:
     """The command that runs the claim again with the same settings."""
-    command = ["regard", "claims", "show", record.name]
-    for name, value in record.settings.items():
-        command += ["--set", f"{name}={_setting_text(value)}"]
-    return shlex.join(command)
+    return " ".join(command_parts(record))
+
+
+def command_parts(record: ClaimRecord) -> list[str]:
+    """The command, split where a line may break: between settings."""
+    settings = [f"{name}={_setting_text(value)}" for name, value in record.settings.items()]
+    first = shlex.join(["regard", "claims", "show", record.name])
+    return [first, *(shlex.join(["--set", setting]) for setting in settings)]
 
 
 def value_text(value: Value) -> str:
@@ -84,35 +86,8 @@ def value_text(value: Value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return spaced(value).replace("-", "−")
-    if isinstance(value, str):
-        return value
-    return number_text(value, digits=4)
-
-
-def number_text(number: float, *, digits: int = 3) -> str:
-    """A number to `digits` significant digits, in scientific notation if very large or small.
-
-    >>> [number_text(number) for number in (0.0, 1.0, 0.03912, -12.345, 12345.6, 4e-16, 1e6)]
-    ['0', '1', '0.0391', '−12.3', '12346', '4·10⁻¹⁶', '10⁶']
-    """
-    if number == 0:
-        return "0"
-    if not math.isfinite(number):
-        return {"nan": "none", "inf": "∞", "-inf": "−∞"}[str(number)]
-    if 1e-3 <= abs(number) < 1e5:
-        # All integer digits: 12345, not 12300.
-        long = abs(number) >= 10.0**digits
-        return (f"{number:.0f}" if long else f"{number:.{digits}g}").replace("-", "−")
-    mantissa, _, power = f"{number:.{digits - 1}e}".partition("e")
-    mantissa = mantissa.rstrip("0").rstrip(".").replace("-", "−")
-    raised = f"10{str(int(power)).translate(_SUPERSCRIPTS)}"
-    return raised if mantissa == "1" else f"{mantissa}·{raised}"
-
-
-def tick_text(tick: float) -> str:
-    """A tick label with all its digits."""
-    return number_text(tick, digits=6)
+        return integer_text(value)
+    return value if isinstance(value, str) else number_text(value, digits=4)
 
 
 def _setting_text(value: Value) -> str:
@@ -124,7 +99,6 @@ def _setting_text(value: Value) -> str:
 MIN_WIDTH = 40
 # In a narrower terminal the statement is below the name instead of beside it.
 TWO_COLUMN_WIDTH = 100
-_CONTROLS = dict.fromkeys(code for code in (*range(32), *range(127, 160)) if code != ord("\n"))
 
 
 def claims_table(records: Sequence[ClaimRecord], *, width: int = 100) -> str:
@@ -138,8 +112,9 @@ def claims_table(records: Sequence[ClaimRecord], *, width: int = 100) -> str:
             lines += ["", record.topic] if lines else [record.topic]
             topic = record.topic
         lines += _row(record, names=names, verdicts=verdicts, width=max(width, MIN_WIDTH))
-    seconds = sum(record.seconds for record in records)
-    return _without_controls([*lines, "", f"{summary_line(records)} {seconds:.1f} s in total."])
+    total = duration_text(sum(record.seconds for record in records))
+    lines += ["", f"{summary_line(records)} {total} in total."]
+    return printable_lines("\n".join(lines))
 
 
 def claim_text(record: ClaimRecord, *, width: int = 100) -> str:
@@ -165,31 +140,26 @@ def claim_text(record: ClaimRecord, *, width: int = 100) -> str:
     parts += ["", "code", textwrap.indent(record.code.rstrip(), "  "), ""]
     parts += _wrapped("settings", settings or "none", wide)
     parts += _wrapped("source", record.source, wide)
-    return _without_controls([*parts, f"rerun: {rerun_command(record)}"])
+    return printable_lines("\n".join([*parts, f"rerun: {rerun_command(record)}"]))
 
 
 def _verdict(record: ClaimRecord) -> str:
     verdict = verdict_of(record)
     parts = [f"{ICONS[verdict]} {verdict}", record.name, record.topic, record.proof]
     if record.finding is not None:
-        parts.append(seconds_text(record.seconds))
+        parts.append(duration_text(record.seconds))
     # Without "NOT AS EXPECTED": other settings may change the verdict.
     return "  ·  ".join([*parts, "known to be false"] if record.known_false else parts)
 
 
-def _flags(record: ClaimRecord) -> list[str]:
-    found = ["known to be false"] if record.known_false else []
-    return found if is_expected(record) else [*found, "NOT AS EXPECTED"]
-
-
 def _row(record: ClaimRecord, *, names: int, verdicts: int, width: int) -> list[str]:
     verdict = verdict_of(record)
-    took = "" if record.finding is None else f"{record.seconds:.1f} s"
-    left = f"  {ICONS[verdict]} {verdict:<{verdicts}}  {record.name:<{names}}  {took:>7}  "
-    text = " ".join(
-        [*(f"[{flag}]" for flag in _flags(record)), record.statement]
-        + ([f"({undecided_reason(record)})"] if record.finding is None else [])
-    )
+    took = "" if record.finding is None else duration_text(record.seconds)
+    left = f"  {ICONS[verdict]} {verdict:<{verdicts}}  {record.name:<{names}}  {took:>8}  "
+    text = "[known to be false] " if record.known_false else ""
+    text += record.statement if is_expected(record) else f"[NOT AS EXPECTED] {record.statement}"
+    if record.finding is None:
+        text += f" ({undecided_reason(record)})"
     if width < max(TWO_COLUMN_WIDTH, len(left) + MIN_WIDTH):
         below = textwrap.wrap(text, width - 6)
         return [left.rstrip(), *(f"      {line}" for line in below)]
@@ -199,7 +169,3 @@ def _row(record: ClaimRecord, *, names: int, verdicts: int, width: int) -> list[
 
 def _wrapped(name: str, text: str, width: int) -> list[str]:
     return textwrap.wrap(f"{name}: {text}", width, subsequent_indent="  ")
-
-
-def _without_controls(lines: Sequence[str]) -> str:
-    return "\n".join(lines).translate(_CONTROLS)

@@ -8,6 +8,7 @@ import re
 import textwrap
 from dataclasses import asdict
 
+from regard.core.formatting import counted, score_text, truncate
 from regard.core.records.study import (
     MetricRecord,
     ScoreRecord,
@@ -15,19 +16,14 @@ from regard.core.records.study import (
     StudyRunRecord,
     VariantRecord,
 )
-from regard.views.charts.axes import truncate
-from regard.views.charts.pareto import MEASURES
 from regard.views.charts.variants import (
-    baseline_of,
-    counted,
+    MEASURES,
+    Variants,
+    flat_settings,
     pairing_text,
-    ranked,
-    score_text,
     seeds_text,
     shared_text,
 )
-from regard.views.pages.pairwise_table import verdict_against
-from regard.views.pages.study_tables import flat_settings
 from regard.views.text.costs import aligned
 
 MIN_NAME_WIDTH = 12
@@ -67,7 +63,8 @@ def _tuning(record: StudyRecord) -> str:
 
 
 def _table(record: StudyRecord, width: int) -> list[str]:
-    rows = [_row(record, variant) for variant in ranked(record)]
+    variants = Variants(record)
+    rows = [_row(variants, variant) for variant in variants.ranked]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     longest = max((len(variant.name) for variant in record.variants), default=0)
     lines: list[str] = []
@@ -87,7 +84,7 @@ def _other_metrics(record: StudyRecord, width: int) -> list[str]:
             metric.heading: _score(variant.scores[metric.name], metric)
             for metric in record.metrics[1:]
         }
-        for variant in ranked(record)
+        for variant in Variants(record).ranked
     ]
     longest = max((len(variant.name) for variant in record.variants), default=0)
     blocks: list[list[str]] = []
@@ -127,13 +124,14 @@ def _lines(rows: list[dict[str, str]], columns: list[str], name_width: int) -> l
     return aligned([columns, *cells], left=(0, last) if "verdict" in columns else (0,))
 
 
-def _row(record: StudyRecord, variant: VariantRecord) -> dict[str, str]:
+def _row(variants: Variants, variant: VariantRecord) -> dict[str, str]:
+    record = variants.record
     row = {"variant": variant.name, record.primary.heading: _score(variant.primary, record.primary)}
     row |= {measure.name: measure.text(variant) for measure in MEASURES}
     if any(each.shared_initialisation is not None for each in record.variants):
         row["shared initial"] = shared_text(variant)
-    if record.is_finished and baseline_of(record) and len(record.variants) > 1:
-        row["verdict"] = _verdict(record, variant)
+    if record.is_finished and variants.baseline and len(record.variants) > 1:
+        row["verdict"] = _verdict(variants, variant)
     return row
 
 
@@ -148,12 +146,12 @@ def _score(score: ScoreRecord, metric: MetricRecord) -> str:
     return f"{text} [{', '.join(ends)}]"
 
 
-def _verdict(record: StudyRecord, variant: VariantRecord) -> str:
+def _verdict(variants: Variants, variant: VariantRecord) -> str:
     if variant.is_baseline:
         return "baseline" if variant.mean is not None else "baseline, no score"
     if variant.mean is None:
         return "no score"
-    return verdict_against(record, variant.name) or "not compared"
+    return variants.against_baseline(variant.name) or "not compared"
 
 
 def _problems(record: StudyRecord, width: int) -> list[str]:

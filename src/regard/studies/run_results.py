@@ -1,0 +1,232 @@
+"""Results of the best checkpoint of a run: scores with intervals, details, items, attention."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, NotRequired
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from typing_extensions import TypedDict
+
+from regard.core.errors import RegardError
+from regard.core.protocols import text_attention
+from regard.core.records.attention import AlignmentRecord, TreeRecord
+from regard.core.records.document import DeletionRecord, DocumentRecord
+from regard.core.records.record import parse_json
+from regard.core.records.run import (
+    CalibrationRecord,
+    ConfusionRecord,
+    ItemRecord,
+    ReliabilityBin,
+    RunScore,
+    SplitRecord,
+)
+from regard.explain.text_classifier import builds_trees, explain_text, parse_tree
+from regard.runs.folder import Predictions, RunFolder
+from regard.runs.load import TrainedRun, load
+from regard.runs.spec import RunSpec
+from regard.studies.attention import DECIMALS, compact, median_length_sample
+from regard.studies.comparison import finite_scores
+from regard.studies.statistics.bootstrap import compare_on_items
+from regard.studies.statistics.paired import Interval
+from regard.studies.summary import choices, is_correct, output_text
+from regard.tasks import task_class
+from regard.tasks.metrics import Metric
+from regard.tasks.task import device_of
+
+NUM_EXAMPLES = 12
+NUM_RANKED = 8
+NUM_ATTENDED = 4
+RESAMPLES = 2000  # enough for an interval (Efron and Tibshirani 1993); p-values need more
+SEED = 0
+
+
+class _Bin(TypedDict):
+    items: int
+    confidence: float | None
+    accuracy: float | None
+
+
+class _Calibration(TypedDict):
+    expected_calibration_error: float
+    bins: list[_Bin]
+
+
+class _Details(TypedDict):
+    """What is read of the details of a split; a task may record more."""
+
+    confusion: NotRequired[ConfusionRecord]
+    calibration: NotRequired[_Calibration]
+    deletion: NotRequired[DeletionRecord]
+
+
+def split_record(
+    folder: RunFolder,
+    name: str,
+    record: Mapping[str, Any],
+    metrics: Sequence[Metric],
+    predictions: Predictions,
+    *,
+    log: Callable[[str], None],
+) -> SplitRecord:
+    """The scores of a split with intervals over its items, baselines, and the details of a classifier."""
+    problem = f"'{folder.record}' has malformed details of the {name} split"
+    way_out = f"Remove the file and evaluate the run again: regard train --resume {folder.path}"
+    details: _Details = parse_json(
+        _Details,
+        json.dumps(record.get("details", {}).get(name, {})),
+        problem=problem,
+        way_out=way_out,
+    )
+    confusion, calibration = details.get("confusion"), details.get("calibration")
+    if confusion is not None and {len(confusion.labels)} != {
+        len(confusion.counts),
+        *map(len, confusion.counts),
+    }:
+        raise RegardError(f"{problem}: the confusion matrix has not a row per label. {way_out}")
+    scores = {}
+    for metric in metrics:
+        value = record["scores"][name].get(metric.name)
+        if value is not None and math.isfinite(value):
+            low, high = _interval(metric, predictions, log=log) or (None, None)
+            scores[metric.name] = RunScore(value=value, low=low, high=high)
+    return SplitRecord(
+        name=name,
+        items=len(predictions),
+        scores=scores,
+        baselines={
+            baseline: finite_scores(found["scores"])
+            for baseline, found in record.get("baselines", {}).get(name, {}).items()
+        },
+        confusion=confusion,
+        calibration=None
+        if calibration is None
+        else CalibrationRecord(
+            error=calibration["expected_calibration_error"],
+            bins=tuple(
+                ReliabilityBin(
+                    items=each["items"], confidence=each["confidence"], accuracy=each["accuracy"]
+                )
+                for each in calibration["bins"]
+                if each["confidence"] is not None and each["accuracy"] is not None
+            ),
+        ),
+        deletion=details.get("deletion"),
+    )
+
+
+def _interval(
+    metric: Metric, predictions: Predictions, *, log: Callable[[str], None]
+) -> Interval | None:
+    """The 95 % BCa interval over items; None if the metric is not item-wise, or no resample differs."""
+    if not metric.is_itemwise:
+        return None
+    try:
+        statistics = metric.table(predictions.predictions, predictions.references)
+        found = compare_on_items(
+            {"run": statistics},
+            score=metric.score,
+            lower_is_better=metric.lower_is_better,
+            resamples=RESAMPLES,
+        )
+    except RegardError as error:
+        log(f"{metric.name} has no interval over items: {error}")
+        return None
+    return found.variants[0].interval if found.variants else None
+
+
+class Items(NamedTuple):
+    """Items to show; `metric` is what they are ranked by, empty if they have no score."""
+
+    metric: str
+    examples: tuple[ItemRecord, ...]
+    best: tuple[ItemRecord, ...]
+    worst: tuple[ItemRecord, ...]
+
+
+def show_items(
+    predictions: Predictions, metrics: Sequence[Metric], *, is_generative: bool
+) -> Items:
+    """A sample, and the best and the worst items by the first item-wise metric; ties in item order."""
+    metric = next((one for one in metrics if one.is_itemwise), None)
+    scores: Float[np.ndarray, " items"] = np.full(len(predictions), math.nan)
+    if metric is not None:
+        rows = metric.table(predictions.predictions, predictions.references)
+        scores = np.asarray(metric.score(rows), dtype=np.float64)
+    correct = is_correct(predictions)
+
+    def item(index: int) -> ItemRecord:
+        prediction, reference = predictions.predictions[index], predictions.references[index]
+        score = float(scores[index])
+        return ItemRecord(
+            input=predictions.inputs[index],
+            # A language model has no prediction but the likelihood of a text.
+            references=() if is_generative else tuple(map(output_text, choices(reference))),
+            prediction=output_text(prediction) + (" nats" if is_generative else ""),
+            correct=bool(correct[index]) and not is_generative,
+            score=score if math.isfinite(score) else None,
+        )
+
+    drawn = random.Random(SEED).sample(range(len(predictions)), min(NUM_EXAMPLES, len(predictions)))
+    examples = tuple(map(item, sorted(drawn)))
+    ranked = [index for index in range(len(scores)) if math.isfinite(scores[index])]
+    if metric is None or not ranked:
+        return Items("", examples, (), ())
+    sign = 1 if metric.lower_is_better else -1
+    ends = min(sign * scores[ranked]), max(sign * scores[ranked])
+    found = []
+    for direction, other_end in ((sign, ends[1]), (-sign, ends[0])):
+        order = sorted(ranked, key=lambda index: direction * scores[index])
+        chosen = order[: min(NUM_RANKED, max(1, len(ranked) // 2))]
+        # Among the best there is none that is as bad as the worst, and the other way round.
+        found.append(tuple(item(index) for index in chosen if sign * scores[index] != other_end))
+    return Items(metric.name, examples, *found)
+
+
+class Attention(NamedTuple):
+    """Attention on a few items."""
+
+    alignments: tuple[AlignmentRecord, ...] = ()
+    documents: tuple[DocumentRecord, ...] = ()
+    trees: tuple[TreeRecord, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def show_attention(folder: RunFolder, spec: RunSpec, examples: Sequence[ItemRecord]) -> Attention:
+    """The attention on a few examples of about median length; none for models without."""
+    kind = task_class(spec.task)
+    is_drawn = kind.target_kind == "class" or bool(kind.decode_kwargs(spec.task_options))
+    references = {each.input: each.references[0] for each in examples if each.references}
+    texts = median_length_sample(list(references), count=NUM_ATTENDED, seed=SEED)
+    if kind.input_kind != "tokens" or not is_drawn or not texts:
+        return Attention()
+    run = load(folder.path)
+    try:
+        if builds_trees(run):
+            return Attention(trees=tuple(parse_tree(run, text) for text in texts))
+        if run.is_classifier and _has_word_attention(run, texts[0]):
+            documents = (explain_text(run, text, reference=references[text]) for text in texts)
+            return Attention(documents=tuple(map(_rounded, documents)))
+        if not run.is_classifier and run.has_cross_attention:
+            return Attention(alignments=tuple(compact(run.alignment(text)) for text in texts))
+    except RegardError as error:
+        return Attention(notes=(f"Attention is not shown: {error}",))
+    return Attention()
+
+
+def _has_word_attention(run: TrainedRun, text: str) -> bool:
+    encoded = run.preprocessor.encode_inputs([text.strip()]).collate_inputs(np.arange(1))
+    with torch.inference_mode():
+        return text_attention(run.model, encoded.to(device_of(run.model))) is not None
+
+
+def _rounded(document: DocumentRecord) -> DocumentRecord:
+    """The document with rounded weights, to keep records small."""
+    hops = tuple(tuple(round(weight, DECIMALS) for weight in hop) for hop in document.hops)
+    return replace(document, hops=hops)

@@ -1,0 +1,148 @@
+"""Page of one run: learning curves, scores beside baselines, items, attention, cost, reproducibility."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markupsafe import Markup
+
+from regard.core.formatting import interval_text, printable, score_text, truncate, weight_text
+from regard.core.records.attention import AlignmentRecord
+from regard.core.records.run import RunRecord, SplitRecord
+from regard.core.records.study import MetricRecord
+from regard.views.charts.deletion import deletion_chart, deletion_sentence, deletion_verdict
+from regard.views.charts.document import prediction_sentence, weight_views
+from regard.views.charts.heatmap import alignment_map, colour_ramp, mean_panels, weight_limit
+from regard.views.charts.intervals import Interval, interval_axis, interval_row, interval_scale
+from regard.views.charts.run import confusion_chart, learning_curve_charts, reliability_chart
+from regard.views.charts.trees import tree_chart
+from regard.views.charts.variants import flat_settings
+from regard.views.pages.document import MAX_WORDS, document_sentences
+from regard.views.pages.render import render_page
+from regard.views.text.run import cost_facts, metric_of, run_headline
+
+SECTIONS = {
+    "scores": "Scores",
+    "curves": "Learning curves",
+    "errors": "Errors and calibration",
+    "items": "Items",
+    "attention": "Attention",
+    "cost": "Cost",
+    "settings": "Settings",
+    "repeat": "Reproducibility",
+}
+
+
+def run_page(record: RunRecord, *, refresh_seconds: int | None = None) -> str:
+    """The run as self-contained HTML; with `refresh_seconds` the browser loads it again and again."""
+    curves = learning_curve_charts(record)
+    attention = _attention(record)
+    with_errors = [split for split in record.splits if split.confusion or split.calibration]
+    contents = {
+        "scores": record.splits,
+        "curves": curves,
+        "errors": with_errors,
+        "items": record.examples or record.best_items or record.worst_items,
+        "attention": attention or any(split.deletion for split in record.splits),
+        "cost": True,
+        "settings": record.settings,
+        "repeat": record.reproducibility or record.files,
+    }
+    return render_page(
+        "run.html",
+        record=record,
+        refresh_seconds=refresh_seconds,
+        sections={name: title for name, title in SECTIONS.items() if contents[name]},
+        headline=run_headline(record),
+        score_tables=[_score_table(record, split) for split in record.splits],
+        curves=curves,
+        errors=[
+            (
+                split.name,
+                confusion_chart(split.confusion) if split.confusion else Markup(),
+                reliability_chart(split.calibration) if split.calibration else Markup(),
+            )
+            for split in with_errors
+        ],
+        item_metric=metric_of(record, record.item_metric),
+        attention=attention,
+        deletions=[
+            (
+                split.name,
+                f"{deletion_sentence(split.deletion)} {deletion_verdict(split.deletion)}",
+                deletion_chart(split.deletion),
+            )
+            for split in record.splits
+            if split.deletion
+        ],
+        facts=cost_facts(record),
+        settings=flat_settings(record.settings),
+    )
+
+
+def _score_table(record: RunRecord, split: SplitRecord) -> dict[str, Any]:
+    """The run and its baselines, with a plot of the primary metric and every score."""
+    metrics = [metric_of(record, name) for name in split.scores]
+    primary = record.primary if record.primary.name in split.scores else metrics[0]
+    own = split.scores[primary.name]
+    baselines = {name: of.get(primary.name) for name, of in split.baselines.items()}
+    dots = [own.value, *(value for value in baselines.values() if value is not None)]
+    scale = interval_scale(dots, [(own.low, own.high)])
+
+    def row(name: str, value: float | None, low: float | None, high: float | None) -> Markup:
+        text = f"{name}: {primary.name} {score_text(value, decimals=primary.digits)}"
+        shown = [] if value is None else [(text, value)]
+        tone = 0 if name == record.model else "soft"
+        return interval_row(Interval(text, None, low, high, shown, tone, is_solid=True), scale)
+
+    rows = [
+        {
+            "name": record.model,
+            "plot": row(record.model, own.value, own.low, own.high),
+            "cells": [
+                (metric.heading, *_cell(metric, score.value, score.low, score.high))
+                for metric, score in zip(metrics, split.scores.values(), strict=True)
+            ],
+        }
+    ]
+    for name, scores in split.baselines.items():
+        cells = [(one.heading, *_cell(one, scores.get(one.name), None, None)) for one in metrics]
+        rows.append({"name": name, "plot": row(name, baselines[name], None, None), "cells": cells})
+    return {
+        "split": split,
+        "metrics": metrics,
+        "primary": primary,
+        "axis": interval_axis(scale),
+        "rows": rows,
+    }
+
+
+def _cell(
+    metric: MetricRecord, value: float | None, low: float | None, high: float | None
+) -> tuple[str, str]:
+    """A score and its interval as text."""
+    text = score_text(value, decimals=metric.digits)
+    return text, interval_text(low, high, decimals=metric.digits)
+
+
+def _attention(record: RunRecord) -> list[dict[str, Any]]:
+    """Panes by input: alignments (the mean over heads), documents or trees of the best checkpoint."""
+    panes = [_alignment(one) for one in record.alignments]
+    for document in record.documents:
+        drawn = min(len(document.tokens), MAX_WORDS)
+        sentences = document_sentences(document, weight_views(document)[:1], drawn=drawn)
+        label = f"{printable(document.label)}, {prediction_sentence(document)}"
+        panes.append({"title": document.title, "label": label, "sentences": sentences})
+    panes += [{"title": tree.title, "charts": [("", tree_chart(tree))]} for tree in record.trees]
+    return [{**pane, "title": truncate(printable(pane["title"]), 60)} for pane in panes]
+
+
+def _alignment(record: AlignmentRecord) -> dict[str, Any]:
+    panels = mean_panels(record)
+    limit, signed = weight_limit([panel.weights for panel in panels])
+    charts = [
+        (one.name, alignment_map(record, one.weights, limit=limit, name=one.name)) for one in panels
+    ]
+    ramp = colour_ramp(weight_text(limit), signed=signed)
+    widest = len(record.source_tokens)
+    return {"title": record.title, "charts": charts, "ramp": ramp, "widest": widest}

@@ -1,0 +1,55 @@
+"""Fixtures: a browser, visits, and the files of pages. Skipped where there is no browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.browser.visits import Visit, open_browser
+from tests.factories.pages import all_pages
+
+from regard.core.errors import MissingDependencyError
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    opening = open_browser()
+    try:
+        opened = opening.__enter__()
+    except MissingDependencyError as error:
+        pytest.skip(str(error))
+    yield opened
+    opening.__exit__(None, None, None)
+
+
+@pytest.fixture
+def visit(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
+    """Open a page, HTML or the path of a file; it is closed after the test."""
+    opened: list[Visit] = []
+
+    def open_page(page: str | Path, **options: Any) -> Visit:
+        path = page if isinstance(page, Path) else tmp_path / f"page-{len(opened)}.html"
+        if isinstance(page, str):
+            path.write_text(page, encoding="utf-8")
+        opened.append(Visit(browser, path, **options))
+        return opened[-1]
+
+    yield open_page
+    for each in opened:
+        each.context.close()
+
+
+@pytest.fixture(scope="session")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The file of a page of `all_pages`, by name."""
+    folder, pages = tmp_path_factory.mktemp("pages"), all_pages()
+
+    def write(name: str) -> Path:
+        path = folder / f"{name}.html"
+        if not path.exists():
+            path.write_text(pages[name](), encoding="utf-8")
+        return path
+
+    return write

@@ -1,0 +1,47 @@
+"""Every page by axe-core: no violation that is serious or critical."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.browser.visits import SCHEMES, Visit
+from tests.factories.pages import PAGES
+
+pytestmark = pytest.mark.stress
+
+# Installed by `make stress`, where there is npm.
+AXE = Path(__file__).parents[2] / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+RUN = """
+async () => {
+  const results = await axe.run(document, {resultTypes: ["violations"]});
+  return results.violations
+    .filter(({impact}) => impact === "serious" || impact === "critical")
+    .map(({id, nodes}) => `${id}: ${nodes.length} × ${nodes[0].html.slice(0, 200)}: `
+      + nodes[0].failureSummary.slice(0, 300));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    if not AXE.exists():
+        pytest.skip(f"axe-core is not installed: npm install --prefix {AXE.parents[2]} axe-core")
+    return AXE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", PAGES)
+def test_axe(
+    name: str,
+    scheme: str,
+    axe: str,
+    visit: Callable[..., Visit],
+    page_file: Callable[[str], Path],
+) -> None:
+    visited = visit(page_file(name), scheme=scheme)
+    visited.open_details()
+    # Evaluated, since the policy of the page forbids other scripts.
+    visited.page.evaluate(axe)
+    assert visited.page.evaluate(RUN) == []

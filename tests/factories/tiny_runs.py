@@ -1,0 +1,107 @@
+"""Runs of every kind of task that train within a second."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.factories.toy_pronunciation import tiny_sections, write_dictionary
+
+from regard.runs.folder import RunFolder
+from regard.runs.spec import RunSpec, merge_sections
+from regard.runs.train import begin_run
+from regard.training.callbacks import Callback, StepMetrics
+
+TRAINING = {"steps": 4, "evaluate_every": 2, "log_every": 1, "warmup_steps": 1}
+HELD_OUT = {"validation_fraction": 0.2, "test_fraction": 0.2}
+
+
+def classifier(folder: Path) -> dict[str, Any]:
+    """A classifier with two attention hops; good and bad words decide."""
+    model = {"name": "structured", "model_dim": 8, "hidden_dim": 8, "hops": 2, "dropout": 0.0}
+    training = {**TRAINING, "steps": 10, "evaluate_every": 5, "learning_rate": 3e-2}
+    return {"task": _labelled(folder), "model": model, "training": training}
+
+
+def trees(folder: Path) -> dict[str, Any]:
+    """A recursive autoencoder."""
+    model = {"name": "recursive_autoencoder", "model_dim": 8, "dropout": 0.0}
+    task = {**_labelled(folder), "sentences": True}
+    return {"task": task, "model": model, "training": TRAINING}
+
+
+def bag_of_words(folder: Path) -> dict[str, Any]:
+    """A classifier without attention."""
+    model = {"name": "bag_of_words", "model_dim": 8, "dropout": 0.0}
+    return {"task": _labelled(folder), "model": model, "training": TRAINING}
+
+
+def regression(folder: Path) -> dict[str, Any]:
+    """Numbers of words."""
+    lines = [f"{1 + n % 5}\t{' '.join(['word'] * (1 + n % 5))} {n}" for n in range(80)]
+    (folder / "numbers.tsv").write_text("\n".join(lines) + "\n")
+    task = {"name": "regression", "train_file": str(folder / "numbers.tsv"), "tokens": "words"}
+    model = {"name": "bilstm", "model_dim": 8, "hidden_dim": 8, "dropout": 0.0}
+    return {"task": {**task, **HELD_OUT}, "model": model, "training": TRAINING}
+
+
+def language_model(folder: Path) -> dict[str, Any]:
+    """A language model of characters."""
+    rng = random.Random(1)
+    lines = ["".join(rng.choices("ab ", k=12)) + str(n) for n in range(60)]
+    (folder / "texts.txt").write_text("\n".join(lines) + "\n")
+    task = {"name": "lm", "train_file": str(folder / "texts.txt"), "tokens": "characters"}
+    model = {"name": "decoder_only", "model_dim": 8, "num_heads": 1, "num_layers": 1}
+    return {"task": {**task, **HELD_OUT}, "model": model, "training": TRAINING}
+
+
+def seq2seq(folder: Path) -> dict[str, Any]:
+    """A recurrent model with attention, of letters and phones."""
+    pairs = folder / "words.dict"
+    if not pairs.exists():
+        write_dictionary(pairs, count=120)
+    return tiny_sections(pairs, task={**HELD_OUT, "beam_size": 1})
+
+
+def _labelled(folder: Path) -> dict[str, Any]:
+    rng = random.Random(0)
+    words = {"good": "fine great lovely", "bad": "dull poor awful"}
+    lines = []
+    for number in range(100):
+        label = rng.choice(list(words))
+        others = rng.choices(["the", "a", "film", "plot", "cast", "of", "and"], k=rng.randint(2, 6))
+        lines.append(f"{label}\t{' '.join(others)} {rng.choice(words[label].split())} {number}")
+    (folder / "labelled.tsv").write_text("\n".join(lines) + "\n")
+    task = {"name": "classify", "train_file": str(folder / "labelled.tsv"), "tokens": "words"}
+    return {**task, **HELD_OUT}
+
+
+def train_tiny(
+    kind: Callable[[Path], dict[str, Any]],
+    folder: Path,
+    *,
+    data: Path | None = None,
+    callbacks: tuple[Callback, ...] = (),
+    **changes: Any,
+) -> RunFolder:
+    """Train a run in `folder`, on data in `data` (default: beside it)."""
+    run = RunFolder(folder)
+    sections = merge_sections({"threads": 1, **kind(data or folder.parent)}, changes)
+    begin_run(RunSpec.from_sections(sections), run, callbacks=callbacks)
+    return run
+
+
+class StopAt(Callback):
+    """Stops a run after a step, as Ctrl-C does."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, info: StepMetrics) -> None:
+        """Send the signal."""
+        import signal
+
+        if info.step == self.step:
+            signal.raise_signal(signal.SIGINT)
