@@ -78,7 +78,7 @@ def test_training_is_possible_within_days_and_memory(monkeypatch: pytest.MonkeyP
     finding = found(topic.base_transformer_is_untrainable_on_one_machine)
     assert finding.verdict == "fails"
     assert finding.values["days"] == pytest.approx(0.87)
-    assert "0.9 days, 1.5 GB of 8 GB" in finding.counter_example
+    assert "0.9 days, 1.40 GiB of 7.45 GiB" in finding.counter_example
     assert "with 4 pairs of 15 tokens" in finding.reason
     assert "optimizer updates not included" in finding.reason
 

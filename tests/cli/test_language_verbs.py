@@ -157,7 +157,7 @@ def test_closed_book_qa_after_pre_training(
         == 0
     )
     shown = capsys.readouterr()
-    assert re.search(r"majority baseline 'Rome': exact_match 100 %  \(\d+\.\d s\)", shown.out)
+    assert re.search(r"majority baseline 'Rome': exact_match 100 %  \([\d.]+ (m|µ)?s\)", shown.out)
     assert "pre-training" in shown.err
     assert (Path(out) / "pretraining" / "record.json").is_file()
     assert exit_code(["predict", out, "Where was Ann Ax born ?", "--tokens", "3"]) == 2

@@ -38,10 +38,10 @@ def test_it_prints_the_plan_the_alternatives_and_the_largest_model(
     lines = shown.splitlines()
     assert lines[0].startswith("recurrent (dot) with ")
     assert "5 steps" in shown
-    assert "fits within 1 s and 1.00 GB" in lines
+    assert "fits within 1.00 s and 954 MiB" in lines
     assert any(line.startswith("  recurrent dot (this one)") for line in lines)
     assert any(line.startswith("  transformer elu ") for line in lines)
-    assert "largest recurrent within 1 s and 1.00 GB: embedding_dim " in shown
+    assert "largest recurrent within 1.00 s and 954 MiB: embedding_dim " in shown
 
 
 def test_json(words: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,8 +67,8 @@ def test_nothing_fits(
     plan = ["plan", "pronounce", "--train-file", str(words), *TINY, "--steps", "5"]
     assert exit_code([*plan, "--memory", "1MB"]) == 0
     shown = capsys.readouterr().out
-    assert "does not fit: exceeds the limit of memory (0.00 GB)" in shown
-    assert "nothing fits within 0.00 GB\n  the smallest tried, with " in shown
+    assert "does not fit: exceeds the limit of memory (977 KiB)" in shown
+    assert "nothing fits within 977 KiB\n  the smallest tried, with " in shown
 
 
 def test_without_data(capsys: pytest.CaptureFixture[str]) -> None:

@@ -205,8 +205,8 @@ def test_watch_ends_with_the_run(stopped: RunFolder, monkeypatch: pytest.MonkeyP
     assert slept == [5.0, 5.0, 5.0]
     # One line per page: nothing changed between the first two looks.
     first, last = [line for line in result.stderr.splitlines() if "wrote" in line]
-    assert first == f"stopped: step 4, 67% of 6 steps; wrote {stopped.page}"
-    assert last == f"finished: step 6, 100% of 6 steps; wrote {stopped.page}"
+    assert first == f"stopped: step 4, 67 % of 6 steps; wrote {stopped.page}"
+    assert last == f"finished: step 6, 100 % of 6 steps; wrote {stopped.page}"
     assert pages[0] == pages[1]
     assert REFRESH in pages[0]
     assert REFRESH not in stopped.page.read_text(encoding="utf-8")

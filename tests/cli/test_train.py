@@ -87,7 +87,7 @@ def test_summary_of_a_short_run(
     ]
     assert exit_code([*train, "--steps", "2", "--threads", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"2 steps, [\d,]+ tokens, \d+\.\d seconds on 1 thread", lines[0])
+    assert re.fullmatch(r"2 steps, [\d,]+ tokens, [\d.]+ m?s on 1 thread", lines[0])
     assert re.search(r"validation loss \S+ nats  exact_match_error \S+ %  per \S+ %$", lines[1])
 
 

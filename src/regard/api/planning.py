@@ -21,7 +21,14 @@ from regard.api.options import (
     torch_threads,
 )
 from regard.core.errors import RegardError
-from regard.core.formatting import count_text, flops_text
+from regard.core.formatting import (
+    bytes_text,
+    count_text,
+    counted,
+    duration_text,
+    flops_text,
+    integer_text,
+)
 from regard.core.malloc import keep_freed_memory
 from regard.costs.calibration import Calibration, this_machine
 from regard.runs.build import build_task
@@ -42,7 +49,7 @@ from regard.runs.spec import RunSpec
 from regard.runs.warm_start import initial_preprocessor
 from regard.tasks.task import Task
 
-BYTES = {"GB": 1e9, "MB": 1e6}
+BYTES = {"GB": 1e9, "MB": 1e6, "GiB": 2.0**30, "MiB": 2.0**20}
 SECONDS = {"h": 3600.0, "min": 60.0, "s": 1.0}
 AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[A-Za-z]+)")
 
@@ -110,7 +117,7 @@ class PlanReport:
 
             def cells(plan: Plan) -> tuple[str, ...]:
                 exceeded = " and ".join(self.limits.exceeded(plan))
-                total, memory = duration(plan.total_seconds), gigabytes(plan.memory.peak)
+                total, memory = duration_text(plan.total_seconds), bytes_text(plan.memory.peak)
                 return total, memory, f"exceeds {exceeded}" if exceeded else ""
 
             lines = _table(self.alternatives, ("total", "memory"), cells)
@@ -138,9 +145,9 @@ class DecodingReport:
         """One line per model and mechanism, this one first."""
 
         def cells(plan: DecodingPlan) -> tuple[str, ...]:
-            rate, state = f"{plan.tokens_per_second:,.0f}", f"{plan.state_bytes / 1e6:.2f} MB"
+            rate, state = integer_text(round(plan.tokens_per_second)), bytes_text(plan.state_bytes)
             exceeds = "exceeds memory" if plan.peak_bytes > self.limits.memory else ""
-            return rate, state, gigabytes(plan.peak_bytes), exceeds
+            return rate, state, bytes_text(plan.peak_bytes), exceeds
 
         own = Alternative(self.plan.model, self.plan.mechanism, plan=self.plan)
         head = (
@@ -314,33 +321,6 @@ def _largest(
     return largest_fitting(plan_at, lambda found: found is not None and not limits.exceeded(found))
 
 
-# unit → seconds; a duration is shown in the largest unit of which it has at least two
-TIMES = {"years": 365 * 86400.0, "days": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
-
-
-def duration(seconds: float) -> str:
-    """Seconds in a readable unit.
-
-    >>> [duration(seconds) for seconds in (0.0642, 45.0, 600.0, 9000.0, 4e5, 1e9)]
-    ['64.2 ms', '45 s', '10 min', '2.5 h', '4.6 days', '31.7 years']
-    """
-    if seconds < 1:
-        return f"{1000 * seconds:.3g} ms"
-    unit, length = next(
-        (unit, length) for unit, length in TIMES.items() if seconds >= 2 * length or unit == "s"
-    )
-    return f"{seconds / length:.1f}".removesuffix(".0") + f" {unit}"
-
-
-def gigabytes(number: float) -> str:
-    """Bytes in GB.
-
-    >>> gigabytes(501120920.0)
-    '0.50 GB'
-    """
-    return f"{number / 1e9:.2f} GB"
-
-
 def _plan_lines(report: PlanReport) -> list[str]:
     """The predictions for the run, and whether it fits."""
     plan, memory = report.plan, report.plan.memory
@@ -350,22 +330,24 @@ def _plan_lines(report: PlanReport) -> list[str]:
     )
     tokens = plan.steps * plan.tokens_per_step
     rate = plan.tokens_per_step / plan.seconds_per_step
-    lines = [f"{plan.model} ({plan.mechanism}) with {plan.parameters:,} parameters, on {machine}"]
+    lines = [
+        f"{plan.model} ({plan.mechanism}) with {integer_text(plan.parameters)} parameters, on {machine}"
+    ]
     if (before := plan.pretraining) is not None:
         lines.append(
-            f"  pre-training  {duration(before.total_seconds)}: {before.steps:,} steps of "
-            f"{duration(before.seconds_per_step)}, {gigabytes(before.peak_bytes)}"
+            f"  pre-training  {duration_text(before.total_seconds)}: {counted(before.steps, 'step')} of "
+            f"{duration_text(before.seconds_per_step)}, {bytes_text(before.peak_bytes)}"
         )
     lines += [
-        f"  step          {duration(plan.seconds_per_step)}, {plan.tokens_per_step:,.0f} tokens, "
-        f"{rate:,.0f} tokens per second",
-        f"  training      {duration(plan.training_seconds)}: {plan.steps:,} steps, "
+        f"  step          {duration_text(plan.seconds_per_step)}, "
+        f"{counted(round(plan.tokens_per_step), 'token')}, {integer_text(round(rate))} tokens per second",
+        f"  training      {duration_text(plan.training_seconds)}: {counted(plan.steps, 'step')}, "
         f"{count_text(tokens)} tokens, {flops_text(plan.steps * plan.flops_per_step)}",
     ]
     if report.evaluated:
         lines += [
-            f"  evaluations   {duration(plan.evaluation_seconds)}: {plan.evaluations}",
-            f"  final scoring {duration(plan.evaluation.final_seconds)}",
+            f"  evaluations   {duration_text(plan.evaluation_seconds)}: {plan.evaluations}",
+            f"  final scoring {duration_text(plan.evaluation.final_seconds)}",
         ]
     else:
         lines.append("  evaluations   not included: the amount of data is unknown")
@@ -374,11 +356,11 @@ def _plan_lines(report: PlanReport) -> list[str]:
     verdict = f"does not fit: exceeds the limit of {' and '.join(exceeded)} ({limits})"
     return [
         *lines,
-        f"  checkpoints   {duration(plan.checkpoint_seconds)}",
-        f"  total         {duration(plan.total_seconds)}",
-        f"  memory        {gigabytes(memory.peak)}: {gigabytes(memory.process)} Python and torch, "
-        f"{gigabytes(memory.data + memory.training_state)} data and training state, "
-        f"{gigabytes(getattr(memory, largest))} {largest}",
+        f"  checkpoints   {duration_text(plan.checkpoint_seconds)}",
+        f"  total         {duration_text(plan.total_seconds)}",
+        f"  memory        {bytes_text(memory.peak)}: {bytes_text(memory.process)} Python and torch, "
+        f"{bytes_text(memory.data + memory.training_state)} data and training state, "
+        f"{bytes_text(getattr(memory, largest))} {largest}",
         verdict if exceeded else f"fits within {limits}",
     ]
 
@@ -395,8 +377,8 @@ def _table(
         if plan is None:
             rows.append((name, "", "", *("" for _ in columns), row.reason))
         else:
-            step = duration(plan.seconds_per_step)
-            rows.append((name, f"{plan.parameters:,}", step, *cells(plan)))
+            step = duration_text(plan.seconds_per_step)
+            rows.append((name, integer_text(plan.parameters), step, *cells(plan)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     return [
         "  ".join(
@@ -417,18 +399,19 @@ def _largest_lines(report: PlanReport) -> list[str]:
         )
         return [
             f"largest {best.model} within {limits}: {widths}",
-            f"  {best.parameters:,} parameters, {duration(best.seconds_per_step)} per step, "
-            f"{duration(best.total_seconds)} in total, {gigabytes(best.memory.peak)}",
+            f"  {integer_text(best.parameters)} parameters, "
+            f"{duration_text(best.seconds_per_step)} per step, "
+            f"{duration_text(best.total_seconds)} in total, {bytes_text(best.memory.peak)}",
         ]
     lines = [f"nothing fits within {limits}"]
     if worst is not None:
         lines.append(
-            f"  the smallest tried, with {worst.parameters:,} parameters, needs "
-            f"{duration(worst.total_seconds)} and {gigabytes(worst.memory.peak)}"
+            f"  the smallest tried, with {integer_text(worst.parameters)} parameters, needs "
+            f"{duration_text(worst.total_seconds)} and {bytes_text(worst.memory.peak)}"
         )
     return lines
 
 
 def _limits(limits: Limits) -> str:
-    time = "" if limits.seconds is None else f"{duration(limits.seconds)} and "
-    return f"{time}{gigabytes(limits.memory)}"
+    time = "" if limits.seconds is None else f"{duration_text(limits.seconds)} and "
+    return f"{time}{bytes_text(limits.memory)}"

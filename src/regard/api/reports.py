@@ -12,6 +12,7 @@ from regard.api.options import File, Log, Plugins, compute_on, load_plugins, opt
 from regard.api.studies import write_views
 from regard.core.atomic_write import atomic_write, validate_writable
 from regard.core.errors import RegardError
+from regard.core.formatting import integer_text, percent_text
 from regard.core.manifest import validate_no_link
 from regard.core.records.run import RunRecord
 from regard.core.records.study import StudyRecord
@@ -184,8 +185,8 @@ def _report_run(folder: RunFolder, page: Path, *, interval: float | None, log: L
                 continue
             shown, problem = state, ""
             log(
-                f"{record.state}: step {record.steps:,}, {record.progress:.0%} of {record.budget}; "
-                f"wrote {page}"
+                f"{record.state}: step {integer_text(record.steps)}, "
+                f"{percent_text(record.progress)} of {record.budget}; wrote {page}"
             )
             if record.is_finished:
                 return record

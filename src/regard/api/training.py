@@ -31,6 +31,7 @@ from regard.api.options import (
 from regard.core.atomic_write import open_atomic, validate_writable
 from regard.core.device import resolve_device
 from regard.core.errors import RegardError
+from regard.core.formatting import counted, duration_text, integer_text
 from regard.core.malloc import keep_freed_memory
 from regard.core.records.document import DeletionRecord
 from regard.data.readers.text_file import RowErrors, TextFile
@@ -255,8 +256,8 @@ def _validate_sampling(max_tokens: int = 1, temperature: float = 1.0, **more: An
 
 def _unfinished_note(trained: TrainedRun) -> str:
     steps, rows = trained.spec.training.steps, trained.metrics
-    step = f"step {rows[-1]['step']:,}" if rows else "no step"
-    of = f" of {steps:,}" if steps else ""
+    step = f"step {integer_text(rows[-1]['step'])}" if rows else "no step"
+    of = f" of {integer_text(steps)}" if steps else ""
     return f"the run is not finished: {step}{of}; its best checkpoint so far is used"
 
 
@@ -435,22 +436,17 @@ def run_lines(run: TrainedRun) -> Iterator[str]:
     for name, outcome in (("pre-training: ", record.get("pretraining")), ("", record["outcome"])):
         if outcome is not None:
             yield (
-                f"{name}{outcome['steps']:,} steps, {outcome['tokens']:,} tokens, "
-                f"{_duration(outcome['seconds'])} on {threads} thread{'' if threads == 1 else 's'}"
+                f"{name}{counted(outcome['steps'], 'step')}, {counted(outcome['tokens'], 'token')}, "
+                f"{duration_text(outcome['seconds'])} on {counted(threads, 'thread')}"
             )
     if record["data"].get("validation_is_train"):
         yield "no validation split: these are scores on training texts"
     for split, scores in record["scores"].items():
         yield f"{split:>10}  {line(scores, split)}"
         for name, found in record["baselines"].get(split, {}).items():
-            yield f"            {name}: {line(found['scores'], split)}  ({found['seconds']:.1f} s)"
+            yield f"            {name}: {line(found['scores'], split)}  ({duration_text(found['seconds'])})"
     if details := record.get("details"):
         split = next(reversed(details))  # the test split, if there is one
         yield f"\n{split} split"
         yield from _details_lines(details[split])
         yield ""
-
-
-def _duration(seconds: float) -> str:
-    """Seconds up to two minutes, then minutes."""
-    return f"{seconds:.1f} seconds" if seconds < 120 else f"{seconds / 60:.1f} minutes"

@@ -14,6 +14,7 @@ from torch import nn
 
 from regard.claims.engine import claim, count_parameters, curve_figure, line, num_threads
 from regard.core.batches import TokenInput
+from regard.core.formatting import bytes_text
 from regard.core.records.claim import CurveFigure, Finding
 from regard.costs.trace import Workload, trace
 from regard.costs.workloads import module_workload
@@ -198,11 +199,11 @@ def base_transformer_is_untrainable_on_one_machine(
     step = profile_step(batch_size=ROWS, length=length)
     days, paper_days = step.days(float(pairs * epochs)), step.days(PAPER_TRAINING_TOKENS / length)
     too_much = step.bytes > machine_bytes() or days > max_days
-    gigabytes = f"{step.bytes / 1e9:.1f} GB of {machine_bytes() / 1e9:.0f} GB"
+    memory = f"{bytes_text(step.bytes)} of {bytes_text(machine_bytes())}"
     return Finding(
         verdict="holds" if too_much else "fails",
         reason=(
-            f"Measured from one training step with {ROWS} pairs of {length} tokens: {gigabytes} of memory, "
+            f"Measured from one training step with {ROWS} pairs of {length} tokens: {memory} of memory, "
             f"{step.flops_per_second / 1e9:.0f} GFLOP/s on one thread. Forward and backward passes over "
             f"{pairs:,} sentence pairs for {epochs} epochs take {days:.1f} days, optimizer updates not "
             f"included. The paper's training would take {paper_days:,.0f} days here; it took half a day "
@@ -215,7 +216,7 @@ def base_transformer_is_untrainable_on_one_machine(
             paper=PAPER_TRAINING_TOKENS / length,
             max_days=max_days,
         ),
-        counter_example=f"{pairs:,} pairs, {epochs} epochs: {days:.1f} days, {gigabytes}.",
+        counter_example=f"{pairs:,} pairs, {epochs} epochs: {days:.1f} days, {memory}.",
     )
 
 

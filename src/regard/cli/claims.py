@@ -13,6 +13,7 @@ import typer
 from regard import claims
 from regard.cli.options import CpuDevice, Json, echo, echo_json
 from regard.core.errors import RegardError, printable_lines
+from regard.core.formatting import duration_text
 from regard.core.registry import lookup
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def _progress(count: int) -> Iterator[dict[str, Callable[[Any], None]]]:
     def on_done(record: ClaimRecord) -> None:
         progress.advance(bar)
         if record.trained and record.finding is not None:
-            message = f"{record.name}: {record.finding.verdict}, {record.seconds:.0f} s"
+            message = f"{record.name}: {record.finding.verdict}, {duration_text(record.seconds)}"
             console.print(printable_lines(message), markup=False)
         if record.error:
             message = f"{record.name} failed to run: {record.error}"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict, get_arg
 import typer
 
 from regard.core.errors import CONTROLS, printable_lines
+from regard.core.formatting import duration_text
 from regard.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def progress_display(unit: str) -> Iterator[Callable[[int, int | None], None]]:
             return
         shown = now
         count = f"{done:,}" if total is None else f"{done:,} of {total:,}"
-        text = f"{count} {unit}, {now - began:.0f} s"
+        text = f"{count} {unit}, {duration_text(round(now - began))}"
         if console.is_terminal:
             bar.start()
             bar.update(task, completed=done, total=total, description=text, refresh=True)

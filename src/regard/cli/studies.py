@@ -25,6 +25,7 @@ from regard.cli.options import (
     log,
 )
 from regard.core.errors import RegardError, printable_lines
+from regard.core.formatting import duration_text
 from regard.studies.execution.jobs import Failed, Finished, Progressed, Started
 from regard.studies.folder import StudyFolder
 from regard.studies.spec import builtin_studies
@@ -191,7 +192,7 @@ class StudyProgress:
                 self._fractions[job.key] = 1.0
                 self._running.pop(job.key, None)
                 if seconds:
-                    self._line(f"✓ {job.label}  {seconds:.0f} s")
+                    self._line(f"✓ {job.label}  {duration_text(seconds)}")
             case Failed(reason=reason):
                 self._fractions[job.key] = 1.0
                 self._running.pop(job.key, None)

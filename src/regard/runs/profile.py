@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_iter
 from regard.core.batches import START, Batch, Input
 from regard.core.device import resolve_device
 from regard.core.errors import RegardError
+from regard.core.formatting import bytes_text, integer_text
 from regard.costs.calibration import Calibration
 from regard.costs.predict import predict
 from regard.costs.trace import Mode, Run, Workload, trace
@@ -253,8 +254,9 @@ def validate_memory(spec: RunSpec, task: Task) -> None:
     free = free_bytes()
     if needed > USABLE_FRACTION * free:
         raise InsufficientMemoryError(
-            f"The model '{spec.model}' has {parameters:,} parameters and needs {needed / 1e9:.1f} GB "
-            f"before the first step, but {free / 1e9:.1f} GB are free. Use smaller widths."
+            f"The model '{spec.model}' has {integer_text(parameters)} parameters and needs "
+            f"{bytes_text(needed)} "
+            f"before the first step, but {bytes_text(free)} are free. Use smaller widths."
         )
 
 

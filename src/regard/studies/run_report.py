@@ -13,6 +13,7 @@ from typing import Any
 
 from regard.core.atomic_write import TEMPORARY_PREFIX
 from regard.core.errors import RegardError
+from regard.core.formatting import counted, duration_text, integer_text
 from regard.core.records.run import (
     EvaluationRecord,
     FileRecord,
@@ -197,11 +198,17 @@ def _stages(folder: RunFolder, spec: RunSpec) -> dict[str, str]:
     before, text = folder.pretraining, "not started"
     if before.record.is_file():
         used = before.read_record()["outcome"]
-        text = f"{used['steps']:,} steps, {used['tokens']:,} tokens, {used['seconds']:.1f} seconds"
+        text = ", ".join(
+            [
+                counted(used["steps"], "step"),
+                counted(used["tokens"], "token"),
+                duration_text(used["seconds"]),
+            ]
+        )
     elif before.spec.is_file():
         rows = read_logs(before).metrics
         step = rows[-1]["step"] if rows else 0
-        text = f"step {step:,}, of a budget of {describe_limits(spec.pretraining)}"
+        text = f"step {integer_text(step)}, of a budget of {describe_limits(spec.pretraining)}"
     return {"pre-training": f"{spec.pretraining.task}: {text}"}
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from regard.core.errors import RegardError
-from regard.core.records.study import Disagreement, ratio_text
+from regard.core.formatting import ratio_text
+from regard.core.records.study import Disagreement
 from regard.runs.folder import Predictions
 from regard.runs.spec import RunSpec
 from regard.studies.run_selection import CollectedRun

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from regard.core.errors import RegardError, printable_lines
+from regard.core.formatting import integer_text
 from regard.training.options import TrainingOptions
 
 StopReason = Literal["budget", "patience", "interrupted"]
@@ -174,10 +175,14 @@ class ProgressDisplay(Callback):
     def on_train_begin(self, info: TrainingStart) -> None:
         """Print the model size and folder, and open the bar."""
         if info.finished is not None:
-            self._print(f"{info.folder} {FINISHED[info.finished]} at step {info.step:,}")
+            self._print(
+                f"{info.folder} {FINISHED[info.finished]} at step {integer_text(info.step)}"
+            )
             return
-        resumed = f", resumed after step {info.step:,}" if info.step else ""
-        self._print(f"training {info.parameters:,} parameters in {info.folder}{resumed}")
+        resumed = f", resumed after step {integer_text(info.step)}" if info.step else ""
+        self._print(
+            f"training {integer_text(info.parameters)} parameters in {info.folder}{resumed}"
+        )
         self._start = (info.progress, info.seconds, info.tokens)
         self._drawn = time.monotonic()
         if info.best is not None:
@@ -251,8 +256,8 @@ class ProgressDisplay(Callback):
         spent = max(latest.seconds - seconds, 1e-9)
         rate = (latest.tokens - tokens) / spent
         fields = [
-            f"step {latest.step:,}",
-            f"{rate:,.0f} tokens/s",
+            f"step {integer_text(latest.step)}",
+            f"{integer_text(round(rate))} tokens/s",
             f"training loss {self._loss:.4g}",
         ]
         if self.progress is None:

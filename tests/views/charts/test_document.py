@@ -144,7 +144,7 @@ def test_other_file_formats_are_rejected(tmp_path: Path) -> None:
 def test_truncated_tokens_are_reported_and_titles_truncated(tmp_path: Path) -> None:
     record = make_document_record(title="a dull picture " * 5000, truncated_tokens=9000)
     found = texts(drawn(record, tmp_path))
-    assert "The last 9\u202f000 tokens were truncated (99 % of the text" in " ".join(found)
+    assert "The last 9,000 tokens were truncated (99 % of the text" in " ".join(found)
     (title,) = [text for text in found if text.startswith("a dull picture")]
     assert title.endswith("…")
     assert len(title) <= 100

@@ -96,11 +96,11 @@ def cells() -> dict[str, tuple[str | None, float]]:
 
 def test_confusion_cells_have_counts_recall_and_titles() -> None:
     texts = [node.text for node in parsed(confusion_chart(CONFUSION)).iter("text")]
-    assert {"1\u202f600", "400", "9", "1"} <= set(texts)
+    assert {"1,600", "400", "9", "1"} <= set(texts)
     assert {"good (80 %)", "<bad> (10 %)", "none"} <= set(texts)
     assert "<bad>, predicted as good: 9 of 10 (90 %)" in cells()
     assert "<bad>, correct: 1 of 10 (10 %)" in cells()
-    assert "409 errors among 2\u202f010 items" in parsed(confusion_chart(CONFUSION)).get(
+    assert "409 errors among 2,010 items" in parsed(confusion_chart(CONFUSION)).get(
         "aria-label", ""
     )
 
@@ -109,8 +109,8 @@ def test_confusion_shades_follow_the_fraction_of_the_row() -> None:
     found = cells()
     order = [
         found["<bad>, predicted as good: 9 of 10 (90 %)"],
-        found["good, correct: 1\u202f600 of 2\u202f000 (80 %)"],
-        found["good, predicted as <bad>: 400 of 2\u202f000 (20 %)"],
+        found["good, correct: 1,600 of 2,000 (80 %)"],
+        found["good, predicted as <bad>: 400 of 2,000 (20 %)"],
         found["<bad>, correct: 1 of 10 (10 %)"],
     ]
     shades = [shade for _, shade in order]

@@ -117,7 +117,7 @@ def test_long_titles_and_texts_are_truncated_with_a_note() -> None:
     assert title[1].startswith("negative: a dull and lifeless picture a dull")
     assert title[1].endswith("…")
     assert len(title[1]) <= 110
-    assert "The last 9\u202f000 tokens were truncated (99 % of the text; task.max_length)." in html
+    assert "The last 9,000 tokens were truncated (99 % of the text; task.max_length)." in html
     assert "truncated" not in document_page(RECORD)
     assert "The last token was truncated (2 % of the text" in document_page(
         dataclasses.replace(RECORD, truncated_tokens=1)

@@ -293,12 +293,3 @@ class StudyRecord(Record):
             for run in self.runs
             if run.variant == variant and run.selected and run.seed in self.seeds
         )
-
-
-def ratio_text(ratio: float) -> str:
-    """A ratio to one decimal, or two digits if it is small.
-
-    >>> [ratio_text(ratio) for ratio in (8.0, 1.04, 0.125)]
-    ['8.0', '1.0', '0.12']
-    """
-    return f"{ratio:.1f}" if ratio >= 0.95 else f"{ratio:.2g}"

@@ -48,7 +48,7 @@ def learning_curve_charts(record: RunRecord) -> dict[str, Markup]:
         drawn = []
         for number, (label, points) in enumerate(lines.items()):
             few = len(points) <= 40
-            titles = [f"step {x:,.0f}: {number_text(y, digits=4)}" for x, y in points]
+            titles = [f"step {integer_text(int(x))}: {number_text(y, digits=4)}" for x, y in points]
             shown = label if len(lines) > 1 else ""
             line = Line(shown, points, tone=number, titles=titles if few else (), title=label)
             drawn.append(line)

@@ -19,12 +19,7 @@ from regard.core.formatting import counted, interval_text, score_text
 from regard.core.records.study import CurvePoint, PairVerdict, StudyRecord, VariantRecord
 from regard.views.charts.axes import Scale, fit_scale
 from regard.views.charts.figure_file import write_figure
-from regard.views.charts.intervals import (
-    FigureRow,
-    Interval,
-    interval_chart,
-    interval_scale,
-)
+from regard.views.charts.intervals import FigureRow, Interval, interval_chart, interval_scale
 from regard.views.charts.plot import Axis, Dot, Line, Plot, plot_chart, quantity_axis
 from regard.views.charts.svg import element, svg
 from regard.views.charts.variants import (

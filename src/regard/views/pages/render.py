@@ -18,23 +18,6 @@ from markupsafe import Markup
 from regard.core import formatting
 from regard.views.charts.figure_file import asset
 
-# Functions of `core.formatting` that templates use as filters.
-FILTERS = (
-    "bytes_text",
-    "count_text",
-    "duration_text",
-    "factor_text",
-    "flops_text",
-    "integer_text",
-    "interval_text",
-    "number_text",
-    "p_text",
-    "percent_text",
-    "printable",
-    "ratio_text",
-    "score_text",
-    "truncate",
-)
 # Not text of a page: characters that HTML replaces or forbids, such as NUL and lone surrogates.
 FORBIDDEN = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
@@ -52,7 +35,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.do"],
     )
-    found.filters |= {name: getattr(formatting, name) for name in FILTERS}
+    found.filters |= {name: each for name, each in vars(formatting).items() if callable(each)}
     found.filters["anchor"] = anchor
     found.globals |= {"counted": formatting.counted, "asset": lambda name: Markup(asset(name))}
     return found

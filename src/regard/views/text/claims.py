@@ -81,7 +81,7 @@ def value_text(value: Value) -> str:
     """A value of a finding as text.
 
     >>> [value_text(value) for value in (True, 18914304, 0.125, 1.5e-16, "7 × 5")]
-    ['yes', '18\\u202f914\\u202f304', '0.125', '1.5·10⁻¹⁶', '7 × 5']
+    ['yes', '18,914,304', '0.125', '1.5·10⁻¹⁶', '7 × 5']
     """
     if isinstance(value, bool):
         return "yes" if value else "no"
