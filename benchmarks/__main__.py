@@ -14,6 +14,7 @@ import sys
 import torch
 
 from benchmarks.attention import BENCHMARKS as ATTENTION
+from benchmarks.audio import audio
 from benchmarks.costs import costs
 from benchmarks.decoding import decoding
 from benchmarks.hierarchical import hierarchical
@@ -44,6 +45,7 @@ BENCHMARKS = {
     "study_execution": study_execution,
     "study_statistics": study_statistics,
     "views": views,
+    "audio": audio,
 }
 
 

@@ -32,8 +32,12 @@ MODELS: dict[str, dict[str, Any]] = {
         "tie": "target",
     },
 }
-STEPS = {"recurrent": 150, "transformer": 300}
-RATES = {"recurrent": 2e-2, "transformer": 1e-2}
+SMALL = {"model_dim": 32, "num_heads": 2, "num_layers": 1, "feed_forward_dim": 64, "dropout": 0.0}
+MODELS["transformer_recurrent"] = {"name": "transformer_recurrent", **SMALL}
+# A word with repeated letters has too few of them for a blank between their phones.
+MODELS["ctc"] = {"name": "ctc", "zero_infinity": True, **SMALL}
+STEPS = {"recurrent": 150, "transformer": 300, "transformer_recurrent": 150, "ctc": 150}
+RATES = {"recurrent": 2e-2, "transformer": 1e-2, "transformer_recurrent": 1e-2, "ctc": 1e-2}
 
 
 def pronunciation(word: str) -> str:

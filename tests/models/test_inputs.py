@@ -20,14 +20,15 @@ from regard.core.errors import RegardError
 from regard.core.options import options_of
 from regard.core.traits import InputKind, TargetKind, traits_of
 from regard.models import DATA_ARGUMENTS, MODELS, build_model, model_class
-from regard.models.embeddings import FrameStem, PatchStem
 from regard.models.generation.search import decode
+from regard.models.stems import FrameStem, PatchStem
 
 FEATURES, OUTPUTS, VOCABULARY = 5, 3, 11
 LENGTHS = torch.tensor([7, 4, 2])
 SMALL: dict[str, dict[str, Any]] = {
     "transformer": {"model_dim": 12, "num_heads": 3, "num_layers": 2},
     "recurrent": {"embedding_dim": 6, "hidden_dim": 8},
+    "transformer_recurrent": {"model_dim": 12, "num_heads": 3, "num_layers": 2},
     "text_encoder": {"model_dim": 12, "num_heads": 3, "num_layers": 2},
     "structured": {"model_dim": 10, "hidden_dim": 6, "hops": 3, "attention_dim": 5},
     "bag_of_words": {"model_dim": 10},
@@ -65,9 +66,11 @@ def outputs(model: Any, source: Input) -> torch.Tensor:
     return torch.cat([output.logits, output.penalty[:, None]], dim=1)
 
 
-@pytest.mark.parametrize("stem", [None, {"stride": 2}, {"stride": 3}], ids=str)
+@pytest.mark.parametrize(
+    "stem", [None, {"stride": 2}, {"stride": 3}, {"type": "convolutional"}], ids=str
+)
 @pytest.mark.parametrize("name", SMALL)
-def test_frames_are_padding_invariant(name: str, stem: dict[str, int] | None) -> None:
+def test_frames_are_padding_invariant(name: str, stem: dict[str, Any] | None) -> None:
     model = built(name, FrameSpec(FEATURES), stem=stem)
     source = frames()
     with torch.no_grad():
@@ -93,7 +96,7 @@ def test_images(name: str) -> None:
     torch.testing.assert_close(one[0], found[1], rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["transformer", "recurrent"])
+@pytest.mark.parametrize("name", ["transformer", "recurrent", "transformer_recurrent"])
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_decoding_from_frames_and_images(name: str, beam_size: int) -> None:
     image = ImageSpec(channels=2, height=8, width=12)

@@ -20,8 +20,15 @@ def test_listing_does_not_import_torch() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    names = ["transformer", "decoder_only", "recurrent", "text_encoder", "structured"]
-    names += ["hierarchical", "bag_of_words", "bilstm"]
+    names = [
+        "transformer",
+        "decoder_only",
+        "recurrent",
+        "transformer_recurrent",
+        "ctc",
+        "text_encoder",
+    ]
+    names += ["structured", "hierarchical", "bag_of_words", "bilstm"]
     names += ["recursive_autoencoder", "convolutional"]
     assert ran.stdout.split() == list(MODELS) == names
 

@@ -74,7 +74,7 @@ def varied(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ["transformer", "recurrent"])
+@pytest.mark.parametrize("kind", ["transformer", "recurrent", "transformer_recurrent", "ctc"])
 def test_flops_of_any_batch(kind: str, varied: Path) -> None:
     spec = RunSpec.from_sections(toy_sections(varied, kind=kind, task={"batch_tokens": 384}))
     task = build_task(spec)

@@ -59,7 +59,7 @@ def spec_of(pairs: Path, **changes: Any) -> RunSpec:
     return RunSpec.from_sections(tiny_sections(pairs, **{"model": QUICK, **changes}))
 
 
-@pytest.mark.parametrize("kind", ["recurrent", "transformer"])
+@pytest.mark.parametrize("kind", ["recurrent", "transformer", "transformer_recurrent", "ctc"])
 def test_a_plan_adds_up(words: Path, kind: str) -> None:
     spec = RunSpec.from_sections(toy_sections(words, kind=kind))
     task = build_task(spec)
@@ -302,6 +302,27 @@ def test_decoding_of_an_encoder_decoder_includes_its_source(words: Path) -> None
         plan_decoding(spec, task, CALIBRATION, batch_size=1, length=length) for length in (4, 8)
     )
     assert long.state_bytes > short.state_bytes
+
+
+def test_ctc_is_planned_without_decoding_steps(words: Path) -> None:
+    spec = RunSpec.from_sections(toy_sections(words, kind="ctc"))
+    task = build_task(spec)
+    with pytest.raises(RegardError, match=r"--decode.*'ctc' predicts all at once"):
+        plan_decoding(spec, task, CALIBRATION, batch_size=1, length=4)
+    # Also with the peak of a batch that is extrapolated from smaller ones.
+    profiler = StepProfiler(spec, dummy_task(spec, length=5))
+    whole = profiler.estimate_step(CALIBRATION, samples=1, max_flops=1e12)
+    part = profiler.estimate_step(CALIBRATION, samples=1, max_flops=whole.budget_flops / 2)
+    assert part.estimate.seconds == pytest.approx(whole.estimate.seconds, rel=0.02)
+    assert part.estimate.peak_bytes == pytest.approx(whole.estimate.peak_bytes, rel=0.1)
+    found = {(one.model, mechanism_name(one)) for one in alternatives(spec)}
+    assert {
+        ("ctc", "elu"),
+        ("transformer", "scaled_dot"),
+        ("transformer_recurrent", "window"),
+    } <= found
+    for other in alternatives(spec):
+        build_spec_model(other, task.dataset.preprocessor)
 
 
 def test_decoding_of_a_classifier_is_refused(tmp_path: Path) -> None:

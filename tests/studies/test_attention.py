@@ -107,6 +107,27 @@ def test_any_letter_of_a_group_counts(run: TrainedRun, monkeypatch: pytest.Monke
     assert found.agreement == pytest.approx(2 / 3)
 
 
+def test_ctc_aligns_all_reference_phones() -> None:
+    run = untrained_run(name="ctc", model_dim=8, num_heads=2, num_layers=1)
+    found = attention_agreement(run, validation=WORDS, test=WORDS)
+    assert found is not None
+    assert (found.attention, found.phones) == ("cross/ctc", 16)
+    hits = []
+    for word in WORDS:
+        letters, phones = (
+            vocabulary.encode(text)
+            for vocabulary, text in (
+                (run.preprocessor.input, word.word),
+                (run.preprocessor.target, " ".join(word.phones)),
+            )
+        )
+        source = TokenInput(torch.tensor([[*letters, END]]), torch.tensor([len(letters) + 1]))
+        model: Any = run.model
+        weights = model.weights(source, torch.tensor([[START, *phones, END]]))["cross/ctc"][0, 0]
+        hits += [int(row.argmax()) == index for index, row in enumerate(weights[: len(phones)])]
+    assert found.agreement == sum(hits) / 16
+
+
 def test_best_head_is_selected_on_validation(
     run: TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +265,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "feed_forward_dim": 8,
         "tie": "target",
     },
+    "ctc": {"name": "ctc", "model_dim": 8, "num_heads": 2, "num_layers": 1},
 }
 
 
@@ -254,7 +276,8 @@ def variants() -> dict[str, TrainedRun]:
 
 def test_variants_without_attention_are_excluded(variants: dict[str, TrainedRun]) -> None:
     examples = attention_examples(variants, ["abc", "fade", "bead", "cafe"], count=2)
-    assert [set(example.alignments) for example in examples] == [{"before", "transformer"}] * 2
+    with_attention = {"before", "transformer", "ctc"}
+    assert [set(example.alignments) for example in examples] == [with_attention] * 2
     for example in examples:
         for alignment in example.alignments.values():
             assert alignment.source_tokens == (*example.input, "<end>")

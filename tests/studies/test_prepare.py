@@ -23,6 +23,19 @@ VARIANTS = [
         "name": "Transformer",
         "set": ["model.name=transformer", "model.num_layers=1", "model.tie=target"],
     },
+    {
+        "name": "transformer_recurrent",
+        "set": ["model.name=transformer_recurrent", "model.num_layers=1"],
+    },
+    {
+        "name": "transformer_recurrent without",
+        "set": [
+            "model.name=transformer_recurrent",
+            "model.num_layers=1",
+            "model.cross_mechanism=none",
+        ],
+    },
+    {"name": "CTC", "set": ["model.name=ctc", "model.num_layers=2"]},
 ]
 
 

@@ -1,4 +1,7 @@
-"""Atomic file writes: a reader finds the old content or the new one, never half of it."""
+"""Atomic file writes: a reader finds the old content or the new one, never half of it.
+
+Also the folder of cached files.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,12 @@ from regard.core.errors import RegardError
 TEMPORARY_PREFIX = ".regard."
 ANYONE_MAY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 NEW_FILE_MODE = 0o644
+
+
+def user_cache_folder() -> Path:
+    """The folder of regard in the user's cache, or in $REGARD_CACHE."""
+    home = os.environ.get("REGARD_CACHE") or os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "regard"
 
 
 def validate_writable(path: Path) -> Path:

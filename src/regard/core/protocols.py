@@ -1,4 +1,4 @@
-"""Protocols between packages: the training loop's task, sequence models, classifiers.
+"""Protocols between packages: the training loop's task, sequence models of two kinds, classifiers.
 
 The task owns data, loss and metric, so that the training loop depends on no concrete task or model.
 """
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.core.batches import Input
+from regard.core.batches import Batch, Input
 from regard.core.mechanism import State, Step
 
 
@@ -105,6 +105,37 @@ class Hypothesis(NamedTuple):
 
     tokens: tuple[int, ...]
     score: float
+
+
+@runtime_checkable
+class NonAutoregressiveModel(Protocol):
+    """A sequence model that predicts all tokens at once, such as CTC.
+
+    It has a loss and a decoding of its own, in place of `hidden`, `logits`, `start` and `step`.
+    """
+
+    def sequence_loss(self, batch: Batch) -> Loss:
+        """The loss of a batch, whose target is a `SequenceTarget`; in place of the cross-entropy."""
+        ...
+
+    def decode_sequences(self, source: Any, *, beam_size: int) -> Sequence[Hypothesis]:
+        """The best output of every row; greedy with beam_size=1."""
+        ...
+
+    def weights(
+        self, source: Any, decoder_input: Int[Tensor, "batch target_length"]
+    ) -> dict[str, Float[Tensor, "batch heads queries keys"]]:
+        """As of a `SequenceModel`; row i of a "cross" may depend on all of `decoder_input`."""
+        ...
+
+    def parameters(self) -> Iterable[Tensor]:
+        """As every `nn.Module`."""
+        ...
+
+
+def is_autoregressive(model: Any) -> bool:
+    """Whether a sequence model predicts one token after another: a `SequenceModel`."""
+    return not hasattr(model, "decode_sequences")
 
 
 @runtime_checkable

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 
-from regard.core.atomic_write import atomic_write
+from regard.core.atomic_write import atomic_write, user_cache_folder
 from regard.core.cost import AttentionShape
 from regard.core.errors import RegardError
 from regard.costs.measure import shortest_seconds
@@ -358,9 +358,7 @@ def _prepare(example: Example) -> Run:
 
 def calibration_path() -> Path:
     """The calibration file: in the user's cache, or in $REGARD_CACHE."""
-    home = os.environ.get("REGARD_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    folder = Path(home) if home else Path.home() / ".cache"
-    return folder / "regard" / f"calibration-{torch.get_num_threads()}.json"
+    return user_cache_folder() / f"calibration-{torch.get_num_threads()}.json"
 
 
 def load_calibration() -> Calibration | None:

@@ -1,4 +1,4 @@
-"""Data: readers, tokenizers, embedded datasets, splits, preprocessors, storage and batching.
+"""Data: readers, tokenizers, audio, embedded datasets, splits, preprocessors, storage and batching.
 
 reader (rows)  →  Dataset.read (splits, leakage, row errors)  →  preprocessor  →  Examples  →  token_batches
 """
@@ -12,6 +12,30 @@ from regard.core.exports import lazy_exports
 from regard.core.registry import lookup
 
 if TYPE_CHECKING:
+    from regard.data.audio.augment import AugmentOptions as AugmentOptions, augment as augment
+    from regard.data.audio.cache import (
+        FeatureCache as FeatureCache,
+        cached_features as cached_features,
+        default_cache as default_cache,
+    )
+    from regard.data.audio.clips import (
+        AudioClip as AudioClip,
+        Part as Part,
+        WordInterval as WordInterval,
+        joined_clips as joined_clips,
+    )
+    from regard.data.audio.features import (
+        FeatureOptions as FeatureOptions,
+        log_mel as log_mel,
+        mfcc as mfcc,
+        normalize_utterance as normalize_utterance,
+    )
+    from regard.data.audio.samples import resample as resample, trim_silence as trim_silence
+    from regard.data.audio.wav import (
+        AudioFileError as AudioFileError,
+        read_header as read_header,
+        read_wav as read_wav,
+    )
     from regard.data.batching import (
         Batches as Batches,
         evaluation_batches as evaluation_batches,
@@ -47,6 +71,7 @@ if TYPE_CHECKING:
         ArrayReader as ArrayReader,
         spoken_digits as spoken_digits,
     )
+    from regard.data.readers.audio_folder import AudioFolderReader as AudioFolderReader
     from regard.data.readers.describe import Description as Description
     from regard.data.readers.text_file import (
         GeneratedRows as GeneratedRows,
@@ -92,9 +117,9 @@ def describe(
 ) -> Description:
     """Descriptive statistics of any data that a task reads.
 
-    `file` is a text file, two parallel files FIRST,SECOND, arrays (.npz) or the name of an embedded
-    dataset. `target` is what a text has beside it: text, label, number or none; by default it is inferred.
-    Row errors are counted and listed with line and reason; they do not stop it.
+    `file` is a text file, two parallel files FIRST,SECOND, arrays (.npz), a folder of audio or the name of
+    an embedded dataset. `target` is what a text or a recording has beside it: text, label, number or none;
+    by default it is inferred. Row errors are counted and listed with line and reason; they do not stop it.
     """
     from regard.data.readers.describe import describe_file
     from regard.data.readers.text_reader import FORMATS_OF

@@ -74,6 +74,11 @@ def array_key(values: np.ndarray) -> str:
     return hashlib.blake2b(little.tobytes(), digest_size=16).hexdigest()
 
 
+def content_key(value: Any) -> str:
+    """A hash of an array or of a recording, the same on every machine."""
+    return array_key(value) if isinstance(value, np.ndarray) else value.content_hash()
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvalSplit:
     """A validation or test split.
@@ -128,6 +133,6 @@ class EvalSplit:
 
     def fingerprint(self) -> str:
         """A hash of all inputs and references, in order."""
-        inputs = [each if isinstance(each, str) else array_key(each) for each in self.inputs]
+        inputs = [each if isinstance(each, str) else content_key(each) for each in self.inputs]
         text = json.dumps([inputs, self.references])
         return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()

@@ -30,17 +30,25 @@ if TYPE_CHECKING:
     from regard.models.classifiers.structured import StructuredClassifier as StructuredClassifier
     from regard.models.decoder_only import DecoderOnly as DecoderOnly
     from regard.models.embeddings import (
-        FrameStem as FrameStem,
-        PatchStem as PatchStem,
         TokenEmbedding as TokenEmbedding,
         WordEmbedding as WordEmbedding,
-        build_stem as build_stem,
     )
     from regard.models.generation.sampling import sample as sample
     from regard.models.generation.search import decode as decode
     from regard.models.pretrained import from_bert as from_bert, from_gpt2 as from_gpt2
+    from regard.models.seq2seq.ctc import CTC as CTC
+    from regard.models.seq2seq.ctc_alignment import forced_alignment as forced_alignment
     from regard.models.seq2seq.recurrent import RecurrentEncoderDecoder as RecurrentEncoderDecoder
     from regard.models.seq2seq.transformer import Transformer as Transformer
+    from regard.models.seq2seq.transformer_recurrent import (
+        TransformerRecurrent as TransformerRecurrent,
+    )
+    from regard.models.stems import (
+        ConvolutionalStem as ConvolutionalStem,
+        FrameStem as FrameStem,
+        PatchStem as PatchStem,
+        build_stem as build_stem,
+    )
     from regard.models.text_encoder import TextEncoder as TextEncoder
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__)
@@ -115,6 +123,20 @@ MODELS: dict[str, Entry] = {
         "RecurrentEncoderDecoder",
         "LSTM or GRU encoder–decoder, Bahdanau- or Luong-style attention, or none",
         "Bahdanau et al. 2015; Luong et al. 2015",
+        targets=("sequence",),
+    ),
+    "transformer_recurrent": Entry(
+        "seq2seq.transformer_recurrent",
+        "TransformerRecurrent",
+        "Transformer encoder, LSTM or GRU decoder with cross-attention, or none",
+        "Chen et al. 2018",
+        targets=("sequence",),
+    ),
+    "ctc": Entry(
+        "seq2seq.ctc",
+        "CTC",
+        "Transformer encoder that predicts a token or a blank per frame, without a decoder",
+        "Graves et al. 2006",
         targets=("sequence",),
     ),
     "text_encoder": Entry(

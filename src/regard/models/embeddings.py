@@ -1,20 +1,18 @@
-"""Stems: modules from an input to vectors of model_dim, `stem(input: Input) -> FrameInput`.
+"""Token embeddings: the stems of texts, `stem(input: TokenInput) -> FrameInput`.
 
     TokenEmbedding     √model_dim · E[token]; logits hidden · Eᵀ where input and output are tied
     WordEmbedding      E[wₜ] + B[hash(wₜ, wₜ₊₁)] + mean of A[hash(affix)], for text classifiers
-    FrameStem          real-valued frames, several at a time with `stride`
-    PatchStem          images in patches
 
-After its stem a model is the same for every kind of input. `SegmentEmbedding` is added to the tokens of
-BERT-style encoders.
+`SegmentEmbedding` is added to the tokens of BERT-style encoders. The stems of frames and images are in
+`models.stems`.
 """
 
 from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -27,12 +25,7 @@ from regard.core.batches import (
     SPECIAL_TOKENS,
     UNKNOWN,
     FrameInput,
-    FrameSpec,
-    ImageInput,
-    ImageSpec,
-    InputSpec,
     TokenInput,
-    TokenSpec,
 )
 from regard.core.errors import RegardError
 from regard.core.options import NonNegativeInt, PositiveInt, Probability, validated
@@ -276,119 +269,3 @@ class WordEmbedding(nn.Module):
         if segments is not None:
             is_bigram = is_bigram & (segments[:, 1:] == segments[:, :-1])
         return nn.functional.pad(vectors * is_bigram[:, :, None], (0, 0, 0, 1))
-
-
-class FrameStem(nn.Module):
-    """Real-valued frames: norm(W · frame + b), where `stride` neighbouring frames are one, longer frame.
-
-    The last one of a row is filled up with zeros. After the norm, vectors have the size of scaled token
-    embeddings, whatever the unit of the features.
-    """
-
-    @validated
-    def __init__(
-        self,
-        *,
-        features: PositiveInt,
-        model_dim: PositiveInt,
-        stride: PositiveInt = 1,
-        dropout: Probability = 0.0,
-    ) -> None:
-        super().__init__()
-        self.stride = stride
-        self.linear = nn.Linear(stride * features, model_dim)
-        self.norm = nn.LayerNorm(model_dim)
-        self.dropout = Dropout(dropout)
-
-    def forward(self, input: FrameInput) -> FrameInput:
-        frames, lengths = input.frames, input.lengths
-        if frames.shape[2] * self.stride != self.linear.in_features:
-            raise RegardError(
-                f"The frames have {frames.shape[2]} features, but the model was built for "
-                f"{self.linear.in_features // self.stride}."
-            )
-        if self.stride > 1:
-            if input.padded:
-                frames = frames.masked_fill(~input.mask.keep(frames.shape[1])[:, :, None], 0.0)
-            frames = F.pad(frames, (0, 0, 0, -frames.shape[1] % self.stride))
-            frames = frames.unflatten(1, (-1, self.stride)).flatten(2)
-            lengths = (lengths + self.stride - 1) // self.stride
-        return FrameInput(self.dropout(self.norm(self.linear(frames))), lengths, input.padded)
-
-
-class PatchStem(nn.Module):
-    """Images in square patches, row by row: norm(W · patch + b)   (Dosovitskiy et al. 2021)."""
-
-    @validated
-    def __init__(
-        self,
-        *,
-        channels: PositiveInt,
-        height: PositiveInt,
-        width: PositiveInt,
-        model_dim: PositiveInt,
-        patch_size: PositiveInt = 4,
-        dropout: Probability = 0.0,
-    ) -> None:
-        super().__init__()
-        if height % patch_size or width % patch_size:
-            raise RegardError(
-                f"patch_size={patch_size} does not divide the images of {height}×{width} pixels. Choose "
-                "a divisor of both."
-            )
-        self.linear = nn.Conv2d(channels, model_dim, patch_size, stride=patch_size)
-        self.norm = nn.LayerNorm(model_dim)
-        self.dropout = Dropout(dropout)
-
-    def forward(self, input: ImageInput) -> FrameInput:
-        patches = self.linear(input.pixels).flatten(2).transpose(1, 2)
-        lengths = torch.full(patches.shape[:1], patches.shape[1], device=patches.device)
-        return FrameInput(self.dropout(self.norm(patches)), lengths, padded=False)
-
-
-StemOptions = dict[str, Any] | nn.Module | None  # the type of a model's option `stem`
-
-
-def build_stem(
-    source: InputSpec | int,
-    *,
-    model_dim: int,
-    tokens: Callable[[int], nn.Module],
-    stem: StemOptions = None,
-    dropout: float = 0.0,
-) -> nn.Module:
-    """The stem of an input: `tokens(vocabulary)`, a `FrameStem` or a `PatchStem`.
-
-    `stem` are options of the last two, such as stride and patch_size, or a stem already built.
-    """
-    if isinstance(stem, nn.Module):
-        return stem
-    source = TokenSpec(source) if isinstance(source, int) else source
-    sizes: dict[str, Any] = {"model_dim": model_dim, "dropout": dropout, **(stem or {})}
-    if isinstance(source, FrameSpec):
-        return FrameStem(features=source.features, **sizes)
-    if isinstance(source, ImageSpec):
-        return PatchStem(**vars(source), **sizes)
-    if stem:
-        raise RegardError(f"stem={stem}: the stem of tokens has no options. Remove stem.")
-    return tokens(source.vocabulary)
-
-
-def build_word_stem(
-    source: InputSpec | int,
-    *,
-    model_dim: int,
-    stem: StemOptions,
-    dropout: float,
-    input_dropout: float | None,
-    **words: Any,
-) -> nn.Module:
-    """The stem of a text classifier: words with the options of `WordEmbedding`, frames or patches."""
-    input_dropout = dropout if input_dropout is None else input_dropout
-    sizes: dict[str, Any] = {"model_dim": model_dim, "dropout": input_dropout}
-    return build_stem(
-        source,
-        tokens=lambda vocabulary: WordEmbedding(vocabulary=vocabulary, **sizes, **words),
-        stem=stem,
-        **sizes,
-    )

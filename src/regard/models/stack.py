@@ -104,11 +104,11 @@ class StackBuilder:
         return nn.ModuleList(
             EncoderBlock(
                 attention=attention,
-                feed_forward=self._feed_forward(),
+                feed_forward=self.feed_forward(),
                 norm_first=self.norm_first,
                 norm_epsilon=self.norm_epsilon,
             )
-            for attention in self._attention(slot, mechanism, options, num_layers)
+            for attention in self.attention(slot, mechanism, options, num_layers)
         )
 
     def decoder(
@@ -120,14 +120,14 @@ class StackBuilder:
     ) -> Any:
         """A ModuleList of blocks of causal self-attention, cross-attention and feed-forward."""
         layers = (
-            self._attention(*each, num_layers)
+            self.attention(*each, num_layers)
             for each in zip(slots, mechanisms, options, strict=True)
         )
         return nn.ModuleList(
             DecoderBlock(
                 self_attention=self_attention,
                 cross_attention=cross_attention,
-                feed_forward=self._feed_forward(),
+                feed_forward=self.feed_forward(),
                 norm_first=self.norm_first,
                 norm_epsilon=self.norm_epsilon,
             )
@@ -140,7 +140,8 @@ class StackBuilder:
             return nn.LayerNorm(self.model_dim, eps=self.norm_epsilon)
         return nn.Identity()
 
-    def _feed_forward(self) -> FeedForward:
+    def feed_forward(self) -> FeedForward:
+        """The feed-forward layer of one block."""
         return FeedForward(
             model_dim=self.model_dim,
             hidden_dim=self.feed_forward_dim,
@@ -150,7 +151,7 @@ class StackBuilder:
             hidden_dropout=self.feed_forward_dropout,
         )
 
-    def _attention(
+    def attention(
         self, slot: Slot, mechanism: Mechanisms, options: MechanismOptions, num_layers: int
     ) -> Iterable[Any]:
         """The attention of each layer, built when it is asked for: parameters are drawn block by block."""

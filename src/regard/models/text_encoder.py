@@ -32,7 +32,7 @@ from regard.models.classifier import (
     alternatives_of,
     mean_features,
 )
-from regard.models.embeddings import SegmentEmbedding, StemOptions, TokenEmbedding, build_stem
+from regard.models.embeddings import SegmentEmbedding, TokenEmbedding
 from regard.models.stack import (
     ENCODER,
     MechanismOptions,
@@ -40,6 +40,7 @@ from regard.models.stack import (
     StackBuilder,
     longest_sequence,
 )
+from regard.models.stems import StemOptions, build_stem
 
 
 class MaskedTokenHead(nn.Module):
@@ -89,7 +90,7 @@ class TextEncoder(Classifier):
     pretraining_heads    whether to build the masked-token and next-sentence heads, of tokens only
     pooling              what is classified: the "first" position, or the "mean"; default: the first token
                          of a text, the mean of frames and images
-    stem                 options of the stem of frames and images, or a stem; see `models.embeddings`
+    stem                 options of the stem of frames and images, or a stem; see `models.stems`
     """
 
     traits: ClassVar[Traits] = Traits(

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_iter
 
 from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
+from regard.core.protocols import is_autoregressive
 from regard.core.traits import Slot, traits_of
 from regard.costs.calibration import Calibration
 from regard.data.dataset import Dataset
@@ -326,6 +327,11 @@ def plan_decoding(
             "Remove --decode."
         )
     model: Any = build_spec_model(spec, task.dataset.preprocessor).eval()
+    if not is_autoregressive(model):
+        raise RegardError(
+            f"--decode plans one token after another, and the model '{spec.model}' predicts all at once. "
+            "Remove --decode, or set model.name=transformer."
+        )
     lengths = torch.full((batch_size,), length)
     with torch.inference_mode():
         state = model.start(TokenInput(torch.full((batch_size, length), FIRST_TOKEN), lengths))

@@ -20,6 +20,7 @@ from regard.core.batches import START, Batch, Input
 from regard.core.device import resolve_device
 from regard.core.errors import RegardError
 from regard.core.formatting import bytes_text, integer_text
+from regard.core.protocols import is_autoregressive
 from regard.costs.calibration import Calibration
 from regard.costs.predict import predict
 from regard.costs.trace import Mode, Run, Workload, trace
@@ -348,7 +349,13 @@ def _estimate_split(
 
 
 def decode_to_lengths(model: Any, source: Input, lengths: Tensor, *, beam_size: int) -> None:
-    """Decode as `regard.models.generation.search` does, each output for `lengths` tokens, END included."""
+    """Decode as `regard.models.generation.search` does, each output for `lengths` tokens, END included.
+
+    What a model takes that predicts all tokens at once does not depend on `lengths`.
+    """
+    if not is_autoregressive(model):
+        model.decode_sequences(source, beam_size=beam_size)
+        return
     state = model.start(source)
     if beam_size > 1:
         index = torch.arange(len(lengths)).repeat_interleave(beam_size)

@@ -165,7 +165,7 @@ def _batches(words: Sequence[G2PAlignment]) -> Iterator[list[G2PAlignment]]:
 
 
 def _as_tensors(run: TrainedRun, words: list[G2PAlignment]) -> tuple[TokenInput, Tensor]:
-    """Sources, and the decoder input (reference phones, shifted)."""
+    """Sources, and the decoder input: all reference phones, since CTC aligns those that it is given."""
     preprocessor = run.preprocessor
     sources = preprocessor.input.encode_all(word.word for word in words)
     phones = preprocessor.target.encode_all(" ".join(word.phones) for word in words)
@@ -179,7 +179,7 @@ def _as_tensors(run: TrainedRun, words: list[G2PAlignment]) -> tuple[TokenInput,
             )
     source = _padded([[*letters, END] for letters in sources])
     lengths = torch.tensor([len(letters) + 1 for letters in sources])
-    decoder_input = _padded([[START, *sounds[:-1]] for sounds in phones])
+    decoder_input = _padded([[START, *sounds] for sounds in phones])
     return TokenInput(source, lengths), decoder_input
 
 

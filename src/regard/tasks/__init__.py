@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         SequenceTask as SequenceTask,
         Tokenizer as Tokenizer,
     )
+    from regard.tasks.speech_recognition import SpeechRecognition as SpeechRecognition
     from regard.tasks.task import (
         EvalResult as EvalResult,
         FileOptions as FileOptions,
@@ -111,6 +112,21 @@ TASKS: dict[str, Entry] = {
         "texts",
         "class",
         "frames",
+    ),
+    "speech_recognition": Entry(
+        "speech_recognition",
+        "SpeechRecognition",
+        "speech recognition: recordings to characters",
+        (
+            "cer",
+            "wer",
+            "jaccard_similarity",
+            "cosine_similarity",
+            "damerau_levenshtein_similarity",
+            "exact_match",
+            "loss",
+        ),
+        input_kind="frames",
     ),
     "regression": Entry(
         "regression",

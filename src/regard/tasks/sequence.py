@@ -1,7 +1,7 @@
 """Sequence-to-sequence tasks: teacher forcing, label smoothing, and decoding for evaluation.
 
-The loss is the cross-entropy of the next target token. `decode` is an argument, since a task knows no
-model. Subclasses add data and metrics.
+The loss is the cross-entropy of the next target token, or the model's own (CTC). `decode` is an argument,
+since a task knows no model. Subclasses add data and metrics.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from regard.core.batches import Batch
 from regard.core.errors import RegardError
 from regard.core.options import NonNegativeFloat, PositiveInt, Probability
-from regard.core.protocols import Decode, Loss
+from regard.core.protocols import Decode, Loss, is_autoregressive
 from regard.core.traits import TargetKind
 from regard.data.batching import evaluation_batches
 from regard.data.examples import Ragged
@@ -37,9 +37,9 @@ class SequenceOptions(FileOptions):
         vocabulary_size: Size of a subword vocabulary.
         lowercase: Which side to lower-case: no, source or both.
         max_length: Maximum number of tokens of a text; longer rows are malformed.
-        label_smoothing: Probability mass spread over all tokens (Szegedy et al. 2016).
+        label_smoothing: Probability mass spread over all tokens (Szegedy et al. 2016); not of CTC.
         beam_size: Beam width in decoding; 1 is greedy.
-        length_penalty: Hypotheses are ranked by log-probability / length**length_penalty.
+        length_penalty: Hypotheses are ranked by log-probability / length**length_penalty; not of CTC.
     """
 
     source_tokens: Tokenizer = "subwords"
@@ -71,8 +71,12 @@ class SequenceOptions(FileOptions):
 def sequence_loss(model: Any, batch: Batch, *, label_smoothing: float) -> Loss:
     """Cross-entropy summed over the target tokens; padding is not projected to the vocabulary.
 
-    Label smoothing applies in training mode only.
+    Label smoothing applies in training mode only. A model that predicts all tokens at once has a loss of
+    its own, without label smoothing.
     """
+    if not is_autoregressive(model):
+        own: Loss = model.sequence_loss(batch)
+        return own
     target = batch.target
     hidden = target.predicted(model.hidden(batch.input, target.decoder_input))
     total = F.cross_entropy(
@@ -98,9 +102,9 @@ class SequenceTask(Task):
 
     @classmethod
     def predict(
-        cls, model: Any, inputs: Sequence[str], preprocessor: Any, decode: Decode
+        cls, model: Any, inputs: Sequence[Any], preprocessor: Any, decode: Decode
     ) -> list[str]:
-        """The decoded output for each text, in order."""
+        """The decoded output for each input, in order."""
         examples = preprocessor.encode_inputs(inputs)
         outputs = [""] * len(inputs)
         batches = evaluation_batches(examples)
@@ -113,7 +117,7 @@ class SequenceTask(Task):
         return outputs
 
     def loss(self, model: Any, batch: Batch) -> Loss:
-        """The cross-entropy of the target tokens."""
+        """The cross-entropy of the target tokens, or the loss of a model that has its own."""
         return sequence_loss(model, batch, label_smoothing=self.options.label_smoothing)
 
     def evaluate_on(self, model: Any, split: EvalSplit) -> EvalResult:

@@ -289,6 +289,37 @@ def test_default_max_length_depends_on_the_source() -> None:
     assert [len(hypothesis.tokens) for hypothesis in found] == [16, 12]
 
 
+class AtOnce:
+    """Predicts the source's tokens, all at once; its score is the beam size."""
+
+    training = False
+
+    def sequence_loss(self, batch: Any) -> Any:
+        raise NotImplementedError
+
+    def decode_sequences(self, source: TokenInput, *, beam_size: int) -> list[Hypothesis]:
+        assert torch.is_inference_mode_enabled()
+        rows = zip(source.tokens.tolist(), source.lengths.tolist(), strict=True)
+        return [Hypothesis(tuple(row[:length]), beam_size) for row, length in rows]
+
+    def weights(self, source: TokenInput, decoder_input: Tensor) -> dict[str, Tensor]:
+        return {}
+
+    def parameters(self) -> list[Tensor]:
+        return []
+
+
+def test_a_model_that_decodes_itself() -> None:
+    tokens = torch.arange(80).view(40, 2) + 4
+    source = TokenInput(tokens, torch.tensor([2, 1] * 20))
+    found = decode(AtOnce(), source, beam_size=3)
+    expected = [row[: 2 - number % 2] for number, row in enumerate(tokens.tolist())]
+    assert [list(one.tokens) for one in found] == expected
+    assert {one.score for one in found} == {3}
+    with pytest.raises(RegardError, match="beam_size=0"):
+        decode(AtOnce(), source, beam_size=0)
+
+
 def test_empty_batch() -> None:
     empty = TokenInput(torch.zeros((0, 4), dtype=torch.long), torch.zeros(0, dtype=torch.long))
     assert decode(random_chain(0), empty, beam_size=2) == []

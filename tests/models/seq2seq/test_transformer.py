@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import regard.models.seq2seq.transformer
+import regard.models.seq2seq.encoder
 from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
 from regard.core.mechanism import State
@@ -106,8 +106,33 @@ def test_steps_with_every_position(position: str, norm_first: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("target_position", POSITIONS)
+def test_steps_with_every_target_position(target_position: str) -> None:
+    assert_steps_equal_forward(
+        transformer(position="sinusoidal", target_position=target_position, model_dim=36)
+    )
+
+
+def test_target_position_is_that_of_the_decoder_only() -> None:
+    model = transformer(target_position="learned")
+    kinds = [type(model.source_position).__name__, type(model.target_position).__name__]
+    assert kinds == ["SinusoidalPositions", "LearnedPositions"]
+    limits = model.target_limits(batch()[0])
+    assert limits is not None
+    assert limits.tolist() == [11, 11, 11]
+    rotary = transformer(target_position="rotary", model_dim=36)
+    assert rotary.encoder[0].attention.rotary is None
+    assert rotary.decoder[0].self_attention.rotary is not None
+    assert rotary.decoder[0].cross_attention.rotary is None
+    same = {name: value.shape for name, value in transformer().state_dict().items()}
+    named = transformer(target_position="sinusoidal").state_dict()
+    assert same == {name: value.shape for name, value in named.items()}
+    with pytest.raises(RegardError, match=r"'learnt'\. Did you mean 'learned'"):
+        transformer(target_position="learnt")
+
+
 def test_source_encoded_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regard.models.seq2seq.transformer, "ENCODER_CHUNK_SIZE", 2)
+    monkeypatch.setattr(regard.models.seq2seq.encoder, "ENCODER_CHUNK_SIZE", 2)
     assert_steps_equal_forward(transformer())
 
 

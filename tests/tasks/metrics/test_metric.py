@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -151,3 +152,20 @@ def test_wrong_shape_of_statistics_raises() -> None:
     metric: Metric = Flat()
     with pytest.raises(RegardError, match=r"flat: statistics\(\).*\(2,\) for 2 items"):
         metric(["a", "b"], ["a", "b"])
+
+
+def test_documented_table() -> None:
+    """docs/metrics.md lists every metric with its unit, its direction and whether it is itemwise."""
+    page = Path(__file__).parents[3] / "docs" / "metrics.md"
+    lines = [line for line in page.read_text().splitlines() if line.startswith("| `")]
+    rows = [[cell.strip(" `") for cell in line.split("|")] for line in lines]
+    documented = {name: (unit, better, items) for _, name, unit, better, _, items, _ in rows}
+    kinds = {name: metric_class(name) for name in METRICS}
+    assert documented == {
+        name: (
+            kind.unit,
+            "lower" if kind.lower_is_better else "higher",
+            "yes" if kind.is_itemwise else "no",
+        )
+        for name, kind in kinds.items()
+    }

@@ -1,5 +1,7 @@
 """Descriptive statistics of rows: lengths, histograms, tokens, labels, numbers, duplicates, row errors.
 
+Of recordings also hours, durations, sample rates, speakers and splits.
+
 The file is streamed. Memory grows with the number of distinct words and eight bytes of hash per row.
 """
 
@@ -15,9 +17,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from regard.core.errors import RegardError
+from regard.data.audio.clips import AudioClip
+from regard.data.audio.summary import AudioSummary
 from regard.data.datasets import DATASETS, dataset_reader
 from regard.data.labels import ClassBalance
 from regard.data.readers.arrays import ArrayReader
+from regard.data.readers.audio_folder import TARGET_NAMES, TARGETS, AudioFolderReader
 from regard.data.readers.columns import columns_text
 from regard.data.readers.formats import EXTENSIONS, FORMATS, HEADER_FORMATS
 from regard.data.readers.header import LABEL_NAMES, MIN_LABEL_COUNT, are_column_names
@@ -139,7 +144,7 @@ class Side:
 
     def add(self, value: Any) -> None:
         """Count one value."""
-        if value is None:
+        if value is None or isinstance(value, AudioClip):  # of clips there is an `AudioSummary`
             return
         if isinstance(value, np.ndarray):
             self._count("frames", len(value))
@@ -211,7 +216,8 @@ class Side:
 class Description:
     """Statistics of rows. `duplicate_rows` counts rows whose input and target occurred before.
 
-    `columns` are those of the file, each with whether it is used; `note` is on a header read as a pair.
+    `columns` are those of the file, each with whether it is used; `note` is on a header read as a pair, and
+    `audio` are the statistics of recordings.
     """
 
     name: str
@@ -224,6 +230,7 @@ class Description:
     target: Side
     errors: RowErrors
     note: str = ""
+    audio: AudioSummary | None = None
 
     def as_json(self) -> dict[str, Any]:
         """All statistics by name."""
@@ -234,7 +241,7 @@ class Description:
             "rows": self.rows,
             "distinct_inputs": self.distinct_inputs,
             "duplicate_rows": self.duplicate_rows,
-            self.input.name: self.input.as_json(),
+            self.input.name: self.input.as_json() if self.audio is None else self.audio.as_json(),
             self.target.name: self.target.as_json(),
             "row_errors": self.errors.as_json(),
             **({"note": self.note} if self.note else {}),
@@ -252,18 +259,29 @@ class Description:
             f"duplicate rows    {self.duplicate_rows:>10,}",
             f"bad rows          {self.errors.count:>10,}",
             "",
-            f"{'length':<18}{'min':>8}{'median':>8}{'mean':>8}{'95 %':>8}{'max':>8}",
+            *self._lengths(),
         ]
-        for side in (self.input, self.target):
-            for unit, figures in side.summaries().items():
-                lines.append(
-                    f"{side.name + ' ' + unit:<18}{figures.minimum:>8,}{figures.median:>8,}"
-                    f"{figures.mean:>8.1f}{figures.quantile_95:>8,}{figures.maximum:>8,}"
-                )
-        lines += [*self.input.lines(), *self.target.lines()]
+        lines += ["", *self.audio.lines()] if self.audio is not None else self.input.lines()
+        lines += self.target.lines()
         if self.errors.count:
             lines += ["", self.errors.summary()]
         return "\n".join(lines)
+
+    def _lengths(self) -> list[str]:
+        """A table of lengths, one row for each unit of each side."""
+        table = {"length": ["min", "median", "mean", "95 %", "max"]}
+        if self.audio is not None and (seconds := self.audio.durations()):
+            table[f"{self.input.name} seconds"] = [f"{value:.2f}" for value in seconds.values()]
+        for side in (self.input, self.target):
+            for unit, found in side.summaries().items():
+                ends = [f"{value:,}" for value in (found.minimum, found.median)]
+                ends += [f"{found.mean:.1f}", f"{found.quantile_95:,}", f"{found.maximum:,}"]
+                table[f"{side.name} {unit}"] = ends
+        width = max(18, *(len(name) for name in table))
+        return [
+            f"{name:<{width}}{''.join(f'{value:>8}' for value in row)}"
+            for name, row in table.items()
+        ]
 
 
 def describe(reader: Reader, *, target: str | None = None, name: str = "") -> Description:
@@ -273,6 +291,8 @@ def describe(reader: Reader, *, target: str | None = None, name: str = "") -> De
     """
     errors = RowErrors(skip=True)
     columns: list[tuple[str, bool]] = []
+    if isinstance(reader, AudioFolderReader):
+        return _describe_audio(reader, name=name, errors=errors)
     if isinstance(reader, TextReader):
         target, kind, columns = reader.target, reader.format_name, reader.all_columns()
         name = name or ", ".join(str(path) for path in (reader.path, reader.target_path) if path)
@@ -309,8 +329,34 @@ def describe(reader: Reader, *, target: str | None = None, name: str = "") -> De
     )
 
 
+def _describe_audio(reader: AudioFolderReader, *, name: str, errors: RowErrors) -> Description:
+    layout = reader.layout()
+    kind = reader.target_kind(layout)
+    audio, targets = AudioSummary(), Side(TARGET_NAMES[kind], is_label=kind == "label")
+    seen, pairs = set[str](), set[int]()
+    for split, row in reader.split_rows(errors=errors):
+        key = row.input.content_hash()
+        seen.add(key)
+        pairs.add(hash64(f"{key}\0{row.target}"))
+        audio.add(row.input, split=split, key=key)
+        targets.add(row.target)
+    rows = len(audio.seconds)
+    return Description(
+        name=name or str(reader.path),
+        format=layout.name,
+        columns=(),
+        rows=rows,
+        distinct_inputs=len(seen),
+        duplicate_rows=rows - len(pairs),
+        input=Side("audio"),
+        target=targets,
+        errors=errors,
+        audio=audio,
+    )
+
+
 def describe_file(file: str, *, target: str | None = None, **options: Any) -> Description:
-    """Describe an embedded dataset, a .npz file of arrays, or a text file with options of `TextReader`."""
+    """Describe an embedded dataset, an audio folder, a .npz file, or a text file (`TextReader` options)."""
     path = Path(file)
     if file in DATASETS and not file_exists(path):
         own = DATASETS[file].target
@@ -324,12 +370,25 @@ def describe_file(file: str, *, target: str | None = None, **options: Any) -> De
             )
         return describe(dataset_reader(file), target=own, name=file)
     if file_exists(path) and path.is_dir():
-        raise RegardError(f"'{file}' is a folder, not a file. Name a file in it.")
+        return _describe_folder(path, target=target, **options)
     if file.endswith(".npz"):
         return describe(ArrayReader(path=path), target=target)
     return describe(
         TextReader.from_text(file, target=target or infer_target(path, **options), **options)
     )
+
+
+def _describe_folder(path: Path, *, target: str | None, **options: Any) -> Description:
+    if given := [name for name, value in options.items() if value not in (None, False)]:
+        raise RegardError(
+            f"'{path}' is a folder of audio, which has no {given[0]}. Remove the option."
+        )
+    if target not in (None, *TARGETS):
+        raise RegardError(
+            f"--target {target}: a recording has a label or a text beside it. Use one of: "
+            f"{', '.join(TARGETS)}."
+        )
+    return describe(AudioFolderReader(path=path, target=target))
 
 
 def infer_target(path: Path, *, format: str | None = None, **options: Any) -> str:  # noqa: A002

@@ -4,7 +4,7 @@ BagOfWordsClassifier      mean of word embeddings                     (Joulin et
 BiLSTMClassifier          BiLSTM with last, max or mean pooling       (Conneau et al. 2017)
 ConvolutionalClassifier   convolutions with max pooling over time     (Kim 2014)
 
-`stem`, in all of them, are options of the stem of real-valued input; see `models.embeddings`.
+`stem`, in all of them, are options of the stem of real-valued input; see `models.stems`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from regard.models.classifier import (
     max_features,
     mean_features,
 )
-from regard.models.embeddings import StemOptions, build_word_stem
+from regard.models.stems import StemOptions, build_word_stem
 
 
 class BagOfWordsClassifier(Classifier):

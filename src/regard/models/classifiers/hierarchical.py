@@ -28,7 +28,7 @@ from regard.layers.pooling import ContextPooling, Pooled
 from regard.layers.recurrent import BidirectionalRecurrent
 from regard.layers.sentence_pooling import PooledSentences, SentencePooling
 from regard.models.classifier import ONE_OUTPUT, Classifier
-from regard.models.embeddings import build_word_stem
+from regard.models.stems import build_word_stem
 
 MIN_LENGTH_RATIO = 0.8  # shortest to longest sentence of a bucket
 MIN_PADDED_TOKENS = 2048  # a smaller bucket costs more in calls than it saves in padding

@@ -34,7 +34,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.pooling import Pooled, StructuredPooling, frobenius_penalty, pairwise_kl_penalty
 from regard.layers.recurrent import BidirectionalRecurrent
 from regard.models.classifier import ANY_INPUT, ONE_OUTPUT, Classifier, alternatives_of
-from regard.models.embeddings import StemOptions, build_word_stem
+from regard.models.stems import StemOptions, build_word_stem
 
 # In nats; the divergence itself is unbounded.
 MAX_KL = 5.0
@@ -69,7 +69,7 @@ class StructuredClassifier(Classifier):
     penalty          penalty on hops that attend to the same words
     penalty_weight   weight of the penalty in the loss
     feed_forward_dim width of a layer between the hops and the classes; 0: none
-    stem             options of the stem of real-valued input, see `models.embeddings`
+    stem             options of the stem of real-valued input, see `models.stems`
     """
 
     traits: ClassVar[Traits] = Traits(

@@ -20,7 +20,12 @@ from regard.core.device import float64_on, run_in_thread_pool
 from regard.core.errors import RegardError
 from regard.core.mechanism import Step
 from regard.core.options import NonNegativeFloat, Options, PositiveInt
-from regard.core.protocols import Hypothesis, SequenceModel
+from regard.core.protocols import (
+    Hypothesis,
+    NonAutoregressiveModel,
+    SequenceModel,
+    is_autoregressive,
+)
 
 FORBIDDEN_TOKENS = (PAD, START)
 MINUS_INFINITY = float("-inf")
@@ -52,7 +57,7 @@ class DecodingOptions(Options):
 
 
 def decode(
-    model: SequenceModel,
+    model: SequenceModel | NonAutoregressiveModel,
     source: Input,
     *,
     beam_size: int = 1,
@@ -68,6 +73,8 @@ def decode(
     max_length       maximum number of generated tokens, END included; default: 2 × source length + 10,
                      256 for an image; never more than the model supports
     use_cache        False reruns the whole prefix for every token: the same result, slowly
+
+    A model that predicts all tokens at once, such as CTC, decodes itself, with `beam_size` alone.
     """
     DecodingOptions(beam_size=beam_size, length_penalty=length_penalty, max_length=max_length)
     if getattr(model, "training", False):
@@ -75,13 +82,16 @@ def decode(
             "decode got a model in training mode, where dropout makes the result random. Call "
             "model.eval() first."
         )
-    decoder: Any = model if use_cache else WithoutCache(model)
+    either: Any = model  # of the two kinds
+    decoder: Any = model if use_cache else WithoutCache(either)
 
     @torch.inference_mode()
     def search(rows: Tensor) -> list[Hypothesis]:
         part = source.select(rows)
+        if not is_autoregressive(model):
+            return list(either.decode_sequences(part, beam_size=beam_size))
         limits = _default_limits(part) if max_length is None else torch.full_like(rows, max_length)
-        longest = model.target_limits(part)
+        longest = either.target_limits(part)
         if longest is not None:
             limits = limits.minimum(longest)
             _validate_capacity(part, longest)

@@ -28,12 +28,13 @@ from regard.core.traits import Alternative, Size, Slot, Traits
 from regard.layers.recurrent import Recurrent
 from regard.mechanisms import MECHANISMS, build_mechanism, is_plugin
 from regard.models.classifier import ANY_INPUT
-from regard.models.embeddings import StemOptions, TokenEmbedding, build_stem
+from regard.models.embeddings import TokenEmbedding
 from regard.models.seq2seq.recurrent_decoder import (
     DecoderOutput,
     RecurrentDecoder,
     RecurrentDecoderState,
 )
+from regard.models.stems import StemOptions, build_stem
 
 SCORES = ("dot", "scaled_dot", "general", "additive", "location")
 NO_ATTENTION = "none"
@@ -132,7 +133,7 @@ class RecurrentEncoderDecoder(nn.Module):
     input_feeding        Luong style: feed the attentional features into the next step
     tie                  tied embeddings: "target" (target embedding and output matrix are tied) or "none"
     max_length           longest source, for the location score only
-    stem                 options of the stem of real-valued input, or a stem; see `models.embeddings`
+    stem                 options of the stem of real-valued input, or a stem; see `models.stems`
     """
 
     traits: ClassVar[Traits] = Traits(
@@ -144,7 +145,7 @@ class RecurrentEncoderDecoder(nn.Module):
         alternatives=(
             Alternative(
                 model="transformer",
-                options={"model_dim": "hidden_dim", "dropout": "dropout"},
+                options={"model_dim": "hidden_dim", "dropout": "dropout", "stem": "stem"},
                 fixed={"num_heads": 4},
             ),
         ),

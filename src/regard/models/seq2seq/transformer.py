@@ -8,13 +8,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal, NamedTuple, Self
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.core.batches import FrameInput, ImageInput, Input, InputSpec, TokenSpec
+from regard.core.batches import Input, InputSpec, TokenSpec
 from regard.core.errors import RegardError
 from regard.core.mechanism import Step
 from regard.core.options import PositiveInt, Probability, validated
@@ -22,11 +23,10 @@ from regard.core.traits import Alternative, Size, Slot, Traits
 from regard.layers.blocks import BeamContext, DecoderState
 from regard.layers.dropout import Dropout
 from regard.models.classifier import ANY_INPUT
-from regard.models.embeddings import StemOptions, TokenEmbedding, build_stem
+from regard.models.embeddings import TokenEmbedding
+from regard.models.seq2seq.encoder import CROSS, ENCODER, SourceEncoder, slot_options
 from regard.models.stack import MechanismOptions, Mechanisms, StackBuilder, longest_sequence
-
-# Rows, sorted by length, are encoded in chunks: little padding, yet large matrix products.
-ENCODER_CHUNK_SIZE = 16
+from regard.models.stems import StemOptions, build_stem
 
 
 class TransformerState(NamedTuple):
@@ -57,8 +57,6 @@ class TransformerState(NamedTuple):
         return self._replace(blocks=blocks, beam_context=beam_context)
 
 
-ENCODER = Slot(name="encoder", option="encoder_mechanism", fallback="mechanism")
-CROSS = Slot(name="cross", role="cross", option="cross_mechanism", fallback="mechanism")
 DECODER = Slot(
     name="decoder",
     causal=True,
@@ -68,7 +66,7 @@ DECODER = Slot(
 )
 
 
-class Transformer(nn.Module):
+class Transformer(SourceEncoder):
     """Transformer encoder–decoder.
 
     mechanism            mechanism of all attentions; a list is one per layer, see `models.stack`
@@ -79,10 +77,11 @@ class Transformer(nn.Module):
     num_decoder_layers   number of decoder layers; default: `num_layers`
     feed_forward_dim     width of the feed-forward layers; default: 4 × `model_dim`
     position             position encoding: sinusoidal, learned, rotary, alibi or none
+    target_position      position encoding of the target; default: `position`
     max_length           longest sequence, where positions or mechanism have a maximum
     tie                  tied embeddings: "all" (source, if it is of tokens, target and output), "target"
                          or "none"
-    stem                 options of the stem of real-valued input, or a stem; see `models.embeddings`
+    stem                 options of the stem of real-valued input, or a stem; see `models.stems`
     final_norm           whether there is a layer norm after each stack; default: `norm_first`
     """
 
@@ -103,6 +102,7 @@ class Transformer(nn.Module):
                     "embedding_dim": "model_dim",
                     "hidden_dim": "model_dim",
                     "dropout": "dropout",
+                    "stem": "stem",
                 },
                 fixed={"attention_style": "luong"},
             ),
@@ -126,6 +126,7 @@ class Transformer(nn.Module):
         norm_first: bool = True,
         final_norm: bool | None = None,
         position: str = "sinusoidal",
+        target_position: str | None = None,
         max_length: PositiveInt = 1024,
         mechanism: Mechanisms = "scaled_dot",
         encoder_mechanism: Mechanisms | None = None,
@@ -175,27 +176,23 @@ class Transformer(nn.Module):
             dropout=dropout,
             attention_dropout=attention_dropout,
         )
+        target_stack = replace(stack, position=target_position or position)
         self.source_position = stack.build_position()
-        self.target_position = stack.build_position()
+        self.target_position = target_stack.build_position()
         self.dropout = Dropout(dropout)
-        # A slot's own mechanism takes no shared options; its own options update the shared ones.
-        mechanisms = [
-            mechanism if own is None else own
-            for own in (encoder_mechanism, decoder_mechanism, cross_mechanism)
-        ]
-        options = [
-            _merged(mechanism_options if own is None else None, own_options)
+        of_encoder, of_decoder, of_cross = (
+            slot_options(mechanism, mechanism_options, own, own_options)
             for own, own_options in (
                 (encoder_mechanism, encoder_options),
                 (decoder_mechanism, decoder_options),
                 (cross_mechanism, cross_options),
             )
-        ]
-        self.encoder = stack.encoder(ENCODER, mechanisms[0], options[0], num_layers)
-        self.decoder = stack.decoder(
+        )
+        self.encoder = stack.encoder(ENCODER, *of_encoder, num_layers)
+        self.decoder = target_stack.decoder(
             (DECODER, CROSS),
-            (mechanisms[1], mechanisms[2]),
-            (options[1], options[2]),
+            (of_decoder.mechanism, of_cross.mechanism),
+            (of_decoder.options, of_cross.options),
             num_decoder_layers,
         )
         self.encoder_norm = stack.final_norm(final_norm)
@@ -217,7 +214,7 @@ class Transformer(nn.Module):
         self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
     ) -> Float[Tensor, "batch target_length model_dim"]:
         """Features from which the token after each position of `decoder_input` is predicted."""
-        context = self._encode(source)
+        context = self.encode(source)
         mask = context.mask
         x = self._embed_target(decoder_input)
         # Padding is at the end, where causal masking already hides it.
@@ -234,7 +231,7 @@ class Transformer(nn.Module):
 
     def start(self, source: Input) -> TransformerState:
         """The state before any target token: the source encoded, its keys and values cached."""
-        context = self._encode_by_length(source)
+        context = self.encode_by_length(source)
         mask = context.mask
         return TransformerState(
             blocks=tuple(block.start(context.frames, mask) for block in self.decoder),
@@ -256,13 +253,8 @@ class Transformer(nn.Module):
         self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
     ) -> dict[str, Float[Tensor, "batch heads queries keys"]]:
         """Attention weights of each block: "encoder/0", "decoder/0", "cross/0", …"""
-        features = self.stem(source)
-        x, mask = self._embed_source(features), features.mask
-        found: dict[str, Tensor] = {}
-        for number, block in enumerate(self.encoder):
-            found[f"encoder/{number}"] = block.weights(x, mask)
-            x = block(x, mask)
-        context = self.encoder_norm(x)
+        found, encoded = self.encoder_weights(source)
+        context, mask = encoded.frames, encoded.mask
         x = self._embed_target(decoder_input)
         for number, block in enumerate(self.decoder):
             both = block.weights(x, context, context_mask=mask)
@@ -270,40 +262,8 @@ class Transformer(nn.Module):
             x = block(x, context, context_mask=mask)
         return found
 
-    def _embed_source(self, features: FrameInput) -> Tensor:
-        embedded: Tensor = self.dropout(self.source_position(features.frames))
-        return embedded
-
     def _embed_target(self, decoder_input: Tensor, start: int | Tensor = 0) -> Tensor:
         embedded: Tensor = self.dropout(
             self.target_position(self.target_embedding.embed(decoder_input), start)
         )
         return embedded
-
-    def _encode(self, source: Input) -> FrameInput:
-        features = self.stem(source)
-        x, mask = self._embed_source(features), features.mask
-        for block in self.encoder:
-            x = block(x, mask)
-        return FrameInput(self.encoder_norm(x), features.lengths, features.padded)
-
-    def _encode_by_length(self, source: Input) -> FrameInput:
-        """As `_encode`, in chunks of rows of similar length, which saves padding."""
-        if isinstance(source, ImageInput) or len(source.lengths) <= ENCODER_CHUNK_SIZE:
-            return self._encode(source)
-        chunks = source.lengths.argsort(stable=True).split(ENCODER_CHUNK_SIZE)
-        parts = [self._encode(source.select(rows)) for rows in chunks]
-        width = max(part.shape[1] for part in parts)
-        encoded = parts[0].frames.new_zeros(len(source.lengths), width, parts[0].shape[2])
-        lengths = torch.empty_like(source.lengths)
-        for rows, part in zip(chunks, parts, strict=True):
-            encoded[rows, : part.shape[1]] = part.frames
-            lengths[rows] = part.lengths
-        return FrameInput(encoded, lengths, source.padded)
-
-
-def _merged(shared: MechanismOptions, own: MechanismOptions) -> MechanismOptions:
-    """A slot's own options, added to the shared ones where both are the same for all layers."""
-    if isinstance(shared, list) or isinstance(own, list):
-        return own or shared
-    return (shared or {}) | (own or {})

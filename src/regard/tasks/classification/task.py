@@ -196,11 +196,16 @@ class Classification(Task):
         self.baseline(found, "majority baseline", split, lambda: [majority] * len(split))
 
         def linear() -> list[str]:
-            test = preprocessor.encode_inputs(split.inputs)
+            test = self.baseline_inputs(split)
             chosen: list[str] = labels[linear_predictions(train, test, is_classifier=True)].tolist()
             return chosen
 
         self.baseline(found, self.linear_baseline, split, linear)
+        return found
+
+    def baseline_inputs(self, split: EvalSplit) -> Examples:
+        """The inputs of a split as the linear model sees them: encoded like the training examples."""
+        found: Examples = self.dataset.preprocessor.encode_inputs(split.inputs)
         return found
 
     def validate_metric(self, model: Any) -> None:

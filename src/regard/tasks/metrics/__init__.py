@@ -1,4 +1,4 @@
-"""Metrics by name: accuracy, F1, edit distances, BLEU and chrF, errors of numbers, losses.
+"""Metrics by name: accuracy, F1, edit distances, similarities, BLEU and chrF, errors of numbers, losses.
 
 The table holds strings, so listing the metrics imports none of them.
 """
@@ -39,6 +39,11 @@ if TYPE_CHECKING:
         RatioMetric as RatioMetric,
     )
     from regard.tasks.metrics.regression import MAE as MAE, RMSE as RMSE, PearsonR as PearsonR
+    from regard.tasks.metrics.similarity import (
+        CosineSimilarity as CosineSimilarity,
+        DamerauLevenshteinSimilarity as DamerauLevenshteinSimilarity,
+        JaccardSimilarity as JaccardSimilarity,
+    )
     from regard.tasks.metrics.translation import BLEU as BLEU, ChrF as ChrF
 
 
@@ -59,6 +64,17 @@ METRICS: dict[str, Entry] = {
     "cer": Entry("edit_distance", "CharacterErrorRate", "character edits over characters"),
     "mean_cer": Entry("edit_distance", "MeanCharacterErrorRate", "mean CER of items"),
     "wer": Entry("edit_distance", "WordErrorRate", "word edits over words"),
+    "jaccard_similarity": Entry(
+        "similarity", "JaccardSimilarity", "shared characters over those in either text"
+    ),
+    "cosine_similarity": Entry(
+        "similarity", "CosineSimilarity", "shared characters over the mean length (Ochiai)"
+    ),
+    "damerau_levenshtein_similarity": Entry(
+        "similarity",
+        "DamerauLevenshteinSimilarity",
+        "1 − edits, with swaps, over the longer length",
+    ),
     "bleu": Entry("translation", "BLEU", "BLEU-4 by sacrebleu"),
     "chrf": Entry("translation", "ChrF", "chrF2 by sacrebleu"),
     "accuracy": Entry("classification", "Accuracy", "correct labels"),

@@ -1,0 +1,1 @@
+"""Sound: WAV files, clips, features, augmentation and a cache of features."""

@@ -1,0 +1,103 @@
+"""The Transformer encoder of a source, which several sequence models have in common.
+
+source → stem + position → dropout → self-attention blocks → norm → one vector per position of the stem
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.core.batches import FrameInput, ImageInput, Input
+from regard.core.traits import Slot
+from regard.models.stack import MechanismOptions, Mechanisms
+
+# Rows, sorted by length, are encoded in chunks: little padding, yet large matrix products.
+ENCODER_CHUNK_SIZE = 16
+
+# Attention slots of models with several, whose option falls back to `mechanism`.
+ENCODER = Slot(name="encoder", option="encoder_mechanism", fallback="mechanism")
+CROSS = Slot(name="cross", role="cross", option="cross_mechanism", fallback="mechanism")
+
+
+class SlotOptions(NamedTuple):
+    """The mechanism of an attention slot and its options."""
+
+    mechanism: Mechanisms
+    options: MechanismOptions
+
+
+def slot_options(
+    mechanism: Mechanisms,
+    options: MechanismOptions,
+    own: Mechanisms | None,
+    own_options: MechanismOptions,
+) -> SlotOptions:
+    """A slot's mechanism and options, from those that all slots share and its own.
+
+    A slot's own mechanism takes no shared options; its own options update the shared ones where both are
+    the same for all layers.
+    """
+    shared = options if own is None else None
+    chosen = mechanism if own is None else own
+    if isinstance(shared, list) or isinstance(own_options, list):
+        return SlotOptions(chosen, own_options or shared)
+    return SlotOptions(chosen, (shared or {}) | (own_options or {}))
+
+
+class EncoderWeights(NamedTuple):
+    """Attention weights by name, "encoder/0", …, and what the encoder returns."""
+
+    weights: dict[str, Float[Tensor, "batch heads length length"]]
+    encoded: FrameInput
+
+
+class SourceEncoder(nn.Module):
+    """A model with a Transformer encoder; a subclass builds its parts and adds what predicts the target."""
+
+    stem: nn.Module
+    source_position: Any
+    dropout: nn.Module
+    encoder: Any  # a ModuleList of `EncoderBlock`
+    encoder_norm: nn.Module
+
+    def encode(self, source: Input) -> FrameInput:
+        """Features of every position of the stem."""
+        features = self._embed_source(source)
+        x, mask = features.frames, features.mask
+        for block in self.encoder:
+            x = block(x, mask)
+        return FrameInput(self.encoder_norm(x), features.lengths, features.padded)
+
+    def encode_by_length(self, source: Input) -> FrameInput:
+        """As `encode`, in chunks of rows of similar length, which saves padding."""
+        if isinstance(source, ImageInput) or len(source.lengths) <= ENCODER_CHUNK_SIZE:
+            return self.encode(source)
+        chunks = source.lengths.argsort(stable=True).split(ENCODER_CHUNK_SIZE)
+        parts = [self.encode(source.select(rows)) for rows in chunks]
+        width = max(part.shape[1] for part in parts)
+        encoded = parts[0].frames.new_zeros(len(source.lengths), width, parts[0].shape[2])
+        lengths = torch.empty_like(source.lengths)
+        for rows, part in zip(chunks, parts, strict=True):
+            encoded[rows, : part.shape[1]] = part.frames
+            lengths[rows] = part.lengths
+        return FrameInput(encoded, lengths, source.padded)
+
+    def encoder_weights(self, source: Input) -> EncoderWeights:
+        """Attention weights of each block of the encoder."""
+        features = self._embed_source(source)
+        x, mask = features.frames, features.mask
+        found: dict[str, Tensor] = {}
+        for number, block in enumerate(self.encoder):
+            found[f"encoder/{number}"] = block.weights(x, mask)
+            x = block(x, mask)
+        encoded = FrameInput(self.encoder_norm(x), features.lengths, features.padded)
+        return EncoderWeights(found, encoded)
+
+    def _embed_source(self, source: Input) -> FrameInput:
+        features = self.stem(source)
+        x = self.dropout(self.source_position(features.frames))
+        return FrameInput(x, features.lengths, features.padded)

@@ -1,0 +1,222 @@
+"""Stems: modules from an input to vectors of model_dim, `stem(input: Input) -> FrameInput`.
+
+    FrameStem          real-valued frames, several at a time with `stride`            type "linear"
+    ConvolutionalStem  convolutions over frames, some of them with a stride           type "convolutional"
+    PatchStem          images in patches                                              type "patches"
+
+The stems of tokens are in `models.embeddings`. After its stem a model is the same for every kind of input:
+all vectors have the size of scaled token embeddings, and a row's vectors do not depend on its padding.
+
+    stem={"type": "convolutional", "strides": [1, 2]}     the option `stem` of a model
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from pydantic import AfterValidator, Field
+from torch import Tensor, nn
+
+from regard.core.batches import (
+    FrameInput,
+    FrameSpec,
+    ImageInput,
+    ImageSpec,
+    InputSpec,
+    TokenSpec,
+)
+from regard.core.errors import RegardError
+from regard.core.masks import NO_MASK, Mask
+from regard.core.options import PositiveInt, Probability, options_of, validated
+from regard.core.registry import lookup
+from regard.layers.convolution import Convolution
+from regard.layers.dropout import Dropout
+from regard.layers.feed_forward import ACTIVATIONS
+from regard.models.embeddings import WordEmbedding
+
+
+class FrameStem(nn.Module):
+    """Real-valued frames: norm(W · frame + b), where `stride` neighbouring frames are one, longer frame.
+
+    The last one of a row is filled up with zeros. After the norm, vectors have the size of scaled token
+    embeddings, whatever the unit of the features.
+    """
+
+    @validated
+    def __init__(
+        self,
+        *,
+        features: PositiveInt,
+        model_dim: PositiveInt,
+        stride: PositiveInt = 1,
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__()
+        self.stride = stride
+        self.linear = nn.Linear(stride * features, model_dim)
+        self.norm = nn.LayerNorm(model_dim)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, input: FrameInput) -> FrameInput:
+        frames, lengths = input.frames, input.lengths
+        _validate_features(frames, self.linear.in_features // self.stride)
+        if self.stride > 1:
+            if input.padded:
+                frames = frames.masked_fill(~input.mask.keep(frames.shape[1])[:, :, None], 0.0)
+            frames = F.pad(frames, (0, 0, 0, -frames.shape[1] % self.stride))
+            frames = frames.unflatten(1, (-1, self.stride)).flatten(2)
+            lengths = (lengths + self.stride - 1) // self.stride
+        return FrameInput(self.dropout(self.norm(self.linear(frames))), lengths, input.padded)
+
+
+def _validate_features(frames: Float[Tensor, "batch length features"], expected: int) -> None:
+    if frames.shape[2] != expected:
+        raise RegardError(
+            f"The frames have {frames.shape[2]} features, but the model was built for {expected}."
+        )
+
+
+def _odd(size: int) -> int:
+    if size < 3 or size % 2 == 0:
+        raise ValueError("it must be odd and 3 or more, so that it is centred on a frame.")
+    return size
+
+
+Strides = Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+
+
+class ConvolutionalStem(nn.Module):
+    """Real-valued frames: norm(a(conv(… a(conv(frames))))), convolutions over time with activation a.
+
+    kernel_size  frames that each convolution sees, odd
+    strides      the stride of each convolution: (1, 2) are two, of which the second halves the frames
+
+    With the defaults it is the stem of Whisper (Radford et al. 2023, section 2.2), with a norm. Padding is
+    set to zero before each convolution, so that the end of a row is the same in every batch.
+    """
+
+    @validated
+    def __init__(
+        self,
+        *,
+        features: PositiveInt,
+        model_dim: PositiveInt,
+        kernel_size: Annotated[int, AfterValidator(_odd)] = 3,
+        strides: Strides = (1, 2),
+        activation: str = "gelu",
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__()
+        self.features = features
+        self.convolutions: Any = nn.ModuleList(
+            Convolution(
+                model_dim=model_dim if number else features,
+                output_dim=model_dim,
+                width=kernel_size,
+                stride=stride,
+            )
+            for number, stride in enumerate(strides)
+        )
+        self.activation = lookup("activation", activation, ACTIVATIONS)
+        self.norm = nn.LayerNorm(model_dim)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, input: FrameInput) -> FrameInput:
+        x, lengths = input.frames, input.lengths
+        _validate_features(x, self.features)
+        for convolution in self.convolutions:
+            mask = Mask(lengths=lengths) if input.padded else NO_MASK
+            x = self.activation.function(convolution(x, mask))
+            lengths = convolution.output_lengths(lengths)
+        return FrameInput(self.dropout(self.norm(x)), lengths, input.padded)
+
+
+class PatchStem(nn.Module):
+    """Images in square patches, row by row: norm(W · patch + b)   (Dosovitskiy et al. 2021)."""
+
+    @validated
+    def __init__(
+        self,
+        *,
+        channels: PositiveInt,
+        height: PositiveInt,
+        width: PositiveInt,
+        model_dim: PositiveInt,
+        patch_size: PositiveInt = 4,
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__()
+        if height % patch_size or width % patch_size:
+            raise RegardError(
+                f"patch_size={patch_size} does not divide the images of {height}×{width} pixels. Choose "
+                "a divisor of both."
+            )
+        self.linear = nn.Conv2d(channels, model_dim, patch_size, stride=patch_size)
+        self.norm = nn.LayerNorm(model_dim)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, input: ImageInput) -> FrameInput:
+        patches = self.linear(input.pixels).flatten(2).transpose(1, 2)
+        lengths = torch.full(patches.shape[:1], patches.shape[1], device=patches.device)
+        return FrameInput(self.dropout(self.norm(patches)), lengths, padded=False)
+
+
+# The stems of real-valued input by their type; the first is the default.
+STEMS: dict[type, dict[str, Callable[..., nn.Module]]] = {
+    FrameSpec: {"linear": FrameStem, "convolutional": ConvolutionalStem},
+    ImageSpec: {"patches": PatchStem},
+}
+
+StemOptions = dict[str, Any] | nn.Module | None  # the type of a model's option `stem`
+
+
+def build_stem(
+    source: InputSpec | int,
+    *,
+    model_dim: int,
+    tokens: Callable[[int], nn.Module],
+    stem: StemOptions = None,
+    dropout: float = 0.0,
+) -> nn.Module:
+    """The stem of an input: `tokens(vocabulary)`, or a stem of frames or images.
+
+    `stem` are the `type` of the last two and its options, such as stride and patch_size; or a stem already
+    built.
+    """
+    if isinstance(stem, nn.Module):
+        return stem
+    source = TokenSpec(source) if isinstance(source, int) else source
+    if isinstance(source, TokenSpec):
+        if stem:
+            raise RegardError(f"stem={stem}: the stem of tokens has no options. Remove stem.")
+        return tokens(source.vocabulary)
+    kinds = STEMS[type(source)]
+    given = {"type": next(iter(kinds)), "dropout": dropout, **(stem or {})}
+    kind = lookup("stem type", str(given.pop("type")), kinds)
+    sizes = {"model_dim": model_dim, **vars(source)}
+    options = options_of(kind, section="stem", reserved=tuple(sizes))(**given)
+    return kind(**sizes, **options.as_kwargs())
+
+
+def build_word_stem(
+    source: InputSpec | int,
+    *,
+    model_dim: int,
+    stem: StemOptions,
+    dropout: float,
+    input_dropout: float | None,
+    **words: Any,
+) -> nn.Module:
+    """The stem of a text classifier: words with the options of `WordEmbedding`, frames or patches."""
+    input_dropout = dropout if input_dropout is None else input_dropout
+    sizes: dict[str, Any] = {"model_dim": model_dim, "dropout": input_dropout}
+    return build_stem(
+        source,
+        tokens=lambda vocabulary: WordEmbedding(vocabulary=vocabulary, **sizes, **words),
+        stem=stem,
+        **sizes,
+    )

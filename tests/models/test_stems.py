@@ -1,0 +1,150 @@
+"""The convolutional stem: against plain convolutions, padding, lengths, cost, options."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.core.batches import FrameInput, FrameSpec, ImageSpec
+from regard.core.counting import count_call
+from regard.core.errors import RegardError
+from regard.models.stems import ConvolutionalStem, FrameStem, build_stem
+
+FEATURES, MODEL_DIM, FRAMES = 5, 8, 13
+LENGTHS = torch.tensor([13, 6, 1, 11])
+
+shapes = pytest.mark.parametrize(
+    ("kernel_size", "strides"),
+    [(3, (1, 2)), (5, (2, 2)), (3, (3,)), (7, (1, 1, 2))],
+    ids=str,
+)
+
+
+def build(**options: Any) -> ConvolutionalStem:
+    torch.manual_seed(0)
+    stem = ConvolutionalStem(features=FEATURES, model_dim=MODEL_DIM, **options)
+    return stem.double().eval()
+
+
+def frames(*, extra: int = 0, fill: float = 0.0) -> FrameInput:
+    generator = torch.Generator().manual_seed(1)
+    x = F.pad(torch.randn(4, FRAMES, FEATURES, generator=generator).double(), (0, 0, 0, extra))
+    padding = torch.arange(FRAMES + extra) >= LENGTHS[:, None]
+    return FrameInput(x.masked_fill(padding[:, :, None], fill), LENGTHS)
+
+
+@shapes
+def test_one_row_is_convolved_as_by_pytorch(kernel_size: int, strides: tuple[int, ...]) -> None:
+    stem, x = build(kernel_size=kernel_size, strides=strides), frames().frames[:1]
+    expected = x.transpose(1, 2)
+    for convolution in stem.convolutions:
+        linear = convolution.linear
+        expected = F.gelu(
+            F.conv1d(
+                expected,
+                linear.weight,
+                linear.bias,
+                stride=linear.stride,
+                padding=kernel_size // 2,
+            )
+        )
+    expected = F.layer_norm(expected.transpose(1, 2), (MODEL_DIM,))
+    found = stem(FrameInput(x, LENGTHS[:1]))
+    torch.testing.assert_close(found.frames, expected)
+    assert found.lengths.tolist() == [expected.shape[1]]
+    norms = found.frames.norm(dim=-1)
+    torch.testing.assert_close(norms, torch.full_like(norms, MODEL_DIM**0.5), rtol=0.01, atol=0)
+
+
+@shapes
+def test_padding_changes_neither_vectors_nor_gradients(
+    kernel_size: int, strides: tuple[int, ...]
+) -> None:
+    stem = build(kernel_size=kernel_size, strides=strides)
+
+    def results(*inputs: FrameInput) -> tuple[Tensor, ...]:
+        """The vectors of all rows without padding, and gradients of a function of them."""
+        rows = [
+            row[:length]
+            for stemmed in map(stem, inputs)
+            for row, length in zip(stemmed.frames, stemmed.lengths, strict=True)
+        ]
+        vectors = torch.cat(rows)
+        value = (vectors * torch.arange(vectors.numel()).view_as(vectors).cos()).sum()
+        return vectors, *torch.autograd.grad(value, list(stem.parameters()))
+
+    together = results(frames())
+    assert len(together[0]) == sum(_after(int(length), strides) for length in LENGTHS)
+    alone = results(*(frames().select(slice(row, row + 1)) for row in range(4)))
+    for other in (alone, results(frames(extra=4)), results(frames(extra=3, fill=math.inf))):
+        torch.testing.assert_close(other, together, rtol=0, atol=1e-10)
+
+
+def _after(length: int, strides: tuple[int, ...]) -> int:
+    for stride in strides:
+        length = math.ceil(length / stride)
+    return length
+
+
+def test_parameters_and_flops() -> None:
+    stem, x = build(strides=(1, 2)), frames()
+    first, second = 3 * FEATURES * MODEL_DIM, 3 * MODEL_DIM * MODEL_DIM
+    parameters = first + second + 2 * MODEL_DIM + 2 * MODEL_DIM
+    assert sum(parameter.numel() for parameter in stem.parameters()) == parameters
+    counted = count_call(lambda: stem(x).frames, backward=False)
+    assert counted.matmul_flops == 2 * 4 * (FRAMES * first + 7 * second)
+
+
+def test_types_and_defaults() -> None:
+    spec = FrameSpec(FEATURES)
+
+    def stem_of(options: Any) -> Any:
+        return build_stem(spec, model_dim=8, tokens=lambda _: nn.Identity(), stem=options)
+
+    assert isinstance(stem_of(None), FrameStem)
+    assert stem_of({"type": "linear", "stride": 3}).stride == 3
+    built = stem_of({"type": "convolutional"})
+    assert isinstance(built, ConvolutionalStem)
+    assert [each.linear.stride for each in built.convolutions] == [(1,), (2,)]
+    assert [each.linear.kernel_size for each in built.convolutions] == [(3,), (3,)]
+    listed = stem_of({"type": "convolutional", "strides": [2, 2], "activation": "relu"})
+    assert [each.linear.stride for each in listed.convolutions] == [(2,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"type": "recurrent"}, "stem type 'recurrent'. Choose from: convolutional, linear"),
+        ({"type": "patches"}, "stem type 'patches'"),
+        ({"type": None}, "stem type 'None'"),
+        ({"type": "convolutional", "stride": 2}, "'stem.stride'. Did you mean 'stem.strides'"),
+        ({"type": "convolutional", "features": 3}, "'stem.features'"),
+        ({"type": "convolutional", "kernel_size": 4}, "stem.kernel_size=4: it must be odd"),
+        ({"type": "convolutional", "kernel_size": 1}, "stem.kernel_size=1: it must be odd"),
+        ({"type": "convolutional", "strides": []}, "stem.strides="),
+        ({"type": "convolutional", "strides": [1, 0]}, "stem.strides="),
+        ({"type": "convolutional", "strides": 2}, "stem.strides=2: it must be a list"),
+        ({"type": "convolutional", "activation": "gelou"}, "'gelou'. Did you mean 'gelu'"),
+        ({"kernel_size": 3}, "'stem.kernel_size'.*stem.stride"),
+    ],
+)
+def test_invalid_options(options: Any, message: str) -> None:
+    with pytest.raises(RegardError, match=message):
+        build_stem(FrameSpec(3), model_dim=8, tokens=lambda _: nn.Identity(), stem=options)
+
+
+def test_invalid_input() -> None:
+    with pytest.raises(RegardError, match=r"3 features.*built for 5"):
+        build()(FrameInput(torch.zeros(1, 4, 3).double(), torch.tensor([4])))
+    with pytest.raises(RegardError, match=r"stem type 'convolutional'\. Choose from: patches"):
+        build_stem(
+            ImageSpec(1, 8, 8),
+            model_dim=8,
+            tokens=lambda _: nn.Identity(),
+            stem={"type": "convolutional"},
+        )

@@ -1,0 +1,233 @@
+"""Tasks on recordings: features, splits by speaker, augmentation, joined words, alignment accuracy."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.factories.sounds import sine, write_wav
+
+from regard.core.batches import FrameInput
+from regard.core.errors import RegardError
+from regard.data.audio.clips import AudioClip
+from regard.models import build_model
+from regard.models.generation.search import decode
+from regard.tasks.audio import AudioExamples, AudioTask
+from regard.tasks.audio_classification import AudioClassification, AudioClassificationOptions
+from regard.tasks.speech_recognition import SpeechOptions, SpeechRecognition
+
+RATE = 8000
+WORDS = ("zero", "one")
+SMALL: dict[str, Any] = {"sample_rate": RATE, "num_bands": 8, "hop_ms": 20.0}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two digits of three speakers, eight takes each: tones of another height and loudness."""
+    found = tmp_path_factory.mktemp("digits")
+    for number, speaker in enumerate(("ann", "bob", "eve")):
+        for digit in range(2):
+            for take in range(8):
+                tone = sine(
+                    400 + 800 * digit + 40 * number + 5 * take, seconds=0.3, sample_rate=RATE
+                )
+                write_wav(found / f"{digit}_{speaker}_{take}.wav", tone, sample_rate=RATE)
+    return found
+
+
+def classification(folder: Path, **options: Any) -> AudioClassification:
+    chosen = AudioClassificationOptions(train_file=str(folder), **{**SMALL, **options})
+    return AudioClassification.from_options(chosen, seed=0, decode=partial(decode, beam_size=1))
+
+
+def recognition(folder: Path, **options: Any) -> SpeechRecognition:
+    chosen = SpeechOptions(train_file=str(folder), **{**SMALL, **options})
+    return SpeechRecognition.from_options(chosen, seed=0, decode=partial(decode, beam_size=1))
+
+
+def speakers(task: AudioTask, split: str) -> set[str]:
+    return {clip.speaker for clip in getattr(task.dataset, split).inputs}
+
+
+def test_splits_of_the_folder_are_used(folder: Path) -> None:
+    task = classification(folder)
+    # Takes 0 to 4 are the test split of such a folder.
+    names = task.dataset.test.names
+    assert len(names) == 2 * 3 * 5
+    assert {int(name[:-4].split("_")[2]) for name in names} == {0, 1, 2, 3, 4}
+    assert task.dataset.leakage == {"validation": 0, "test": 0}
+
+
+def test_speakers_are_held_out(folder: Path) -> None:
+    task = classification(folder, test_speakers=("bob",), validation_speakers=("eve",))
+    assert speakers(task, "test") == {"bob"}
+    assert speakers(task, "validation") == {"eve"}
+    # All takes of ann that are not in the test split of the folder.
+    assert len(task.dataset.train) == 2 * 3
+    assert len(task.dataset.test) == 16
+
+
+def test_speakers_by_hash(folder: Path) -> None:
+    task = classification(folder, split_by="speaker", validation_fraction=0.6)
+    assert 0 < len(speakers(task, "validation")) < 3
+    assert not task.dataset.leakage["validation"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"test_speakers": ("zoe",)}, "Unknown speaker 'zoe'"),
+        (
+            {"test_speakers": ("ann",), "validation_speakers": ("ann",)},
+            "ann is in task\\.validation",
+        ),
+        ({"test_speakers": ("ann",), "test_file": "elsewhere"}, "give one of the two"),
+        ({"train_file": "nowhere"}, "nowhere"),
+    ],
+)
+def test_errors_name_the_option(folder: Path, options: dict[str, Any], message: str) -> None:
+    place = Path(options.pop("train_file", folder))
+    with pytest.raises(RegardError, match=message):
+        classification(place, **options)
+
+
+def test_utterances_are_normalised(folder: Path) -> None:
+    task = classification(folder, normalize="utterance")
+    batch = task.epoch(0)[0]
+    assert isinstance(batch.input, FrameInput)
+    row = batch.input.frames[0, : int(batch.input.lengths[0])]
+    assert torch.allclose(row.mean(dim=0), torch.zeros(8), atol=1e-5)
+
+
+def test_augmentation_is_of_training_only_and_reproducible(folder: Path) -> None:
+    augmented = partial(
+        classification, folder, freq_warp=0.2, noise_db=(20.0, 40.0), speeds=(0.9, 1.0, 1.1)
+    )
+    one, same, plain = augmented(), augmented(), classification(folder)
+    first, again = one.epoch(3)[0].input, same.epoch(3)[0].input
+    assert isinstance(first, FrameInput)
+    assert isinstance(again, FrameInput)
+    assert torch.equal(first.frames, again.frames)
+    other = one.epoch(4)[0].input
+    assert first.shape != other.shape or not torch.equal(first.frames, other.frames)
+    batches = [task.eval_batches(task.dataset.validation)[0].input for task in (one, plain)]
+    assert torch.equal(*(each.frames for each in batches))
+
+
+def test_speeds_change_the_length(folder: Path) -> None:
+    task = classification(folder, speeds=(0.5, 2.0))
+    train = task.dataset.train
+    assert isinstance(train, AudioExamples)
+    slow, fast = (int(copy.lengths.sum()) for copy in train.copies)
+    assert slow > 3 * fast
+    lengths = {length for batch in task.epoch(0) for length in batch.input.lengths.tolist()}
+    assert min(lengths) < int(train.inputs.lengths[0]) < max(lengths)
+
+
+def test_a_path_is_an_input(folder: Path) -> None:
+    task = classification(folder)
+    path = str(folder / "1_ann_7.wav")
+    model = build_model(
+        "text_encoder", **task.dataset.preprocessor.sizes(), model_dim=8, num_heads=2, num_layers=1
+    ).eval()
+    predicted = task.predict(model, [path], task.dataset.preprocessor, task.decode)
+    assert predicted[0] in {"0", "1"}
+    with pytest.raises(RegardError, match=r"missing\.wav"):
+        task.predict(model, ["missing.wav"], task.dataset.preprocessor, task.decode)
+
+
+JOINED: dict[str, Any] = {
+    "join": (2, 4),
+    "num_strings": 12,
+    "num_validation_strings": 6,
+    "num_test_strings": 8,
+    "validation_fraction": 0.4,
+}
+
+
+def test_strings_are_joined_from_recordings_of_their_split(folder: Path) -> None:
+    task = recognition(folder, **JOINED)
+    dataset = task.dataset
+    assert (len(dataset.train), len(dataset.validation), len(dataset.test)) == (12, 6, 8)
+    parts: dict[str, set[Path]] = {}
+    for name in ("validation", "test"):
+        clips = getattr(dataset, name).inputs
+        assert all(isinstance(clip, AudioClip) for clip in clips)
+        assert all(2 <= len(clip.words) <= 4 for clip in clips)
+        parts[name] = {part.path for clip in clips for part in clip.parts}
+    assert not parts["validation"] & parts["test"]
+    assert {path.stem[-1] for path in parts["test"]} <= set("01234")
+    for clip, references in zip(dataset.test.inputs, dataset.test.references, strict=True):
+        assert references == (" ".join(clip.words),)
+
+
+class Peaks(torch.nn.Module):
+    """Cross-attention that peaks in the middle of each character's word, or always at the first frame."""
+
+    def __init__(self, task: SpeechRecognition) -> None:
+        super().__init__()
+        self.unused = torch.nn.Parameter(torch.zeros(1))
+        self.task, self.rows = task, list(task.dataset.test.inputs)
+
+    def weights(self, source: FrameInput, decoder_input: torch.Tensor) -> dict[str, torch.Tensor]:
+        rows, length = decoder_input.shape
+        found = torch.zeros(rows, 2, length, source.shape[1])
+        found[:, 1, :, 0] = 1.0
+        for row in range(rows):
+            clip = next(
+                clip
+                for clip in self.rows
+                if len(clip.transcript) == int((decoder_input[row] > 2).sum())
+                and len(self.task.dataset.preprocessor.features(clip)) == int(source.lengths[row])
+            )
+            starts, ends = self.task._frame_bounds(clip)
+            for at, middle in zip(self.task._letters(clip), (starts + ends) / 2, strict=True):
+                found[row, 0, at, int(middle)] = 1.0
+        return {"cross/0": found, "encoder/0": found}
+
+
+def test_alignment_accuracy(folder: Path) -> None:
+    task = recognition(folder, **JOINED)
+    found = task.alignment_accuracies(Peaks(task), task.dataset.test)
+    assert set(found) == {"cross/0, head 1", "cross/0, head 2"}
+    assert found["cross/0, head 1"] == 100.0
+    # The first frame is within the first word alone.
+    words = [clip.words for clip in task.dataset.test.inputs]
+    first, letters = (
+        sum(len(each[0]) for each in words),
+        sum(map(len, (w for e in words for w in e))),
+    )
+    assert found["cross/0, head 2"] == pytest.approx(100 * first / letters)
+
+
+@pytest.mark.parametrize("name", ["transformer", "transformer_recurrent", "ctc", "recurrent"])
+def test_models_train_on_recordings(folder: Path, name: str) -> None:
+    task = recognition(folder, **JOINED, max_characters=30)
+    sizes = task.dataset.preprocessor.sizes()
+    options: dict[str, Any] = {"model_dim": 16, "num_heads": 2, "num_layers": 1, "dropout": 0.0}
+    if name == "recurrent":
+        options = {"embedding_dim": 16, "hidden_dim": 16, "dropout": 0.0}
+    if name == "transformer":
+        options["tie"] = "target"
+    torch.manual_seed(0)
+    model = build_model(name, **sizes, **options, stem={"type": "convolutional", "strides": [1, 1]})
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    losses = []
+    for epoch in range(25):
+        for batch in task.epoch(epoch):
+            loss = task.loss(model, batch)
+            optimizer.zero_grad()
+            (loss.total / loss.num_predictions).backward()
+            optimizer.step()
+        losses.append(loss.total.item() / loss.num_predictions)
+    assert losses[-1] < 0.7 * losses[0]
+    result = task.evaluate_on(model.eval(), task.dataset.test)
+    assert {"cer", "wer", "loss", "jaccard_similarity"} <= set(result.scores)
+    assert len(result.predictions) == 8
+    details = task.details(model, task.dataset.test, result)["alignment"]
+    assert 0 <= details["accuracy"] <= 100
+    assert np.isfinite(details["chance"])
