@@ -58,4 +58,5 @@ def test_hostile_strings(name: str, text: str, visit: Callable[..., Visit]) -> N
     assert visited.page.evaluate("window.__pwned") is None
     visited.assert_sound()
     plain = visit(page.draw(with_string(page.record(), harmless(text))), size=PHONE)
+    plain.open_details()
     assert visited.page.evaluate(STRUCTURE) == plain.page.evaluate(STRUCTURE)
