@@ -7,6 +7,7 @@ Negative numbers have a minus sign (−), thousands a comma.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 
 PREFIXES = ("", "k", "M", "G", "T", "P")
@@ -175,6 +176,17 @@ def bytes_text(count: int | float) -> str:
     return f"{count:.0f} B" if unit == 0 else f"{three_digits(scaled)} {BINARY[unit]}"
 
 
+def quantity_text(number: int | float, quantity: str) -> str:
+    """A number of FLOPs, bytes, seconds or things, in the unit that fits it."""
+    write = {
+        "flops": flops_text,
+        "bytes": bytes_text,
+        "seconds": duration_text,
+        "count": count_text,
+    }
+    return write[quantity](number)
+
+
 def three_digits(number: float) -> str:
     """A number of at least 1 to three significant digits, or all integer digits.
 
@@ -273,6 +285,27 @@ def printable(text: str) -> str:
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
         for char in text
     )
+
+
+def aligned(rows: Sequence[Sequence[str]], *, left: Sequence[int]) -> list[str]:
+    """Rows as lines with aligned columns; those in `left` are left-aligned, others right-aligned.
+
+    >>> aligned([("a", "1"), ("bcd", "23")], left=[0])
+    ['a     1', 'bcd  23']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if index in left else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def wrapped(text: str, width: int) -> str:
+    """A text in lines of at most `width`, 20 or more."""
+    return textwrap.fill(text, width=max(width, 20), break_on_hyphens=False)
 
 
 def setting_text(value: object) -> str:

@@ -180,3 +180,10 @@ class RunRecord(Record):
     def primary(self) -> MetricRecord:
         """The metric that selects the best checkpoint."""
         return self.metrics[0]
+
+    def metric_named(self, name: str) -> MetricRecord:
+        """The metric of a score; one that the task does not list has only a name."""
+        unknown = MetricRecord(
+            name=name, unit="", lower_is_better=False, digits=4, note="", is_itemwise=False
+        )
+        return next((metric for metric in self.metrics if metric.name == name), unknown)

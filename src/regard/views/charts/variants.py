@@ -6,18 +6,15 @@ dashed lines. Colour is never the only cue: a name or a title says the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from regard.core.formatting import (
-    bytes_text,
-    count_text,
     counted,
-    duration_text,
-    flops_text,
     interval_text,
     numbered,
+    quantity_text,
     score_text,
     setting_text,
 )
@@ -42,54 +39,37 @@ OPPOSITE = {"better": "worse", "worse": "better"}
 
 
 class CostMeasure(NamedTuple):
-    """One kind of cost of a variant; `quantity` selects the units of its axis."""
+    """One kind of cost of a variant: a field of its record, and the quantity it is a number of."""
 
-    key: str
     name: str
     meaning: str
+    field: str
     quantity: str
-    number: Callable[[VariantRecord], float]
-    format_number: Callable[[float], str]
+
+    def number(self, variant: VariantRecord) -> float:
+        """The cost of a variant; 0 if unknown."""
+        return float(getattr(variant, self.field) or 0.0)
 
     def text(self, variant: VariantRecord) -> str:
         """The cost of a variant as text; a dash if unknown."""
         number = self.number(variant)
-        return self.format_number(number) if number > 0 else "–"
+        return quantity_text(number, self.quantity) if number > 0 else "–"
 
 
 MEASURES = (
     CostMeasure(
-        "flops",
-        "FLOPs",
-        "of one training run, counted on a sample of its batches",
-        "flops",
-        lambda variant: variant.flops or 0.0,
-        flops_text,
+        "FLOPs", "of one training run, counted on a sample of its batches", "flops", "flops"
     ),
     CostMeasure(
-        "time",
-        "time",
-        "wall-clock training time of one run, without evaluations",
-        "seconds",
-        lambda variant: variant.seconds or 0.0,
-        duration_text,
+        "time", "wall-clock time of training one run, without evaluations", "seconds", "seconds"
     ),
     CostMeasure(
-        "memory",
         "memory",
         "peak of the largest step, with parameters and optimizer state",
+        "peak_bytes",
         "bytes",
-        lambda variant: float(variant.peak_bytes),
-        bytes_text,
     ),
-    CostMeasure(
-        "parameters",
-        "parameters",
-        "trainable parameters",
-        "count",
-        lambda variant: float(variant.parameters),
-        count_text,
-    ),
+    CostMeasure("parameters", "trainable parameters", "parameters", "count"),
 )
 
 

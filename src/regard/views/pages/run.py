@@ -19,7 +19,7 @@ from regard.views.charts.trees import tree_chart
 from regard.views.charts.variants import flat_settings
 from regard.views.pages.document import MAX_WORDS, document_sentences
 from regard.views.pages.render import render_page
-from regard.views.text.run import cost_facts, metric_of, run_headline
+from regard.views.text.run import cost_facts, run_headline
 
 SECTIONS = {
     "scores": "Scores",
@@ -64,7 +64,7 @@ def run_page(record: RunRecord, *, refresh_seconds: int | None = None) -> str:
             )
             for split in with_errors
         ],
-        item_metric=metric_of(record, record.item_metric),
+        item_metric=record.metric_named(record.item_metric),
         attention=attention,
         deletions=[
             (
@@ -82,7 +82,7 @@ def run_page(record: RunRecord, *, refresh_seconds: int | None = None) -> str:
 
 def _score_table(record: RunRecord, split: SplitRecord) -> dict[str, Any]:
     """The run and its baselines, with a plot of the primary metric and every score."""
-    metrics = [metric_of(record, name) for name in split.scores]
+    metrics = [record.metric_named(name) for name in split.scores]
     primary = record.primary if record.primary.name in split.scores else metrics[0]
     own = split.scores[primary.name]
     baselines = {name: of.get(primary.name) for name, of in split.baselines.items()}

@@ -146,7 +146,7 @@ def _columns(v: Variants) -> list[Column]:
             lambda one: "–" if one.agreement is None else f"{100 * one.agreement:.0f} %",
             lambda one: _known(one.agreement),
         ),
-        *(Column(one.key, one.name, one.meaning, one.text, one.number) for one in MEASURES),
+        *(Column(one.name, one.name, one.meaning, one.text, one.number) for one in MEASURES),
         Column(
             "shared",
             "shared initial parameters",

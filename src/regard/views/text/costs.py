@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from regard.core.formatting import (
+    aligned,
     bytes_text,
     count_text,
     counted,
@@ -151,22 +152,6 @@ def module_text(report: ModuleReport) -> str:
             *aligned([("forward, by kind", "calls", "time"), *kinds], left=(0,)),
         ]
     )
-
-
-def aligned(rows: Sequence[Sequence[str]], *, left: Sequence[int]) -> list[str]:
-    """Rows as lines with aligned columns; those in `left` are left-aligned, others right-aligned.
-
-    >>> aligned([("a", "1"), ("bcd", "23")], left=[0])
-    ['a     1', 'bcd  23']
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if index in left else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _table(report: CostReport, rows: Sequence[CostRow], title: str) -> str:

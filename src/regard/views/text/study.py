@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-import textwrap
 from dataclasses import asdict
 
-from regard.core.formatting import counted, score_text, truncate
+from regard.core.formatting import aligned, counted, score_text, truncate, wrapped
 from regard.core.records.study import (
     MetricRecord,
     ScoreRecord,
@@ -24,7 +23,6 @@ from regard.views.charts.variants import (
     seeds_text,
     shared_text,
 )
-from regard.views.text.costs import aligned
 
 MIN_NAME_WIDTH = 12
 # Columns dropped in a narrow terminal, in this order.
@@ -39,13 +37,13 @@ def study_table(record: StudyRecord, width: int = 80) -> str:
         seeds_text(record),
     ]
     blocks = [
-        _wrapped(f"{', '.join(header)}. {record.budget}".strip(), width),
-        _wrapped(_tuning(record), width),
+        wrapped(f"{', '.join(header)}. {record.budget}".strip(), width),
+        wrapped(_tuning(record), width),
         "\n".join(_table(record, width)),
         *_other_metrics(record, width),
         *_problems(record, width),
-        _wrapped(pairing_text(record), width),
-        *(_wrapped(text, width) for text in record.headline),
+        wrapped(pairing_text(record), width),
+        *(wrapped(text, width) for text in record.headline),
     ]
     return "\n\n".join(filter(None, blocks))
 
@@ -99,7 +97,7 @@ def _other_metrics(record: StudyRecord, width: int) -> list[str]:
         notes.append("In brackets: 95 % interval over items.")
     return [
         *("\n".join(_fitted(rows, columns, longest, width)) for columns in blocks),
-        *([_wrapped(" ".join(notes), width)] if notes else []),
+        *([wrapped(" ".join(notes), width)] if notes else []),
     ]
 
 
@@ -156,15 +154,11 @@ def _verdict(variants: Variants, variant: VariantRecord) -> str:
 
 def _problems(record: StudyRecord, width: int) -> list[str]:
     lines = [
-        _wrapped(f"{variant.name}: {variant.problems}", width)
+        wrapped(f"{variant.name}: {variant.problems}", width)
         for variant in record.variants
         if variant.problems
     ]
     return ["\n".join(lines)] if lines else []
-
-
-def _wrapped(text: str, width: int) -> str:
-    return textwrap.fill(text, width=max(width, 20), break_on_hyphens=False)
 
 
 # Spreadsheets execute cells that start with these as formulas.
