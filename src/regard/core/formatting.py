@@ -123,11 +123,12 @@ def ratio_text(ratio: float) -> str:
 def percent_text(fraction: int | float) -> str:
     """A fraction in percent, without trailing decimals.
 
-    >>> [percent_text(fraction) for fraction in (0.1, 0.005, 0.123, 1.0)]
-    ['10 %', '0.5 %', '12 %', '100 %']
+    >>> [percent_text(fraction) for fraction in (0.1, 0.005, -0.123, 1.0)]
+    ['10 %', '0.5 %', '−12 %', '100 %']
     """
     percent = 100 * fraction
-    return f"{percent:.0f} %" if percent >= 1 or percent == 0 else f"{percent:.1g} %"
+    text = f"{percent:.0f} %" if abs(percent) >= 1 or percent == 0 else f"{percent:.1g} %"
+    return text.replace("-", "−")
 
 
 def seconds_text(seconds: int | float) -> str:

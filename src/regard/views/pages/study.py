@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from regard.core.formatting import weight_text
+from regard.core.formatting import percent_text, weight_text
 from regard.core.records.study import AttentionExample, PairVerdict, StudyRecord, VariantRecord
 from regard.views.charts.heatmap import alignment_map, colour_ramp, mean_map, weight_limit
 from regard.views.charts.intervals import interval_axis, interval_row
@@ -143,7 +143,7 @@ def _columns(v: Variants) -> list[Column]:
             "agreement",
             "agreement",
             "of the attention with known alignments",
-            lambda one: "–" if one.agreement is None else f"{100 * one.agreement:.0f} %",
+            lambda one: "–" if one.agreement is None else percent_text(one.agreement),
             lambda one: _known(one.agreement),
         ),
         *(Column(one.name, one.name, one.meaning, one.text, one.number) for one in MEASURES),
