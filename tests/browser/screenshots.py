@@ -30,14 +30,14 @@ def main(folder: Path, names: list[str]) -> None:
             images = []
             for size_name, size in reversed(SIZES.items()):
                 for scheme in SCHEMES:
-                    size = {**size, "height": SCREENS[size_name]}
-                    visited = Visit(browser, path, size=size, scheme=scheme)
+                    shown = {**size, "height": SCREENS[size_name]}
+                    visited = Visit(browser, path, size=shown, scheme=scheme)
                     images.append(Path(temporary) / f"{name}-{size_name}-{scheme}.png")
                     visited.page.screenshot(path=images[-1])
                     visited.context.close()
             sheet = Path(temporary) / "sheet.html"
-            shown = "".join(f'<img src="{image.name}">' for image in images)
-            sheet.write_text(f"<!doctype html><style>{STYLE}</style>{shown}", encoding="utf-8")
+            body = "".join(f'<img src="{image.name}">' for image in images)
+            sheet.write_text(f"<!doctype html><style>{STYLE}</style>{body}", encoding="utf-8")
             visited = Visit(browser, sheet, size=SHEET)
             visited.page.screenshot(
                 path=folder / f"{name}.jpg", type="jpeg", quality=60, full_page=True
