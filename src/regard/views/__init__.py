@@ -28,6 +28,6 @@ if TYPE_CHECKING:
     from regard.views.text.claims import claim_text as claim_text, claims_table as claims_table
     from regard.views.text.costs import cost_text as cost_text, module_text as module_text
     from regard.views.text.run import run_text as run_text
-    from regard.views.text.study import study_csv as study_csv, study_table as study_table
+    from regard.views.text.study import study_table as study_table
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__)

@@ -124,7 +124,7 @@ def agreement_rows(variants: Variants) -> tuple[Scale | None, list[tuple[Variant
         )
         assert mean is not None
         within = interval_text(low, high, decimals=1)
-        text = f"{variant.name}: {mean:.1f} %"
+        text = f"{variant.name}: {score_text(mean, decimals=1)} %"
         interval = Interval(
             text + (f", 95 % interval {within}" if within else ""),
             None,

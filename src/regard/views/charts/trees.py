@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from regard.core.formatting import printable, truncate
+from regard.core.formatting import printable, score_text, truncate
 from regard.core.records.attention import TreeRecord
 from regard.views.charts.figure_file import write_figure
 from regard.views.charts.plot import TONES
@@ -80,7 +80,9 @@ def tree_chart(record: TreeRecord) -> Markup:
     for (x, _), word in zip(at, record.leaves, strict=False):
         parts.append(element("text", printable(word), x=x, y=bottom + 20, text_anchor="middle"))
     for (x, y), error in zip(at[words:], record.errors, strict=True):
-        parts.append(element("text", f"{error:.2f}", class_="error", x=x + 6, y=y - 5))
+        parts.append(
+            element("text", score_text(error, decimals=2), class_="error", x=x + 6, y=y - 5)
+        )
     left = MARGIN
     for name, number in numbers.items():
         text = f"● {printable(name)}"

@@ -14,6 +14,7 @@ from regard.core.formatting import (
     duration_text,
     flops_text,
     integer_text,
+    score_text,
 )
 from regard.core.records.cost import CostReport, CostRow, Formulas, ModuleReport
 
@@ -41,6 +42,10 @@ class Column(NamedTuple):
         return or_dash(self.number(row), self.write)
 
 
+def _two_decimals(ratio: float) -> str:
+    return score_text(ratio, decimals=2)
+
+
 FLOPS_MEANING = "2 per multiply-add of a matmul, 1 per transcendental"
 STEPS = ("steps", "sequential steps with unlimited parallelism")
 PATH = (
@@ -56,9 +61,9 @@ COLUMNS = (
     Column(*PATH, "max_path_length"),
     Column("time", "predicted time", "seconds", duration_text),
     Column("measured", "measured time", "measured_seconds", duration_text),
-    Column("time ratio", "predicted over measured time", "time_ratio", "{:.2f}".format),
+    Column("time ratio", "predicted over measured time", "time_ratio", _two_decimals),
     Column("measured memory", "measured peak growth of the process", "measured_bytes", bytes_text),
-    Column("memory ratio", "predicted over measured memory", "memory_ratio", "{:.2f}".format),
+    Column("memory ratio", "predicted over measured memory", "memory_ratio", _two_decimals),
 )
 
 

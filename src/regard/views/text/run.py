@@ -98,7 +98,9 @@ def run_text(record: RunRecord, *, width: int) -> str:
     if not record.splits and record.evaluations:
         last = record.evaluations[-1]
         texts = [f"{name} {number_text(value, digits=4)}" for name, value in last.scores.items()]
-        blocks.append(wrapped(f"validation at step {last.step}: {', '.join(texts)}", width))
+        blocks.append(
+            wrapped(f"validation at step {integer_text(last.step)}: {', '.join(texts)}", width)
+        )
     blocks.append("\n".join(aligned(list(cost_facts(record).items()), left=(0, 1))))
     blocks += [wrapped(note, width) for note in record.notes]
     return "\n\n".join(filter(None, blocks))
