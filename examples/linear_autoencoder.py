@@ -16,7 +16,8 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
 from regard import LinearAutoencoder
-from regard.views import draw_singular_values
+from regard.claims import Curve, CurveFigure
+from regard.views import draw_claim
 
 COMPONENTS = 6
 
@@ -24,6 +25,28 @@ COMPONENTS = 6
 def product(model: LinearAutoencoder) -> np.ndarray:
     """W₂ W₁, the map from a row to its reconstruction."""
     return model.decoder_ @ model.components_
+
+
+def figure(penalties: np.ndarray, fitted: np.ndarray, eigenvalues: np.ndarray) -> CurveFigure:
+    """Fitted values as points over the theory, √max(0, 1 − λ/s) (Kunin et al. 2019)."""
+    grid = np.geomspace(penalties[0], penalties[-1], 400)
+    curves = []
+    for values, eigenvalue in zip(fitted.T, eigenvalues, strict=True):
+        label, expected = (
+            f"eigenvalue {eigenvalue:.3g}",
+            np.sqrt(np.maximum(0, 1 - grid / eigenvalue)),
+        )
+        curves += [
+            Curve(label=label, x=tuple(grid), y=tuple(expected)),
+            Curve(label=label, x=tuple(penalties), y=tuple(values), points_only=True),
+        ]
+    return CurveFigure(
+        title="singular values of the encoder",
+        x_label="penalty λ",
+        y_label="singular value",
+        curves=tuple(curves),
+        x_scale="log",
+    )
 
 
 def main() -> None:
@@ -50,14 +73,9 @@ def main() -> None:
         difference = np.abs(product(closed) - product(iterative)).max()
         values = " ".join(f"{value:.3f}" for value in iterative.singular_values_)
         print(f"{penalty:7.1f}  {iterative.rank_:4d}  {difference:17.0e}  {values}")
-        fitted.append(iterative.singular_values_.tolist())
+        fitted.append(iterative.singular_values_)
 
-    draw_singular_values(
-        penalties=penalties.tolist(),
-        singular_values=fitted,
-        eigenvalues=plain.eigenvalues_.tolist(),
-        path=out,
-    )
+    draw_claim(figure(penalties, np.array(fitted), plain.eigenvalues_), path=out)
     print(f"\nwrote {out}")
 
 

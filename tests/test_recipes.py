@@ -45,6 +45,24 @@ def sweep_of(model: str) -> str:
     return f"mechanism={','.join(names[:2])}"
 
 
+def quick_run(recipe: str, folder: Path) -> tuple[str, list[str]]:
+    """The task of a recipe, and options that train three steps of it on little data."""
+    content = read_recipe(recipe)
+    task = content["task"]["name"]
+    if task in PACKAGES and find_spec(PACKAGES[task]) is None:
+        pytest.skip(f"the package {PACKAGES[task]} is not installed")
+    data: list[str] = []
+    if task in ("translate", "pronounce"):
+        (folder / "pairs.tsv").write_text(WORDS, encoding="utf-8")
+        data = ["--train-file", str(folder / "pairs.tsv"), "--format", "tsv"]
+    small = [setting for each in SMALL.get(recipe, []) for setting in ("--set", each)]
+    if content.get("pretraining"):
+        small += ["--set", "pretraining.training.steps=3"]
+    if content["task"].get("train_file", "").startswith("movie"):
+        small += ["--train-file", "film-languages"]
+    return task, ["--recipe", recipe, *data, *small, "--steps", "3"]
+
+
 @pytest.mark.parametrize(
     "recipe",
     [
@@ -53,24 +71,13 @@ def sweep_of(model: str) -> str:
     ],
 )
 def test_recipe(recipe: str, tmp_path: Path) -> None:
-    content = read_recipe(recipe)
-    task, model = content["task"]["name"], content["model"]["name"]
-    if task in PACKAGES and find_spec(PACKAGES[task]) is None:
-        pytest.skip(f"the package {PACKAGES[task]} is not installed")
-    data: list[str] = []
-    if task in ("translate", "pronounce"):
-        (tmp_path / "pairs.tsv").write_text(WORDS, encoding="utf-8")
-        data = ["--train-file", str(tmp_path / "pairs.tsv"), "--format", "tsv"]
-    small = [setting for each in SMALL.get(recipe, []) for setting in ("--set", each)]
-    if content.get("pretraining"):
-        small += ["--set", "pretraining.training.steps=3"]
-    if content["task"].get("train_file", "").startswith("movie"):
-        small += ["--train-file", "film-languages"]
-    run = ["--recipe", recipe, *data, *small, "--steps", "3"]
+    task, run = quick_run(recipe, tmp_path)
+    model = read_recipe(recipe)["model"]["name"]
     folder, study = tmp_path / "run", tmp_path / "study"
     compared = ["--sweep", sweep_of(model), "--seeds", "1"]
     for command in (
         ["train", task, *run, "--out", folder],
+        ["report", folder],
         ["study", *run, *compared, "--match", "parameters", "--out", study, "--workers", "1"],
         ["report", study],
     ):

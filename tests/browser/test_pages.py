@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.browser.visits import PHONE, SCHEMES, SIZES, Visit, contrast, numbers
+from tests.browser.visits import DESKTOP, PHONE, SCHEMES, SIZES, Visit, contrast, numbers
 from tests.factories.hostile_strings import STRINGS, harmless, with_string
 from tests.factories.pages import PAGES
 
@@ -57,5 +57,8 @@ def test_hostile_strings(name: str, text: str, visit: Callable[..., Visit]) -> N
             visited.page.locator(place).first.dispatch_event("mouseover")
     assert visited.page.evaluate("window.__pwned") is None
     visited.assert_sound()
+    visited.page.set_viewport_size(DESKTOP)
+    assert visited.width() <= DESKTOP["width"], visited.too_wide()
     plain = visit(page.draw(with_string(page.record(), harmless(text))), size=PHONE)
+    plain.open_details()
     assert visited.page.evaluate(STRUCTURE) == plain.page.evaluate(STRUCTURE)

@@ -16,7 +16,7 @@ import regard.claims
 from regard.claims.engine import claim
 from regard.core.errors import RegardError
 from regard.core.records.claim import Finding
-from regard.views.text.claims import rerun_command
+from regard.views.text.claims import command_parts
 
 NAMES = ["squares-are-even", "squares-are-odd", "squares-are-large", "squares-are-learned"]
 
@@ -182,7 +182,7 @@ def test_show_exits_with_zero_for_every_verdict(
 def test_the_rerun_command_reproduces_the_record(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(["claims", "show", "squares-are-even", "--set", "n=6", "--json"]) == 0
     first = json.loads(capsys.readouterr().out)
-    command = shlex.split(rerun_command(squares_are_even.run(n=6)))[1:]
+    command = shlex.split(" ".join(command_parts(squares_are_even.run(n=6))))[1:]
     assert exit_code([*command, "--json"]) == 0
     second = json.loads(capsys.readouterr().out)
     assert {**first, "seconds": 0} == {**second, "seconds": 0}

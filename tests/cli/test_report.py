@@ -78,7 +78,7 @@ def test_figures(runs: dict[str, RunFolder], here: Path) -> None:
         result = regard("report", runs["dot"].path, "--out", "page.html", *arguments)
         assert result.returncode == 0, result.stderr
     names = {path.stem for path in (here / "svg").glob("*.svg")}
-    assert {"learning-curve-loss", "learning-curve-learning-rate"} <= names
+    assert {"learning-curve-loss", "scores-test", "scores-validation", "attention-1"} <= names
     assert {path.stem for path in (here / "png").glob("*.png")} == names
     # The chart of the figure file is that of the page.
     figure = (here / "svg/learning-curve-loss.svg").read_text(encoding="utf-8")
@@ -143,6 +143,7 @@ def test_comparison(
         (["{runs}/dot", "--watch", "--interval", "0"], "--interval 0: "),
         (["{runs}/dot", "--out", "empty"], "'empty' is a folder"),
         (["{runs}/dot", "--figures", "file"], "--figures file: it is a file"),
+        (["{runs}/dot", "--figures", "file/inside"], "file"),
         (["{runs}/dot", "--png"], "--png: charts are written to a folder"),
         (["{runs}/dot", "--device", "abacus"], "--device abacus"),
         (["{runs}/dot", "--threads", "0"], "--threads 0"),

@@ -65,6 +65,33 @@ def seq2seq(folder: Path) -> dict[str, Any]:
     return tiny_sections(pairs, task={**HELD_OUT, "beam_size": 1})
 
 
+def pretrained(folder: Path) -> dict[str, Any]:
+    """Letters to phones with a decoder that is pre-trained on texts of letters."""
+    (folder / "letters.txt").write_text("abc\nbcd\nfed\n" * 10)
+    options = {"source_tokens": "characters", "target_tokens": "characters"}
+    return {
+        "task": {
+            "name": "translate",
+            "train_file": seq2seq(folder)["task"]["train_file"],
+            "format": "dictionary",
+            "shared_vocabulary": True,
+            **options,
+            **HELD_OUT,
+        },
+        "model": {"name": "decoder_only", "model_dim": 8, "num_heads": 1, "num_layers": 1},
+        "training": TRAINING,
+        "pretraining": {
+            "task": {
+                "name": "lm",
+                "train_file": str(folder / "letters.txt"),
+                "tokens": "characters",
+                "validation_fraction": 0.0,
+            },
+            "training": {"steps": 3, "warmup_steps": 1},
+        },
+    }
+
+
 def _labelled(folder: Path) -> dict[str, Any]:
     rng = random.Random(0)
     words = {"good": "fine great lovely", "bad": "dull poor awful"}

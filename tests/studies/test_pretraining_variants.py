@@ -65,6 +65,9 @@ def test_variants_with_and_without_pretraining(
     record = json.loads(Path("mine/record.json").read_text())
     assert [variant["name"] for variant in record["variants"]] == ["pre-trained", "no pre-training"]
     assert record["metrics"][0]["name"] == "exact_match"
+    assert record["budget"].startswith("The variants have different budgets: 2 steps after 3 steps")
+    flops = [variant["flops"] for variant in record["variants"]]
+    assert flops[0] > 1.5 * flops[1]
     reading = [path for path in Path("mine/runs").iterdir() if (path / "pretraining").is_dir()]
     assert len(reading) == 2
     for run in reading:

@@ -28,7 +28,8 @@ from regard.runs.plugins import load_plugins
 from regard.runs.train import resume_run
 from regard.studies.run_report import run_record
 from regard.studies.run_results import show_items
-from regard.tasks.metrics import ExactMatch, Loss, PhoneErrorRate
+from regard.studies.statistics.bootstrap import compare_on_items
+from regard.tasks.metrics import RMSE, ExactMatch, Loss, PhoneErrorRate
 from regard.training.callbacks import Callback, StepMetrics
 
 KINDS = (seq2seq, classifier, trees, bag_of_words, regression, language_model)
@@ -152,7 +153,7 @@ def test_language_model(runs: Callable[[Any], RunFolder]) -> None:
     assert record.splits[0].scores["bits_per_character"].low is not None
     example = record.examples[0]
     assert example.prediction.endswith(" nats")
-    assert (example.references, example.correct) == ((), False)
+    assert (example.references, example.correct) == ((), None)
     assert example.score is not None
 
 
@@ -168,6 +169,18 @@ def test_interval_is_that_of_scipy(runs: Callable[[Any], RunFolder]) -> None:
     step = 100 / len(hits)  # the scores of resamples are multiples of it
     assert score.low == pytest.approx(expected.low, abs=1.01 * step)
     assert score.high == pytest.approx(expected.high, abs=1.01 * step)
+
+
+def test_interval_is_that_of_a_comparison(runs: Callable[[Any], RunFolder]) -> None:
+    folder = runs(seq2seq)
+    score = run_record(folder).splits[0].scores["per"]
+    written, metric = read_predictions(folder, "test"), PhoneErrorRate()
+    compared = compare_on_items(
+        {"run": metric.table(written.predictions, written.references)},
+        score=metric.score,
+        lower_is_better=True,
+    )
+    assert (score.low, score.high) == compared.variants[0].interval
 
 
 EXACT_MATCH = ExactMatch()
@@ -195,6 +208,25 @@ def test_best_and_worst_items() -> None:
     one_wrong = items_of("x" * 20 + "y")
     assert [item.input for item in one_wrong.worst] == ["u"]  # no correct ones beside it
     assert [item.input for item in one_wrong.best] == list("abcdefgh")
+
+
+def test_ties_are_broken_by_the_other_metrics_and_counted() -> None:
+    metrics = (EXACT_MATCH, PhoneErrorRate())
+    predictions = Predictions(
+        inputs=tuple("abcd"),
+        predictions=("x y", "z", "x y z z z", "x y z"),
+        references=(("x y",),) * 4,
+    )
+    found = show_items(predictions, metrics, is_generative=False)
+    assert [item.input for item in found.worst] == ["c", "b"]  # three edits, then two
+    assert (found.num_best, found.num_worst) == (1, 3)
+
+
+def test_numbers_are_neither_correct_nor_wrong() -> None:
+    predictions = Predictions(inputs=("a", "b"), predictions=(1.0, 2.5), references=(1.0, 2.0))
+    found = show_items(predictions, (RMSE(),), is_generative=False)
+    assert [item.correct for item in found.examples] == [None, None]
+    assert [item.prediction for item in found.examples] == ["1", "2.5"]
 
 
 @pytest.mark.parametrize("predicted", ["xxxx", "yyyy", "x"])
@@ -364,5 +396,9 @@ def test_pretraining_is_a_stage(tmp_path: Path) -> None:
     # Of both stages; during the first one, the run itself has no logs.
     assert [each.state for each in look.found] == ["training", "training"]
     assert look.found[0].stages["pre-training"] == "lm: step 1, of a budget of 3 steps"
+    assert (look.found[0].steps, look.found[0].tokens > 0) == (0, True)
+    assert look.found[1].flops > look.found[0].flops > 0
     finished = run_record(folder)
     assert finished.stages["pre-training"].startswith("lm: 3 steps, ")
+    assert finished.budget == "6 steps after 3 steps of pre-training"
+    assert "pre-training: train" in finished.reproducibility["data"]

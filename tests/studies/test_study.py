@@ -31,7 +31,7 @@ from regard.tasks.metrics import (
     metric_class,
 )
 from regard.views.pages.study import study_page
-from regard.views.text.study import study_csv, study_table
+from regard.views.text.study import study_table
 
 TINY = {"embedding_dim": 4, "hidden_dim": 8}
 TRAINING = {"steps": 6, "evaluate_every": 3, "warmup_steps": 1}
@@ -216,6 +216,7 @@ def test_unfinished_study_is_described_only(place: Path) -> None:
     prepared = replace(PreparedStudy.read(folder), command="regard study tiny.toml")
     whole = write_record(prepared, folder)
     assert whole.is_finished
+    assert all(one.folder == one.key for one in whole.runs)
     (lost,) = (one.key for one in whole.runs_of("none") if one.seed == 1)
     unfinished = RunFolder(folder.runs / lost)
     unfinished.manifest.remove([unfinished.record])
@@ -353,5 +354,5 @@ def test_metric_of_a_user_is_as_good_as_ours(
         assert own.heading in text
         assert own.note in text
         assert best in text
-    heading = study_csv(record).splitlines()[0].split(",")
+    heading = record.as_csv().splitlines()[0].split(",")
     assert {"test length", "validation length", "variant length items low"} <= set(heading)

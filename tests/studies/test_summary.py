@@ -92,7 +92,7 @@ def test_same_scores_have_no_winner() -> None:
     text = headline_text({"a": CLEAR["a"], "same": CLEAR["a"], "b": CLEAR["b"]})
     assert text == (
         "a and same have the same mean exact_match_error on test, 9.12 %, over 5 seeds, the lowest of "
-        "the study. Methods, over seeds: a and same have the same score with every seed; a and same are "
+        "all variants. Methods, over seeds: a and same have the same score with every seed; a and same are "
         "better than b."
     )
 

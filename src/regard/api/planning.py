@@ -22,6 +22,7 @@ from regard.api.options import (
 )
 from regard.core.errors import RegardError
 from regard.core.formatting import (
+    aligned,
     bytes_text,
     count_text,
     counted,
@@ -379,15 +380,7 @@ def _table(
         else:
             step = duration_text(plan.seconds_per_step)
             rows.append((name, integer_text(plan.parameters), step, *cells(plan)))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    return [
-        "  ".join(
-            [f"  {row[0]:<{widths[0]}}"]
-            + [f"{cell:>{width}}" for cell, width in zip(row[1:-1], widths[1:], strict=True)]
-            + [row[-1]]
-        ).rstrip()
-        for row in rows
-    ]
+    return [f"  {line}" for line in aligned(rows, left=(0, len(rows[0]) - 1))]
 
 
 def _largest_lines(report: PlanReport) -> list[str]:

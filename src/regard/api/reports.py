@@ -58,6 +58,9 @@ def report(
         raise RegardError("--png: charts are written to a folder. Name it: --figures FOLDER.")
     if charts is not None and charts.exists() and not charts.is_dir():
         raise RegardError(f"--figures {charts}: it is a file. Name a folder.")
+    suffix = ".png" if png else ".svg"
+    if charts is not None:
+        validate_writable(charts / f"figure{suffix}")
     with compute_on(device, threads):
         kind = reported(folders)
         _validate_options(kind, folders, from_record=from_record, watch=watch, interval=interval)
@@ -80,7 +83,6 @@ def report(
     if charts is not None:
         from regard.views import write_figures, write_run_figures
 
-        suffix = ".png" if png else ".svg"
         if isinstance(record, RunRecord):
             write_run_figures(record, charts, suffix=suffix)
         else:

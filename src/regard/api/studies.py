@@ -116,10 +116,9 @@ def write_views(record: StudyRecord, folder: StudyFolder, *, page: Path) -> None
     """Write page, table and figures."""
     from regard.views.charts.study import write_figures
     from regard.views.pages.study import study_page
-    from regard.views.text.study import study_csv
 
     atomic_write(page, study_page(record))
-    atomic_write(folder.table, study_csv(record))
+    atomic_write(folder.table, record.as_csv())
     write_figures(record, folder.figures)
 
 

@@ -134,9 +134,7 @@ def run_report(
 
         echo(run_text(record, width=width))
     elif as_csv:
-        from regard.views.text.study import study_csv
-
-        echo_data(study_csv(record))
+        echo_data(record.as_csv())
         return
     else:
         from regard.views.text.study import study_table

@@ -7,9 +7,11 @@ Negative numbers have a minus sign (−), thousands a comma.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-PREFIXES = ("", "k", "M", "G", "T", "P")
+PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
 BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 MAX_DIGITS = 4
 YEAR = 365 * 86400.0
@@ -38,16 +40,15 @@ def axis_unit(quantity: str, largest: float) -> tuple[str, float]:
 def count_text(count: int | float) -> str:
     """A count to two or three digits with an SI prefix.
 
-    >>> [count_text(count) for count in (0, 999, 1536, 33685504, 551903297536)]
-    ['0', '999', '1.5 k', '34 M', '552 G']
+    >>> [count_text(count) for count in (0, 999, -1536, 33685504, 551903297536)]
+    ['0', '999', '−1.5 k', '34 M', '552 G']
     """
     scaled, unit = float(count), 0
     # 999.5 and above would round to 1000.
-    while scaled >= 999.5 and unit < len(PREFIXES) - 1:
+    while abs(scaled) >= 999.5 and unit < len(PREFIXES) - 1:
         scaled, unit = scaled / 1000, unit + 1
-    if unit == 0:
-        return f"{count:.0f}"
-    return f"{scaled:.1f} {PREFIXES[unit]}" if scaled < 9.95 else f"{scaled:.0f} {PREFIXES[unit]}"
+    text = f"{scaled:.1f}" if unit and abs(scaled) < 9.95 else f"{scaled:.0f}"
+    return f"{text} {PREFIXES[unit]}".rstrip().replace("-", "−")
 
 
 def flops_text(flops: int | float) -> str:
@@ -88,6 +89,15 @@ def numbered(noun: str, numbers: Sequence[int]) -> str:
     return f"{noun}{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"
 
 
+def rate_text(rate: float) -> str:
+    """A setting such as a learning rate, as it is typed.
+
+    >>> rate_text(0.0003), rate_text(1e-5)
+    ('0.0003', '1e-05')
+    """
+    return f"{rate:g}"
+
+
 def weight_text(weight: float) -> str:
     """An attention weight to two decimals.
 
@@ -120,20 +130,23 @@ def ratio_text(ratio: float) -> str:
 
 
 def percent_text(fraction: int | float) -> str:
-    """A fraction in percent, without trailing decimals.
+    """A fraction in percent, without trailing decimals; only all of something is 100 %.
 
-    >>> [percent_text(fraction) for fraction in (0.1, 0.005, 0.123, 1.0)]
-    ['10 %', '0.5 %', '12 %', '100 %']
+    >>> [percent_text(fraction) for fraction in (0.1, 0.005, -0.123, 0.996, 0.9999, 1.0)]
+    ['10 %', '0.5 %', '−12 %', '99.6 %', '> 99.9 %', '100 %']
     """
     percent = 100 * fraction
-    return f"{percent:.0f} %" if percent >= 1 or percent == 0 else f"{percent:.1g} %"
+    if 99.5 <= percent < 100:
+        return f"{percent:.1f} %" if percent < 99.95 else "> 99.9 %"
+    text = f"{percent:.0f} %" if abs(percent) >= 1 or percent == 0 else f"{percent:.1g} %"
+    return text.replace("-", "−")
 
 
 def seconds_text(seconds: int | float) -> str:
     """A time to three digits in s, ms or µs.
 
     >>> [seconds_text(seconds) for seconds in (0, 2.5e-6, 0.00123, 0.0999, 12.3, 4000.0)]
-    ['0 s', '2.50 µs', '1.23 ms', '99.9 ms', '12.3 s', '4000 s']
+    ['0 s', '2.50 µs', '1.23 ms', '99.9 ms', '12.3 s', '4,000 s']
     """
     if seconds == 0:
         return "0 s"
@@ -175,31 +188,42 @@ def bytes_text(count: int | float) -> str:
     return f"{count:.0f} B" if unit == 0 else f"{three_digits(scaled)} {BINARY[unit]}"
 
 
+def quantity_text(number: int | float, quantity: str) -> str:
+    """A number of FLOPs, bytes, seconds or things, in the unit that fits it."""
+    write = {
+        "flops": flops_text,
+        "bytes": bytes_text,
+        "seconds": duration_text,
+        "count": count_text,
+    }
+    return write[quantity](number)
+
+
 def three_digits(number: float) -> str:
     """A number of at least 1 to three significant digits, or all integer digits.
 
     >>> [three_digits(number) for number in (1.234, 12.34, 123.4, 1234.5)]
-    ['1.23', '12.3', '123', '1234']
+    ['1.23', '12.3', '123', '1,234']
     """
     if number < 9.995:
         return f"{number:.2f}"
-    return f"{number:.1f}" if number < 99.95 else f"{number:.0f}"
+    return f"{number:.1f}" if number < 99.95 else f"{number:,.0f}"
 
 
 def number_text(number: int | float, *, digits: int = 3) -> str:
     """A number to `digits` significant digits, in scientific notation if very large or small.
 
     >>> [number_text(number) for number in (0.0, 1.0, 0.03912, -12.345, 12345.6, 4e-16, 1e6)]
-    ['0', '1', '0.0391', '−12.3', '12346', '4·10⁻¹⁶', '10⁶']
+    ['0', '1', '0.0391', '−12.3', '12,346', '4·10⁻¹⁶', '10⁶']
     """
     if number == 0:
         return "0"
     if not math.isfinite(number):
         return {"nan": "none", "inf": "∞", "-inf": "−∞"}[str(number)]
     if 1e-3 <= abs(number) < 1e5:
-        # All integer digits: 12345, not 12300.
-        long = abs(number) >= 10.0**digits
-        return (f"{number:.0f}" if long else f"{number:.{digits}g}").replace("-", "−")
+        # All integer digits: 12,345, not 12,300.
+        long = abs(number) >= min(10.0**digits, 1000.0)
+        return (f"{number:,.0f}" if long else f"{number:.{digits}g}").replace("-", "−")
     mantissa, _, power = f"{number:.{digits - 1}e}".partition("e")
     mantissa = mantissa.rstrip("0").rstrip(".").replace("-", "−")
     raised = f"10{str(int(power)).translate(_SUPERSCRIPTS)}"
@@ -222,15 +246,17 @@ def score_text(score: int | float | None, *, decimals: int, signed: bool = False
 
     >>> [score_text(score, decimals=2, signed=True) for score in (8.512, -0.4, -0.001, 123.45)]
     ['+8.51', '−0.40', '0.00', '+123.5']
-    >>> score_text(0.41304, decimals=4), score_text(1.41304, decimals=4)
-    ('0.4130', '1.413')
+    >>> score_text(0.41304, decimals=4), score_text(1.41304, decimals=4), score_text(5e21, decimals=2)
+    ('0.4130', '1.413', '5·10²¹')
     """
     if score is None:
         return "–"
+    if abs(score) >= 1e5:
+        return ("+" if signed and score > 0 else "") + number_text(score, digits=MAX_DIGITS)
     score = round(score, decimals) or 0.0  # not −0
     integer_digits = len(f"{abs(score):.0f}") if abs(score) >= 1 else 0
     decimals = max(0, min(decimals, MAX_DIGITS - integer_digits))
-    text = f"{score:+.{decimals}f}" if signed and score else f"{score:.{decimals}f}"
+    text = f"{score:+,.{decimals}f}" if signed and score else f"{score:,.{decimals}f}"
     return text.replace("-", "−")
 
 
@@ -275,8 +301,44 @@ def printable(text: str) -> str:
     )
 
 
+def aligned(rows: Sequence[Sequence[str]], *, left: Sequence[int]) -> list[str]:
+    """Rows as lines with aligned columns; those in `left` are left-aligned, others right-aligned.
+
+    >>> aligned([("a", "1"), ("bcd", "23")], left=[0])
+    ['a     1', 'bcd  23']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if index in left else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def wrapped(text: str, width: int) -> str:
+    """A text in lines of at most `width`, 20 or more."""
+    return textwrap.fill(text, width=max(width, 20), break_on_hyphens=False)
+
+
 def setting_text(value: object) -> str:
     """The value of an option, as JSON writes it but for quotes."""
     import json
 
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def flat_settings(settings: Mapping[str, Any], *, prefix: str = "") -> dict[str, str]:
+    """Nested settings as dotted names, values as text.
+
+    >>> flat_settings({"model": {"mechanism": "dot", "heads": 4}, "seed": None})
+    {'model.mechanism': 'dot', 'model.heads': '4', 'seed': 'null'}
+    """
+    found: dict[str, str] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= flat_settings(value, prefix=f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = setting_text(value)
+    return found

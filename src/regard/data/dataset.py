@@ -8,6 +8,8 @@ splits are kept as they were read, since predictions are scored against what was
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -18,20 +20,21 @@ from regard.core.errors import RegardError
 from regard.data.examples import Examples, Ragged
 from regard.data.preprocessor import Encoded, Preprocessor, Truncation
 from regard.data.readers.text_file import Reader, Row, RowErrors
-from regard.data.splits import EvalSplit, Split, holdout_fractions, split_of
+from regard.data.splits import EvalSplit, Split, array_key, holdout_fractions, split_of
 
 EMPTY_SPLIT = EvalSplit(inputs=(), references=())
 NO_EXAMPLES = Examples(inputs=Ragged(np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)))
 
 
 class _Watch:
-    """Counts truncation, and the evaluation inputs among the rows that pass."""
+    """Counts truncation, and the evaluation inputs among the training rows, which it hashes."""
 
     def __init__(self, kind: type[Preprocessor], options: Any) -> None:
         self.kind, self.options = kind, options
         self.truncation: dict[str, Truncation] = {}
         self.inputs: dict[str, set[str]] = {}
         self.leaked: dict[str, set[str]] = {}
+        self.digest = hashlib.blake2b(digest_size=16)
 
     def truncated(self, split: str, encoded: Iterable[Encoded]) -> Iterator[Encoded]:
         texts = of_texts = tokens = of_tokens = 0
@@ -53,6 +56,8 @@ class _Watch:
             for name, inputs in self.inputs.items():
                 if key in inputs:
                     self.leaked[name].add(key)
+            text = row.input if isinstance(row.input, str) else array_key(row.input)
+            self.digest.update(json.dumps([text, row.target]).encode("ascii"))
             yield row
 
 
@@ -81,10 +86,11 @@ def train_rows(
 class Dataset:
     """Data splits and the preprocessor fitted on the training split.
 
-    extra    further training examples, such as question–answer pairs beside texts
-    leakage  inputs of each evaluation split that also occur in training
-    notice   a note on the origin of the data
-    details  further facts
+    extra             further training examples, such as question–answer pairs beside texts
+    rows_fingerprint  a hash of the training rows as they were read, in order
+    leakage           inputs of each evaluation split that also occur in training
+    notice            a note on the origin of the data
+    details           further facts
     """
 
     preprocessor: Any
@@ -92,6 +98,7 @@ class Dataset:
     test: EvalSplit = EMPTY_SPLIT
     train: Examples = NO_EXAMPLES
     extra: Examples | None = None
+    rows_fingerprint: str = ""
     leakage: dict[str, int] = field(default_factory=dict)
     truncation: dict[str, Truncation] = field(default_factory=dict)
     errors: RowErrors = field(default_factory=RowErrors)
@@ -155,6 +162,7 @@ class Dataset:
             train=train,
             validation=splits["validation"],
             test=splits["test"],
+            rows_fingerprint=watch.digest.hexdigest(),
             leakage={name: len(keys) for name, keys in watch.leaked.items()},
             truncation={name: counted[name] for name in ("train", *names) if name in counted},
             errors=errors,
@@ -162,7 +170,10 @@ class Dataset:
         )
 
     def facts(self) -> dict[str, Any]:
-        """Sizes and fingerprints of the splits, for a run's record."""
+        """Sizes and fingerprints of the splits, for a run's record.
+
+        The training split has two fingerprints: of its rows as they were read, and as they are encoded.
+        """
         unit, owners = self.preprocessor.unit, self.train.owners
         facts: dict[str, Any] = {f"train_{unit}": len(self.train)}
         if owners is not None:
@@ -176,6 +187,7 @@ class Dataset:
         return {
             **facts,
             "train_fingerprint": self.train.fingerprint(),
+            **({"train_rows_fingerprint": self.rows_fingerprint} if self.rows_fingerprint else {}),
             "validation_items": len(self.validation),
             "validation_fingerprint": self.validation.fingerprint(),
             "test_items": len(self.test),

@@ -260,7 +260,10 @@ def _validate_same_data(spec: RunSpec, dataset: Any, folder: RunFolder) -> None:
     before, now = folder.read_json(folder.data), dataset.facts()
     if not folder.checkpoint.is_file():  # the initial parameters are yet to be loaded
         now |= warm_start_facts(spec, folder)
-    changed = [key for key in now if not isinstance(before, dict) or before.get(key) != now[key]]
+    # A fact that the run was recorded without is not compared.
+    changed = [
+        key for key in now if not isinstance(before, dict) or before.get(key, now[key]) != now[key]
+    ]
     if changed:
         raise RegardError(
             f"The data changed since the run '{folder.path}' began ({', '.join(changed)}; see "

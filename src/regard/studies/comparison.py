@@ -26,7 +26,13 @@ from regard.runs.folder import Predictions, evaluations, read_predictions
 from regard.runs.load import load
 from regard.studies.attention import VariantAgreement, agreement_by_variant, attention_examples
 from regard.studies.folder import StudyFolder
-from regard.studies.run_selection import CollectedRun, common_seeds, select_runs, study_metrics
+from regard.studies.run_selection import (
+    CollectedRun,
+    common_seeds,
+    select_runs,
+    study_metrics,
+    total_cost,
+)
 from regard.studies.statistics.bootstrap import ItemComparison, compare_on_items
 from regard.studies.statistics.paired import (
     MIN_PAIRING_SEEDS,
@@ -90,6 +96,10 @@ class MetricComparison:
             for verdict in _pair_verdicts(comparison, self.metric.name, flops)
         ]
 
+    def not_compared(self) -> MetricComparison:
+        """Every variant alone."""
+        return replace(self, over_seeds=replace(self.over_seeds, pairs=()), on_items=None)
+
     def descriptive(self) -> MetricComparison:
         """The means alone."""
         variants = tuple(replace(each, interval=None) for each in self.over_seeds.variants)
@@ -150,14 +160,17 @@ def compare_variants(
 
     Before all of these runs have ended, they are described only. Over seeds, variants are compared on the
     seeds that all of them have; without any, every variant has its own, and methods are not compared. On
-    items they are compared if all runs have the same ones. `sizes` has the sizes of the splits, for a study
-    without a finished run; `folder` caches what attention agrees with.
+    items they are compared if all runs have the same ones. If the data of the evaluation split differs,
+    nothing is compared. `sizes` has the sizes of the splits, for a study without a finished run; `folder`
+    caches what attention agrees with.
     """
     runs, missing = [*tuning_runs, *compared], _missing(compared)
     spec = compared[0].run.spec
     split = _evaluation_split(runs, sizes or {})
     primary, *others = study_metrics(task_class(spec.task), spec.task_options, runs, split)
     metric = primary.name
+    records = [collected.record for collected in compared if collected.state == "finished"]
+    has_same_data = len({each["data"].get(f"{split}_fingerprint") for each in records}) < 2
     selected = select_runs(compared)
     common = common_seeds(selected)
     all_seeds = list(dict.fromkeys(seed for each in selected.values() for seed in each))
@@ -180,7 +193,7 @@ def compare_variants(
         _compare(
             one,
             chosen,
-            {} if missing else predictions,
+            predictions if has_same_data and not missing else {},
             is_paired=bool(common),
             split=split,
             log=log,
@@ -189,6 +202,8 @@ def compare_variants(
     ]
     if missing:
         comparisons = [one.descriptive() for one in comparisons]
+    elif not has_same_data:
+        comparisons = [one.not_compared() for one in comparisons]
     log("comparing attention with known alignments")
     agreed = agreement_by_variant(
         {variant: list(of_variant.values()) for variant, of_variant in chosen.items()},
@@ -225,7 +240,14 @@ def compare_variants(
         )
     else:
         over_seeds, on_items = comparisons[0].over_seeds, comparisons[0].on_items
-        summary = headline(over_seeds, on_items, metric=primary, split=split, flops=flops)
+        summary = headline(
+            over_seeds,
+            on_items,
+            metric=primary,
+            split=split,
+            flops=flops,
+            has_same_data=has_same_data,
+        )
     first_runs = {variant: next(iter(chosen[variant].values())) for variant in names}
     first_predictions = {variant: of_variant[0] for variant, of_variant in predictions.items()}
     example = next(iter(first_predictions.values()), None)
@@ -266,7 +288,7 @@ def compare_variants(
         agreement_source=agreed.source,
         reproducibility=reproducibility(runs, command=command, seeds=all_seeds, machine=machine),
         pairing=pairing({name: _scores(chosen[name], split, metric) for name in names})
-        if not missing and len(names) > 1 and len(common) >= MIN_PAIRING_SEEDS
+        if not missing and has_same_data and len(names) > 1 and len(common) >= MIN_PAIRING_SEEDS
         else None,
         missing=missing,
     )
@@ -326,7 +348,8 @@ def _on_items(
     if not metric.is_itemwise or not predictions:
         return None
     all_runs = [one for of_variant in predictions.values() for one in of_variant]
-    if any(one.references != all_runs[0].references for one in all_runs):
+    items = [(one.inputs, one.references) for one in all_runs]
+    if any(one != items[0] for one in items):
         raise RegardError(
             "The runs were evaluated on different items. Evaluate all on the same data."
         )
@@ -354,15 +377,15 @@ def _variant(
     is_baseline: bool,
 ) -> VariantRecord:
     finished = [run for seed, run in runs.items() if seed in seeds and run.state == "finished"]
-    outcomes = [collected.record["outcome"] for collected in finished]
+    records = [collected.record for collected in finished]
     return VariantRecord(
         name=name,
         settings=facts.settings,
         is_baseline=is_baseline,
         scores={one.metric.name: one.score_of(name) for one in comparisons},
         parameters=facts.parameters,
-        flops=_mean([float(outcome["flops"]) for outcome in outcomes]),
-        seconds=_mean([float(outcome["seconds"]) for outcome in outcomes]),
+        flops=_mean([float(total_cost(record, "flops")) for record in records]),
+        seconds=_mean([float(total_cost(record, "seconds")) for record in records]),
         peak_bytes=facts.peak_bytes,
         shared_initialisation=facts.shared_initialisation,
         learning_rate=facts.learning_rate,
@@ -395,6 +418,7 @@ def _run(collected: CollectedRun, metric: str, split: str, *, selected: bool) ->
     outcome: dict[str, Any] = collected.record.get("outcome", {})
     scores: dict[str, dict[str, float]] = collected.record.get("scores", {})
     curve = evaluations(collected.folder) if collected.state == "finished" else []
+    before = {"tokens": 0, "flops": 0, "seconds": 0.0, **collected.record.get("pretraining", {})}
     return StudyRunRecord(
         variant=collected.run.variant,
         seed=collected.run.seed,
@@ -406,20 +430,21 @@ def _run(collected: CollectedRun, metric: str, split: str, *, selected: bool) ->
         scores=finite_scores(scores.get(split, {})),
         validation_scores=finite_scores(scores.get("validation", {})),
         steps=int(outcome.get("steps", 0)),
-        seconds=float(outcome.get("seconds", 0.0)),
+        seconds=float(total_cost(collected.record, "seconds")),
         curve=tuple(
             CurvePoint(
                 step=point.step,
-                tokens=point.tokens,
-                flops=float(point.flops),
-                seconds=point.seconds,
+                tokens=before["tokens"] + point.tokens,
+                flops=float(before["flops"] + point.flops),
+                seconds=before["seconds"] + point.seconds,
                 score=score,
             )
             for point in curve
             if (score := point.scores.get(metric)) is not None and math.isfinite(score)
         ),
         evaluations=len(curve),
-        evaluation_seconds=float(outcome.get("evaluation_seconds", 0.0)),
+        evaluation_seconds=float(total_cost(collected.record, "evaluation_seconds")),
+        folder=collected.folder.path.name,
     )
 
 

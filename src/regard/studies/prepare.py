@@ -230,7 +230,12 @@ class PreparedStudy:
             used = self.plugins()
             validate_plugins({name: one for name, one in before["plugins"].items() if name in used})
         for job in finished:
-            if RunFolder(job.folder).read_record()["data"] != self.profiles[job.variant].data:
+            before, now = (
+                RunFolder(job.folder).read_record()["data"],
+                self.profiles[job.variant].data,
+            )
+            # A fact that the run was recorded without is not compared.
+            if before != {key: value for key, value in now.items() if key in before}:
                 raise RegardError(
                     f"The data changed since the run '{job.folder}' was trained ({job.variant}, seed "
                     f"{job.seed}), so it is not comparable with new runs. Restore the files, or choose "

@@ -10,14 +10,17 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from regard.core.errors import RegardError
-from regard.core.records.study import StudyRecord
-from regard.runs.folder import EXTENDED_FROM, RunFolder, read_logs
+from regard.core.formatting import flops_text, truncate
+from regard.core.records.study import PROCESS_MEMORY, StudyRecord
+from regard.models import model_class
+from regard.runs.folder import EXTENDED_FROM, EXTENDING, RunFolder, read_logs
 from regard.runs.spec import RunSpec, Sections
 from regard.runs.train import read_spec
 from regard.studies.comparison import VariantFacts, compare_variants
@@ -26,12 +29,18 @@ from regard.studies.spec import StudyRun
 from regard.studies.summary import describe_limits
 from regard.tasks import task_class
 from regard.training.options import BUDGETS
+from regard.training.process import is_locked
 
 MAX_NAME = 48
-# Conditions of a run, which name a variant only if nothing else does.
+MAX_SETTINGS = 6
+MAX_VALUE = 24
+PRETRAINING = "pretraining."
+PRETRAINING_TASK = f"{PRETRAINING}task.name"
+FILES = tuple(f"task.{name}" for name in ("train_file", "validation_file", "test_file"))
+# Conditions of a run, which name a variant only if nothing else does; `differences` lists what they change.
 CONDITIONS = {
     "threads",
-    *(f"task.{name}" for name in ("train_file", "validation_file", "test_file")),
+    *FILES,
     *(f"training.{name}" for name in (*BUDGETS, "device", "log_every", "evaluate_every")),
     *(f"training.{name}" for name in ("checkpoint_seconds", "checkpoint_every")),
 }
@@ -85,7 +94,12 @@ def compare_runs(
     different = _different_options([group[0] for group in groups.values()])
     compared = [
         CollectedRun(
-            run=StudyRun(variant=name, seed=run.spec.seed, learning_rate=None, spec=run.spec),
+            run=StudyRun(
+                variant=name,
+                seed=run.spec.seed,
+                learning_rate=run.spec.training.learning_rate,
+                spec=run.spec,
+            ),
             folder=run.folder,
             state="finished",
             reason="",
@@ -105,6 +119,15 @@ def compare_runs(
     record = compare_variants(
         compared, facts, name="comparison", baseline=next(iter(groups)), command=command, log=log
     )
+    record = replace(
+        record,
+        is_study=False,
+        memory_is=PROCESS_MEMORY,
+        runs=tuple(
+            replace(run, folder=str(collected.folder.path))
+            for run, collected in zip(record.runs, compared, strict=True)
+        ),
+    )
     return _with_differences(record, groups)
 
 
@@ -116,14 +139,23 @@ def _validate_different(folders: Sequence[RunFolder]) -> None:
 
 
 def _validate_finished(folders: Sequence[RunFolder]) -> None:
-    unfinished = [folder.path for folder in folders if not folder.record.is_file()]
+    unfinished = [
+        folder.path
+        for folder in folders
+        if not folder.record.is_file() or EXTENDING in folder.manifest.read().facts
+    ]
     if unfinished:
         listed = ", ".join(f"'{path}'" for path in unfinished)
-        ways = "; ".join(f"regard train --resume {path}" for path in unfinished)
         verb = "is" if len(unfinished) == 1 else "are"
+        ways = "; ".join(
+            f"'{path}' is training now: wait for it"
+            if is_locked(path)
+            else f"finish it: regard train --resume {path}"
+            for path in unfinished
+        )
         raise RegardError(
             f"{listed} {verb} not finished, and only finished runs are compared. Leave out what is not "
-            f"finished, or finish it: {ways}"
+            f"finished, or {ways}"
         )
 
 
@@ -193,9 +225,7 @@ def _named_groups(runs: Sequence[_Run], names: Sequence[str]) -> dict[str, list[
 def _variant_names(groups: Sequence[Sequence[_Run]]) -> list[str]:
     """What distinguishes the variants: their settings, or else their folders."""
     first = [group[0] for group in groups]
-    different = _different_options(first)
-    design = [name for name in different if name not in CONDITIONS]
-    for chosen in ([name for name in design if name == "model.name"], design, different):
+    for chosen in _namings(first):
         names = [_settings_text(run, chosen) for run in first]
         if len(set(names)) == len(names) and all(0 < len(name) <= MAX_NAME for name in names):
             return names
@@ -207,24 +237,58 @@ def _variant_names(groups: Sequence[Sequence[_Run]]) -> list[str]:
     raise AssertionError("folders are different")
 
 
+def _namings(runs: Sequence[_Run]) -> list[list[str]]:
+    """Options that variants may be named after, the first choice first."""
+    different = _different_options(runs)
+    design = [name for name in different if not _is_condition(name)]
+    return [[name for name in design if name == "model.name"], design, different]
+
+
+def _is_condition(name: str) -> bool:
+    return name.removeprefix(PRETRAINING) in CONDITIONS
+
+
 def _settings_text(run: _Run, names: Iterable[str]) -> str:
-    """Settings in one line; of a file, its name alone."""
-    found = []
-    for name in names:
-        value = run.options.get(name)
-        if name in ("task.train_file", "task.validation_file", "task.test_file") and value:
-            value = Path(value).name
-        shown = json.dumps(value, ensure_ascii=False)
-        if value is None or isinstance(value, str):
-            shown = value or "none"
-        found.append(shown if name == "model.name" else f"{name.rpartition('.')[2]}={shown}")
-    return ", ".join(found)
+    """Settings in one line."""
+    return ", ".join(
+        _value_text(run, name)
+        if name == "model.name"
+        else f"{_label(name)}={_value_text(run, name)}"
+        for name in names
+    )
+
+
+def _label(name: str) -> str:
+    """An option without its section.
+
+    >>> [_label(name) for name in ("model.cell", "pretraining.training.steps", PRETRAINING_TASK)]
+    ['cell', 'pretraining.steps', 'pretraining']
+    """
+    if name == PRETRAINING_TASK:
+        return "pretraining"
+    prefix = PRETRAINING if name.startswith(PRETRAINING) else ""
+    return f"{prefix}{name.rpartition('.')[2]}"
+
+
+def _value_text(run: _Run, name: str) -> str:
+    """The value of an option; of a file, its name alone."""
+    value, (section, _, option) = run.options.get(name), name.rpartition(".")
+    if section == "model" and value is None:
+        # Left open, unless the model has another default; none would read as no cross-attention.
+        declared = signature(model_class(run.spec.model)).parameters.get(option)
+        return "none" if declared is None or declared.default is not None else "default"
+    if value is None or value == "":
+        return "none" if value is None else "default"
+    if name.removeprefix(PRETRAINING) in FILES or name == "init_from":
+        return Path(value).name
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _different_options(runs: Sequence[_Run]) -> list[str]:
     """The options that have not the same value in all runs, in the order of the spec.
 
-    Of another model or task, the name alone: its other options are its own.
+    Of another model or task, the name alone: its other options are its own. So are those of a pre-training
+    that not all runs have.
     """
     found: list[str] = []
     all_options = [run.options for run in runs]
@@ -232,7 +296,10 @@ def _different_options(runs: Sequence[_Run]) -> list[str]:
         values = {json.dumps(options.get(name), sort_keys=True) for options in all_options}
         section = name.rpartition(".")[0]
         has_own = any(name not in options for options in all_options)
-        if len(values) > 1 and not (has_own and f"{section}.name" in found):
+        of_other = f"{section}.name" in found or (
+            name.startswith(PRETRAINING) and PRETRAINING_TASK in found
+        )
+        if len(values) > 1 and not (has_own and of_other):
             found.append(name)
     return found
 
@@ -268,9 +335,12 @@ def _with_differences(record: StudyRecord, groups: _Groups) -> StudyRecord:
     found = differences(groups)
     itemwise = [metric.name for metric in record.metrics if metric.is_itemwise]
     scored = [variant for variant in record.variants if variant.mean is not None]
-    if len(scored) > 1 and itemwise and not record.verdicts_of("models", itemwise[0]):
-        where = found.get(f"{record.split} data", "the predictions cannot be compared item by item")
-        found["items"] = f"Trained models are not compared on items: {where}"
+    if data := found.get(f"{record.split} data"):
+        found["items"] = f"Neither methods nor trained models are compared: {data}"
+    elif len(scored) > 1 and itemwise and not record.verdicts_of("models", itemwise[0]):
+        found["items"] = (
+            "Trained models are not compared on items: the predictions cannot be compared item by item."
+        )
     if not found:
         return record
     first, *others = record.headline
@@ -281,15 +351,23 @@ def _with_differences(record: StudyRecord, groups: _Groups) -> StudyRecord:
 def differences(groups: _Groups) -> dict[str, str]:
     """What is not equal between the runs of variants: a sentence by subject that has all values."""
 
+    runs = [run for group in groups.values() for run in group]
+
     def data_of(split: str) -> Callable[[_Run], str]:
-        return lambda run: _data_text(run, split)
+        return lambda run: _data_text(run.data, split)
+
+    def rows_of(stage: Callable[[_Run], Mapping[str, Any]]) -> Callable[[_Run], str]:
+        # Records of before have the encoded rows only.
+        known = all("train_rows_fingerprint" in stage(run) for run in runs if stage(run))
+        return lambda run: _data_text(stage(run), "train", "rows_fingerprint" if known else "")
 
     def version_of(name: str) -> Callable[[_Run], str]:
         return lambda run: str(run.record.get("versions", {}).get(name, "unknown"))
 
     values: dict[str, Callable[[_Run], str]] = {
         "evaluations": lambda run: str(run.evaluations),
-        "training data": data_of("train"),
+        "training data": rows_of(lambda run: run.data),
+        "pre-training data": rows_of(lambda run: run.data.get("pretraining", {})),
         "validation data": data_of("validation"),
         "test data": data_of("test"),
         "device": lambda run: run.spec.training.device,
@@ -298,7 +376,7 @@ def differences(groups: _Groups) -> dict[str, str]:
         "metric definitions": lambda run: ", ".join(run.record.get("signatures", {}).values()),
         "extended runs": lambda run: _extended_text(run.record.get(EXTENDED_FROM, [])),
     }
-    found = {"budget": _budget(groups), "seeds": _seeds(groups)}
+    found = {"budget": _budget(groups), "settings": _settings(groups), "seeds": _seeds(groups)}
     found |= {subject: _by_variant(groups, value_of) for subject, value_of in values.items()}
     return {subject: text for subject, text in found.items() if text}
 
@@ -319,19 +397,59 @@ def _sentence(values: Mapping[str, str]) -> str:
 
 
 def _budget(groups: _Groups) -> str:
-    """What was used, the mean over seeds, unless all runs used up the same budget."""
+    """What every stage used, the mean over seeds, unless all runs used up the same budgets."""
     runs = [run for group in groups.values() for run in group]
     has_one = len({describe_limits(run.spec) for run in runs}) == 1
-    if has_one and {run.record["outcome"]["stop_reason"] for run in runs} == {"budget"}:
+    stages = [stage for run in runs for stage in _stages(run).values()]
+    if has_one and {stage["stop_reason"] for stage in stages} == {"budget"}:
         return ""
     texts = {}
     for name, group in groups.items():
-        steps, tokens, flops = (
-            np.mean([run.record["outcome"][used] for run in group])
-            for used in ("steps", "tokens", "flops")
-        )
-        texts[name] = f"{steps:,.0f} steps, {tokens:,.0f} tokens, {flops:.3g} FLOPs"
+        used = {}
+        for stage in _stages(group[0]):
+            steps, tokens, flops = (
+                np.mean([_stages(run)[stage][cost] for run in group])
+                for cost in ("steps", "tokens", "flops")
+            )
+            used[stage] = f"{steps:,.0f} steps, {tokens:,.0f} tokens, {flops_text(flops)}"
+        texts[name] = " after pre-training of ".join(used.values())
     return _sentence(texts)
+
+
+def _stages(run: _Run) -> dict[str, Any]:
+    """The outcome of every stage, the last one first."""
+    return {name: run.record[name] for name in ("outcome", "pretraining") if name in run.record}
+
+
+def _settings(groups: _Groups) -> str:
+    """Options that differ and do not name the variants, with their values in the order of the variants.
+
+    Not those that are listed by what they change, such as the budget. Where nothing but the folder or a
+    given name tells the variants apart, the options of the model are what is compared.
+    """
+    first = [group[0] for group in groups.values()]
+    names = list(groups)
+    named = next(
+        (
+            chosen
+            for chosen in _namings(first)
+            if [_settings_text(run, chosen) for run in first] == names
+        ),
+        None,
+    )
+    found = [
+        name
+        for name in _different_options(first)
+        if not _is_condition(name)
+        and (name not in named if named is not None else not name.startswith("model."))
+    ]
+    texts = []
+    for name in found[:MAX_SETTINGS]:
+        values = dict.fromkeys(truncate(_value_text(run, name), MAX_VALUE) for run in first)
+        texts.append(f"{_label(name)}: {' / '.join(values)}")
+    if len(found) > MAX_SETTINGS:
+        texts.append(f"{len(found) - MAX_SETTINGS} more in the settings of each variant")
+    return f"{'; '.join(texts)}." if texts else ""
 
 
 def _extended_text(earlier: Sequence[Mapping[str, Any]]) -> str:
@@ -349,11 +467,14 @@ def _seeds(groups: _Groups) -> str:
     return f"{_sentence(texts).rstrip('.')}; {paired}."
 
 
-def _data_text(run: _Run, split: str) -> str:
-    """The size and fingerprint of a split."""
+def _data_text(data: Mapping[str, Any], split: str, fingerprint: str = "") -> str:
+    """The size and fingerprint of a split; not its chunks, which depend on the tokenizer."""
+    if not data:
+        return "none"
     sizes = [
         f"{value:,} {name.removeprefix(f'{split}_')}"
-        for name, value in run.data.items()
-        if name.startswith(f"{split}_") and isinstance(value, int)
+        for name, value in data.items()
+        if name.startswith(f"{split}_") and isinstance(value, int) and name != "train_chunks"
     ]
-    return f"{', '.join(sizes)} ({run.data.get(f'{split}_fingerprint', 'unknown')})"
+    found = data.get(f"{split}_{fingerprint or 'fingerprint'}", "unknown")
+    return f"{', '.join(sizes)} ({found})"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from regard.core.atomic_write import TEMPORARY_PREFIX
 from regard.core.errors import RegardError
-from regard.core.formatting import counted, duration_text, integer_text
+from regard.core.formatting import counted, duration_text, flops_text, integer_text
 from regard.core.records.run import (
     EvaluationRecord,
     FileRecord,
@@ -36,8 +36,8 @@ from regard.runs.train import read_spec
 from regard.studies.comparison import finite_scores, metric_record
 from regard.studies.prepare import count_parameters
 from regard.studies.run_results import show_attention, show_items, split_record
-from regard.studies.run_selection import scored_metrics
-from regard.studies.summary import describe_limits
+from regard.studies.run_selection import scored_metrics, total_cost
+from regard.studies.summary import describe_data, describe_limits
 from regard.tasks import task_class
 from regard.tasks.metrics import Metric
 from regard.training.process import is_locked
@@ -84,15 +84,17 @@ def run_record(
         examples=items.examples,
         best_items=items.best,
         worst_items=items.worst,
+        num_best=items.num_best,
+        num_worst=items.num_worst,
         alignments=attention.alignments,
         documents=attention.documents,
         trees=attention.trees,
         parameters=int(outcome["parameters"]),
         steps=int(outcome["steps"]),
-        tokens=int(outcome["tokens"]),
-        flops=int(outcome["flops"]),
-        seconds=float(outcome["seconds"]),
-        evaluation_seconds=float(outcome["evaluation_seconds"]),
+        tokens=int(total_cost(record, "tokens")),
+        flops=int(total_cost(record, "flops")),
+        seconds=float(total_cost(record, "seconds")),
+        evaluation_seconds=float(total_cost(record, "evaluation_seconds")),
         notes=(*described.notes, *attention.notes),
     )
 
@@ -113,6 +115,7 @@ def _described(
     last = training[-1] if training else None
     used = Usage(*((last.step, last.tokens, last.seconds, last.flops) if last else (0, 0, 0.0, 0)))
     timing = logs.timing[-1] if logs.timing else {}
+    before = _pretraining_used(folder, spec)
     peaks = [row["peak_bytes"] for row in logs.timing if row.get("peak_bytes") is not None]
     return RunRecord(
         name=folder.path.absolute().name,
@@ -132,18 +135,21 @@ def _described(
         examples=(),
         best_items=(),
         worst_items=(),
+        num_best=0,
+        num_worst=0,
         alignments=(),
         documents=(),
         trees=(),
         settings=json.loads(json.dumps(spec.as_sections())),
         parameters=_count_parameters(folder, spec),
         steps=used.steps,
-        tokens=used.tokens,
-        flops=used.flops,
-        seconds=used.seconds,
-        evaluation_seconds=float(timing.get("evaluation_seconds", 0.0)),
+        tokens=before.get("tokens", 0) + used.tokens,
+        flops=before.get("flops", 0) + used.flops,
+        seconds=before.get("seconds", 0.0) + used.seconds,
+        evaluation_seconds=before.get("evaluation_seconds", 0.0)
+        + float(timing.get("evaluation_seconds", 0.0)),
         peak_bytes=max(peaks, default=None),
-        stages=_stages(folder, spec),
+        stages=_stages(folder, spec, before),
         notes=tuple(_notes(folder, spec, record, data)),
         reproducibility=_reproducibility(folder, spec, record, data, command=command),
         files=_files(folder),
@@ -190,25 +196,38 @@ def _count_parameters(folder: RunFolder, spec: RunSpec) -> int:
     return count_parameters(spec, kind.from_json(stored, spec.task_options))
 
 
-def _stages(folder: RunFolder, spec: RunSpec) -> dict[str, str]:
+def _pretraining_used(folder: RunFolder, spec: RunSpec) -> dict[str, Any]:
+    """What the pre-training used, or has used so far; {} without one."""
+    before = folder.pretraining
+    if spec.pretraining is None or not before.spec.is_file():
+        return {}
+    if before.record.is_file():
+        outcome: dict[str, Any] = before.read_record()["outcome"]
+        return outcome
+    logs = read_logs(before)
+    rows, timing = _training(before, logs), logs.timing[-1] if logs.timing else {}
+    return {**timing, **asdict(rows[-1])} if rows else {}
+
+
+def _stages(folder: RunFolder, spec: RunSpec, used: Mapping[str, Any]) -> dict[str, str]:
     if spec.init_from is not None:
         return {"warm start": f"initialised from {spec.init_from}"}
     if spec.pretraining is None:
         return {}
     before, text = folder.pretraining, "not started"
-    if before.record.is_file():
-        used = before.read_record()["outcome"]
+    if "steps" in used:
         text = ", ".join(
             [
                 counted(used["steps"], "step"),
                 counted(used["tokens"], "token"),
+                flops_text(used["flops"]),
                 duration_text(used["seconds"]),
             ]
         )
+        text += "; part of tokens, FLOPs and time"
     elif before.spec.is_file():
-        rows = read_logs(before).metrics
-        step = rows[-1]["step"] if rows else 0
-        text = f"step {integer_text(step)}, of a budget of {describe_limits(spec.pretraining)}"
+        limits = describe_limits(spec.pretraining)
+        text = f"step {integer_text(used.get('step', 0))}, of a budget of {limits}"
     return {"pre-training": f"{spec.pretraining.task}: {text}"}
 
 
@@ -267,22 +286,19 @@ def _reproducibility(
         "threads": "all cores" if threads is None else str(threads),
         "device": spec.training.device,
     }
-    facts = {
-        name: value
-        for name, value in data.items()
-        if name.endswith(("_fingerprint", "_items")) or name.startswith("train_")
-    }
     plugins = folder.read_json(folder.spec).get("plugins", {})
     tables = {
         "versions": record.get("versions", {}),
-        "data": {name.replace("_", " "): value for name, value in facts.items()},
+        "data": {},
         "metrics": record.get("signatures", {}),
         "plug-ins": {each["target"]: f"SHA-256 {each['sha256']}" for each in plugins.values()},
     }
-    for name, table in tables.items():
-        if table:
-            found[name] = ", ".join(f"{key} {value}" for key, value in table.items())
-    return found
+    texts = {
+        name: ", ".join(f"{key} {value}" for key, value in table.items())
+        for name, table in tables.items()
+    }
+    texts |= {"data": describe_data(data)}
+    return found | {name: text for name, text in texts.items() if text}
 
 
 def _files(folder: RunFolder) -> tuple[FileRecord, ...]:

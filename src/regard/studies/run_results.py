@@ -35,7 +35,12 @@ from regard.studies.attention import DECIMALS, compact, median_length_sample
 from regard.studies.comparison import finite_scores
 from regard.studies.statistics.bootstrap import compare_on_items
 from regard.studies.statistics.paired import Interval
-from regard.studies.summary import choices, is_correct, output_text
+from regard.studies.summary import (
+    can_be_correct,
+    is_correct,
+    output_text,
+    shown_references,
+)
 from regard.tasks import task_class
 from regard.tasks.metrics import Metric
 from regard.tasks.task import device_of
@@ -43,7 +48,6 @@ from regard.tasks.task import device_of
 NUM_EXAMPLES = 12
 NUM_RANKED = 8
 NUM_ATTENDED = 4
-RESAMPLES = 2000  # enough for an interval (Efron and Tibshirani 1993); p-values need more
 SEED = 0
 
 
@@ -133,7 +137,6 @@ def _interval(
             {"run": statistics},
             score=metric.score,
             lower_is_better=metric.lower_is_better,
-            resamples=RESAMPLES,
         )
     except RegardError as error:
         log(f"{metric.name} has no interval over items: {error}")
@@ -142,51 +145,64 @@ def _interval(
 
 
 class Items(NamedTuple):
-    """Items to show; `metric` is what they are ranked by, empty if they have no score."""
+    """Items to show; `metric` is what they are ranked by, empty if they have no score.
+
+    `num_best` and `num_worst` are the numbers of items with the score of the last one that is shown.
+    """
 
     metric: str
     examples: tuple[ItemRecord, ...]
-    best: tuple[ItemRecord, ...]
-    worst: tuple[ItemRecord, ...]
+    best: tuple[ItemRecord, ...] = ()
+    worst: tuple[ItemRecord, ...] = ()
+    num_best: int = 0
+    num_worst: int = 0
 
 
 def show_items(
     predictions: Predictions, metrics: Sequence[Metric], *, is_generative: bool
 ) -> Items:
-    """A sample, and the best and the worst items by the first item-wise metric; ties in item order."""
-    metric = next((one for one in metrics if one.is_itemwise), None)
+    """A sample, and the best and the worst items by the first item-wise metric.
+
+    Ties are broken by the other item-wise metrics, then by the order of the items.
+    """
+    itemwise = [one for one in metrics if one.is_itemwise]
+    badness = np.zeros((len(predictions), 0))
     scores: Float[np.ndarray, " items"] = np.full(len(predictions), math.nan)
-    if metric is not None:
+    for number, metric in enumerate(itemwise):
         rows = metric.table(predictions.predictions, predictions.references)
-        scores = np.asarray(metric.score(rows), dtype=np.float64)
-    correct = is_correct(predictions)
+        found = np.asarray(metric.score(rows), dtype=np.float64)
+        scores = found if number == 0 else scores
+        sign = 1 if metric.lower_is_better else -1
+        badness = np.column_stack([badness, np.nan_to_num(sign * found)])
+    correct, is_marked = is_correct(predictions), can_be_correct(predictions)
 
     def item(index: int) -> ItemRecord:
-        prediction, reference = predictions.predictions[index], predictions.references[index]
-        score = float(scores[index])
         return ItemRecord(
             input=predictions.inputs[index],
-            # A language model has no prediction but the likelihood of a text.
-            references=() if is_generative else tuple(map(output_text, choices(reference))),
-            prediction=output_text(prediction) + (" nats" if is_generative else ""),
-            correct=bool(correct[index]) and not is_generative,
-            score=score if math.isfinite(score) else None,
+            references=shown_references(predictions, index),
+            prediction=output_text(predictions.predictions[index])
+            + (" nats" if is_generative else ""),
+            correct=bool(correct[index]) if is_marked else None,
+            score=float(scores[index]) if math.isfinite(scores[index]) else None,
         )
 
     drawn = random.Random(SEED).sample(range(len(predictions)), min(NUM_EXAMPLES, len(predictions)))
     examples = tuple(map(item, sorted(drawn)))
-    ranked = [index for index in range(len(scores)) if math.isfinite(scores[index])]
-    if metric is None or not ranked:
-        return Items("", examples, (), ())
-    sign = 1 if metric.lower_is_better else -1
-    ends = min(sign * scores[ranked]), max(sign * scores[ranked])
-    found = []
-    for direction, other_end in ((sign, ends[1]), (-sign, ends[0])):
-        order = sorted(ranked, key=lambda index: direction * scores[index])
-        chosen = order[: min(NUM_RANKED, max(1, len(ranked) // 2))]
+    ranked = np.flatnonzero(np.isfinite(scores))
+    if not itemwise or not len(ranked):
+        return Items("", examples)
+    shown: list[tuple[ItemRecord, ...]] = []
+    counts: list[int] = []
+    for direction in (1, -1):
+        order = np.lexsort((direction * badness[ranked].T)[::-1])
+        chosen = ranked[order[: min(NUM_RANKED, max(1, len(ranked) // 2))]]
         # Among the best there is none that is as bad as the worst, and the other way round.
-        found.append(tuple(item(index) for index in chosen if sign * scores[index] != other_end))
-    return Items(metric.name, examples, *found)
+        other_end = scores[ranked[order[-1]]]
+        chosen = chosen[scores[chosen] != other_end]
+        shown.append(tuple(map(item, chosen.tolist())))
+        counts.append(int((scores == scores[chosen[-1]]).sum()) if len(chosen) else 0)
+    (best, worst), (num_best, num_worst) = shown, counts
+    return Items(itemwise[0].name, examples, best, worst, num_best, num_worst)
 
 
 class Attention(NamedTuple):

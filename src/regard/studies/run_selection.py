@@ -39,6 +39,13 @@ class CollectedRun:
         return math.nan if value is None else float(value)
 
 
+def total_cost(record: Mapping[str, Any], name: str) -> int | float:
+    """What a run used (tokens, flops, seconds …), with its pre-training; `record` is that of the run."""
+    stages = [record.get(stage, {}) for stage in ("pretraining", "outcome")]
+    total: int | float = sum(stage.get(name, 0) for stage in stages)
+    return total
+
+
 class CollectedRuns(NamedTuple):
     """The runs of a study. `rates` has the selected learning rate of every variant that is tuned."""
 

@@ -10,7 +10,14 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from regard.core.errors import RegardError
-from regard.core.formatting import ratio_text
+from regard.core.formatting import (
+    counted,
+    integer_text,
+    number_text,
+    numbered,
+    rate_text,
+    ratio_text,
+)
 from regard.core.records.study import Disagreement
 from regard.runs.folder import Predictions
 from regard.runs.spec import RunSpec
@@ -42,8 +49,12 @@ def headline(
     metric: Metric,
     split: str,
     flops: Flops,
+    has_same_data: bool = True,
 ) -> tuple[str, ...]:
-    """The result in a few sentences: the methods over seeds, then these trained models on items."""
+    """The result in a few sentences: the methods over seeds, then these trained models on items.
+
+    Without `has_same_data`, the runs were evaluated on different data, and there is no result.
+    """
     excluded = [
         f"Excluded from all comparisons: {variant.variant} ({variant.reason})."
         for variant in over_seeds.excluded
@@ -56,10 +67,16 @@ def headline(
     value = f"{metric.format(best)} {metric.unit}".strip()
     score = f"on {split}, {value}"
     if over_seeds.seeds:
-        score += f", over {_counted(len(over_seeds.seeds), 'seed')}"
+        score += f", over {counted(len(over_seeds.seeds), 'seed')}"
     if len(means) == 1:
         return (
             f"{leaders[0]} has a mean {metric.name} {score}; there is no other variant to compare with.",
+            *excluded,
+        )
+    if not has_same_data:
+        return (
+            f"The runs were evaluated on different {split} data, so neither methods nor trained models "
+            "are compared.",
             *excluded,
         )
     order = "lowest" if over_seeds.lower_is_better else "highest"
@@ -68,7 +85,7 @@ def headline(
         sentences = [f"{leaders[0]} has the {order} mean {metric.name} {score}."]
     else:
         digits = "" if alike == leaders else f" to {metric.digits} decimals"
-        rank = "" if len(alike) == len(means) else f", the {order} of the study"
+        rank = "" if len(alike) == len(means) else f", the {order} of all variants"
         sentences = [f"{_listed(alike)} have the same mean {metric.name}{digits} {score}{rank}."]
     if not over_seeds.seeds:
         sentences.append("No seed is common to all variants, so methods are not compared.")
@@ -166,25 +183,16 @@ def unfinished_headline(
     for variant, of_variant in missing.items():
         by_seeds.setdefault(tuple(of_variant), []).append(variant)
     lacking = "; ".join(
-        f"{', '.join(variants)} ({_numbered(of_variants)})"
+        f"{', '.join(variants)} ({numbered('seed', of_variants)})"
         for of_variants, variants in by_seeds.items()
     )
-    of_all = f"{ended} of {_counted(runs, 'run')} have ended"
+    of_all = f"{ended} of {counted(runs, 'run')} have ended"
     return (
         f"The study is not finished: {of_all}, so there is no verdict.",
         f"Missing: {lacking}.",
-        *([f"Scores are descriptive, of {_numbered(seeds)} only."] if seeds else []),
+        *([f"Scores are descriptive, of {numbered('seed', seeds)} only."] if seeds else []),
         f"Resume with: {command}" if command else "Run the same study again to resume it.",
     )
-
-
-def _numbered(seeds: Sequence[int]) -> str:
-    """Seeds by number.
-
-    >>> _numbered([3, 4]), _numbered([0])
-    ('seeds 3, 4', 'seed 0')
-    """
-    return f"seed{'' if len(seeds) == 1 else 's'} {', '.join(map(str, seeds))}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -196,10 +204,6 @@ def _listed(names: Sequence[str]) -> str:
     if len(names) > MAX_LISTED:
         return f"{', '.join(names[:MAX_LISTED])} and {len(names) - MAX_LISTED} more"
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def describe_budget(specs: Sequence[RunSpec], flops: Flops, evaluations: Sequence[int]) -> str:
@@ -222,19 +226,21 @@ def describe_budget(specs: Sequence[RunSpec], flops: Flops, evaluations: Sequenc
 
 
 def describe_limits(spec: RunSpec) -> str:
-    """The budget of a run, such as "2,000 steps or 60 seconds"."""
+    """The budget of a run, such as "2,000 steps or 60 seconds", and that of its pre-training."""
     limits = [
-        f"{limit:,.4g} {name}" if isinstance(limit, float) else f"{limit:,} {name}"
+        f"{number_text(limit, digits=4) if isinstance(limit, float) else integer_text(limit)} {name}"
         for name, limit in spec.training.budget._asdict().items()
         if limit is not None
     ]
-    return " or ".join(limits)
+    before = spec.pretraining
+    after = "" if before is None else f" after {describe_limits(before)} of pre-training"
+    return " or ".join(limits) + after
 
 
 def describe_tuning(study: StudySpec, *, is_tuned: bool) -> str:
     """The learning rates that were tried for each variant, or that are to be tried."""
     if study.tuning_seeds:
-        listed = ", ".join(f"{rate:g}" for rate in study.learning_rates)
+        listed = ", ".join(rate_text(rate) for rate in study.learning_rates)
         seeds = f"other seeds than those compared ({len(study.tuning_seeds)})"
         if not is_tuned:
             return f"The learning rates ({listed}) are not tuned yet, with {seeds}."
@@ -248,7 +254,7 @@ def describe_tuning(study: StudySpec, *, is_tuned: bool) -> str:
         ).training.learning_rate
         for variant in study.variants
     }
-    listed = ", ".join(f"{rate:g}" for rate in sorted(rates))
+    listed = ", ".join(rate_text(rate) for rate in sorted(rates))
     which = (
         f"the learning rate {listed}" if len(rates) == 1 else f"its own learning rate ({listed})"
     )
@@ -264,9 +270,12 @@ def reproducibility(
     if machine:
         facts["machine"] = machine
     for name in ("versions", "data", "signatures"):
+        tables = (record.get(name, {}) for record in records)
         values = dict.fromkeys(
-            ", ".join(f"{key} {value}" for key, value in record.get(name, {}).items())
-            for record in records
+            describe_data(table)
+            if name == "data"
+            else ", ".join(f"{key} {value}" for key, value in table.items())
+            for table in tables
         )
         if any(values):
             facts[name] = "; ".join(values)
@@ -274,6 +283,18 @@ def reproducibility(
         threads = sorted({record["threads"] for record in records})
         facts["threads"] = f"{', '.join(map(str, threads))} per run"
     return facts
+
+
+def describe_data(data: Mapping[str, Any]) -> str:
+    """Sizes and fingerprints of the data of a run, and of its pre-training."""
+    found = [
+        f"{name.replace('_', ' ')} {value}"
+        for name, value in data.items()
+        if name.endswith(("_fingerprint", "_items", "_examples")) or name.startswith("train_")
+    ]
+    if before := data.get("pretraining"):
+        found.append(f"pre-training: {describe_data(before)}")
+    return ", ".join(found)
 
 
 def disagreements(
@@ -303,14 +324,16 @@ def disagreements(
     return tuple(
         Disagreement(
             input=first.inputs[item],
-            references=tuple(map(output_text, choices(first.references[item]))),
+            references=shown_references(first, item),
             predictions={
                 variant: output_text(of_variant.predictions[item])
                 for variant, of_variant in predictions.items()
             },
             correct=tuple(
                 variant for variant, hit in zip(predictions, correct[item], strict=True) if hit
-            ),
+            )
+            if can_be_correct(first)
+            else None,
         )
         for item in sorted(chosen)
     )
@@ -324,6 +347,17 @@ def _validate_same_items(predictions: Mapping[str, Predictions]) -> None:
                 f"The variants '{first_variant}' and '{variant}' were evaluated on different items. "
                 "Evaluate all variants on the same data."
             )
+
+
+def can_be_correct(predictions: Predictions) -> bool:
+    """Whether predictions are right or wrong: not numbers, such as the likelihood of a text."""
+    return not any(isinstance(each, float) for each in predictions.predictions)
+
+
+def shown_references(predictions: Predictions, item: int) -> tuple[str, ...]:
+    """The references of an item as text; none of a text that is its own reference."""
+    found = tuple(map(output_text, choices(predictions.references[item])))
+    return () if found == (predictions.inputs[item],) and not can_be_correct(predictions) else found
 
 
 def is_correct(predictions: Predictions) -> Bool[np.ndarray, " items"]:
@@ -348,7 +382,7 @@ def choices(reference: Any) -> tuple[Any, ...]:
 def output_text(output: Any) -> str:
     """A prediction or reference as text: numbers to four digits, tokens joined by spaces."""
     if isinstance(output, float):
-        return f"{output:.4g}"
+        return number_text(output, digits=4)
     return " ".join(map(str, output)) if isinstance(output, list) else str(output)
 
 

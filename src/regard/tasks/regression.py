@@ -40,13 +40,19 @@ class NumberPreprocessor(ItemPreprocessor):
     target_class = Standardizer
 
 
+class StandardizedLoss(LossMetric):
+    """The mean squared error of standardised numbers, which has no unit."""
+
+    unit, note = "", "the mean squared error of standardised numbers"
+
+
 class Regression(Task):
     """A number per text; the default metric is the root mean squared error."""
 
     options_class = RegressionOptions
     preprocessor_class = NumberPreprocessor
     target_kind: ClassVar[TargetKind] = "value"
-    metrics = (RMSE(), MAE(), PearsonR(), LossMetric())
+    metrics = (RMSE(), MAE(), PearsonR(), StandardizedLoss())
     file_target: ClassVar[Target] = "number"
     datasets: ClassVar[Mapping[str, Any]] = {"word-syllables": lambda _: word_syllables()}
 

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from regard.views.charts.heatmap import draw_alignment as draw_alignment
     from regard.views.charts.run import write_run_figures as write_run_figures
     from regard.views.charts.study import write_figures as write_figures
-    from regard.views.charts.trees import (
-        draw_singular_values as draw_singular_values,
-        draw_tree as draw_tree,
-    )
+    from regard.views.charts.trees import draw_tree as draw_tree
     from regard.views.pages.claims import claim_page as claim_page
     from regard.views.pages.costs import cost_page as cost_page
     from regard.views.pages.document import document_page as document_page
@@ -31,6 +28,6 @@ if TYPE_CHECKING:
     from regard.views.text.claims import claim_text as claim_text, claims_table as claims_table
     from regard.views.text.costs import cost_text as cost_text, module_text as module_text
     from regard.views.text.run import run_text as run_text
-    from regard.views.text.study import study_csv as study_csv, study_table as study_table
+    from regard.views.text.study import study_table as study_table
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__)

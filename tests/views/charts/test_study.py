@@ -85,7 +85,7 @@ def test_units_keep_numbers_small() -> None:
     assert axis_unit("bytes", 3e9) == ("GiB", 2.0**30)
 
 
-@pytest.mark.parametrize("axis", AXES, ids=lambda axis: axis.key)
+@pytest.mark.parametrize("axis", AXES, ids=lambda axis: axis.name)
 def test_one_thick_line_per_variant_and_one_thin_line_per_seed(axis: object) -> None:
     chosen = next(each for each in AXES if each is axis)
     svg = parsed(learning_curves(Variants(dummy_study()), chosen))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,7 +12,6 @@ from regard.core.errors import RegardError
 from regard.core.records.attention import TreeRecord
 from regard.views.charts.trees import (
     class_numbers,
-    draw_singular_values,
     draw_tree,
     node_opacity,
     node_positions,
@@ -85,95 +83,3 @@ def test_trees_of_any_length(tmp_path: Path, count: int) -> None:
 def test_other_file_formats_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(RegardError, match=r"\.svg or \.png"):
         draw_tree(RECORD, path=tmp_path / "tree.gif")
-
-
-EIGENVALUES = [8.0, 2.0]
-PENALTIES = [0.5, 1.0, 4.0, 16.0]
-VALUES = [[math.sqrt(max(0.0, 1 - p / s)) for s in EIGENVALUES] for p in PENALTIES]
-
-
-def draw_values(path: Path) -> None:
-    draw_singular_values(
-        penalties=PENALTIES, singular_values=VALUES, eigenvalues=EIGENVALUES, path=path
-    )
-
-
-def lines(path: Path) -> list[list[tuple[float, float]]]:
-    """Vertices of the drawn lines, without the legend."""
-    tree = ElementTree.fromstring(path.read_bytes())
-    strokes = [node for node in tree.iter(f"{SVG}polyline") if node.get("class") == "stroke"]
-    found = [node.get("points", "").split() for node in strokes]
-    pairs = [[pair.split(",") for pair in line] for line in found if len(line) > 2]
-    return [[(float(x), float(y)) for x, y in line] for line in pairs]
-
-
-def marks(path: Path) -> set[tuple[float, float]]:
-    """Positions of the points."""
-    tree = ElementTree.fromstring(path.read_bytes())
-    found = [(float(c.get("cx", "")), float(c.get("cy", ""))) for c in tree.iter(f"{SVG}circle")]
-    return {(round(x, 1), round(y, 1)) for x, y in found}
-
-
-def test_points_are_on_the_lines(tmp_path: Path) -> None:
-    draw_values(tmp_path / "values.svg")
-    drawn = lines(tmp_path / "values.svg")
-    assert len(drawn) == 2
-    # Lines span all penalties, and both ends have values.
-    ends = {point for line in drawn for point in (line[0], line[-1])}
-    assert len(ends) == 3  # both end at zero
-    points = marks(tmp_path / "values.svg")
-    assert all(min(math.dist(end, point) for point in points) < 0.2 for end in ends)
-
-
-def test_labels_are_plain_text(tmp_path: Path) -> None:
-    draw_values(tmp_path / "values.svg")
-    tree = ElementTree.fromstring((tmp_path / "values.svg").read_bytes())
-    texts = {"".join(node.itertext()).strip() for node in tree.iter(f"{SVG}text")}
-    assert {"eigenvalue 8", "eigenvalue 2", "penalty λ", "1", "10"} <= texts
-    assert not [text for text in texts if "$" in text]
-
-
-@pytest.mark.parametrize("suffix", [".svg", ".png"])
-def test_singular_values_figure_is_reproducible(suffix: str, tmp_path: Path) -> None:
-    draw_values(tmp_path / f"one{suffix}")
-    draw_values(tmp_path / f"two{suffix}")
-    assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"two{suffix}").read_bytes()
-
-
-def test_zero_eigenvalue_is_drawn_at_zero(tmp_path: Path) -> None:
-    draw_singular_values(
-        penalties=[1.0, 2.0],
-        singular_values=[[0.0], [0.0]],
-        eigenvalues=[0.0],
-        path=tmp_path / "values.svg",
-    )
-    (line,) = lines(tmp_path / "values.svg")
-    assert len({y for _, y in line}) == 1
-
-
-@pytest.mark.parametrize(
-    ("penalties", "values", "complaint"),
-    [
-        ([], [], r"penalties=\[\]"),
-        ([0.0, 1.0], [[1.0], [1.0]], r"penalties=\[0\.0, 1\.0\]"),
-        ([math.inf], [[1.0]], r"penalties=\[inf\]"),
-        ([1.0], [[1.0, 1.0]], r"1 penalties and 1 eigenvalues, but rows of \[2\] singular values"),
-        ([1.0], [], r"rows of \[\] singular values"),
-    ],
-)
-def test_invalid_penalties_are_rejected(
-    penalties: list[float], values: list[list[float]], complaint: str, tmp_path: Path
-) -> None:
-    with pytest.raises(RegardError, match=complaint):
-        draw_singular_values(
-            penalties=penalties,
-            singular_values=values,
-            eigenvalues=[3.0],
-            path=tmp_path / "values.svg",
-        )
-    assert not list(tmp_path.iterdir())
-
-
-def test_singular_values_other_formats_are_rejected(tmp_path: Path) -> None:
-    with pytest.raises(RegardError, match=r"\.svg or \.png"):
-        draw_values(tmp_path / "values.gif")

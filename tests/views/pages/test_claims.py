@@ -15,8 +15,7 @@ from regard.views.pages.claims import by_topic, claim_page, with_false_claims
 from regard.views.text.claims import (
     claim_text,
     claims_table,
-    is_expected,
-    rerun_command,
+    command_parts,
     summary_line,
     unexpected,
 )
@@ -68,7 +67,7 @@ def read(page: str) -> Anchors:
     ],
 )
 def test_expected_verdicts(record: ClaimRecord, expected: bool) -> None:
-    assert is_expected(record) == expected
+    assert record.is_expected == expected
 
 
 def test_summary_names_unexpected_claims() -> None:
@@ -173,5 +172,5 @@ def test_claim_text() -> None:
     assert "◐ holds if" in text
     assert "if: n > 1" in text
     assert "  figure 9  9" in text
-    assert text.splitlines()[-1] == f"rerun: {rerun_command(LARGE)}"
+    assert text.splitlines()[-1] == f"rerun: {' '.join(command_parts(LARGE))}"
     assert "not run: it trains models" in claim_text(LEARNED)

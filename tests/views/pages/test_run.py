@@ -123,3 +123,23 @@ def test_text_fits_the_terminal(make: type, width: int) -> None:
     assert text.startswith(f"{record.name}: {record.model} on {record.task}")
     if width == 100:
         assert max(map(len, text.splitlines())) <= width
+
+
+def test_a_finished_run_without_a_score_is_a_page() -> None:
+    record = classifier_run()
+    splits = tuple(dataclasses.replace(split, scores={}, baselines={}) for split in record.splits)
+    without = dataclasses.replace(record, splits=splits)
+    page = run_page(without)
+    assert "scores" not in sections(page)
+    assert "without a score" in text_of(page)
+
+
+def test_numbers_have_no_mark_of_correctness() -> None:
+    record = regression_run()
+    items = tuple(dataclasses.replace(item, correct=None) for item in record.examples)
+    unmarked = dataclasses.replace(record, examples=items, best_items=(), worst_items=())
+    assert "wrong:" not in text_of(run_page(unmarked))
+
+
+def test_ties_of_the_worst_items_are_counted() -> None:
+    assert "409 items have the score of the last one." in text_of(run_page(classifier_run()))

@@ -484,7 +484,8 @@ def test_of_many_variants_the_best_and_the_baseline_are_named() -> None:
 
 
 def test_differences_between_compared_runs_come_first() -> None:
-    record = dataclasses.replace(RECORD, differences={"budget": "dot has 100 steps, general 200."})
+    differences = {"budget": "dot has 100 steps, general 200."}
+    record = dataclasses.replace(RECORD, differences=differences, is_study=False)
     html = study_page(record)
     assert sections(html)[0] == "differences"
     assert "dot has 100 steps, general 200." in whole(record).text

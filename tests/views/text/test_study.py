@@ -10,13 +10,13 @@ import pytest
 from tests.factories.studies import dummy_study, without_scores
 
 from regard.core.records.study import StudyRecord
-from regard.views.text.study import study_csv, study_table
+from regard.views.text.study import study_table
 
 RECORD = dummy_study()
 
 
 def rows_of(record: StudyRecord) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(study_csv(record), newline="")))
+    return list(csv.DictReader(io.StringIO(record.as_csv(), newline="")))
 
 
 def test_table_is_aligned_and_ends_with_the_headline() -> None:
@@ -51,6 +51,13 @@ def test_table_fits_the_terminal(width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
     assert "a name that" in text
     assert "baseline" in text
+
+
+def test_names_stay_distinct_in_a_narrow_terminal() -> None:
+    names = [f"model.cross_mechanism_of_all={name}" for name in ("additive", "dot", "general")]
+    text = study_table(dummy_study(names=names), 60)
+    table = [line.split()[0] for line in text.splitlines() if "=" in line or "…" in line]
+    assert len(set(table)) >= 3
 
 
 def test_no_interval_with_one_seed() -> None:
@@ -147,7 +154,7 @@ def test_csv_has_one_row_per_run_in_full_precision() -> None:
         assert float(row["flops"]) == run.curve[-1].flops
         assert int(row["variant parameters"]) == RECORD.variant(run.variant).parameters
         assert row["set model.mechanism"] == run.variant.split()[0]
-    assert study_csv(RECORD).count("\r\n") == len(RECORD.runs) + 1
+    assert RECORD.as_csv().count("\r\n") == len(RECORD.runs) + 1
 
 
 def test_csv_has_learning_rates_and_selection() -> None:

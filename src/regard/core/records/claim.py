@@ -21,6 +21,7 @@ from regard.core.records.record import Record, parse_json
 
 Verdict = Literal["holds", "fails", "holds if"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+NOT_RUN, FAILED = "not run", "failed to run"
 
 
 def _parse_number(value: Any, validate: Callable[[Any], Any]) -> Any:
@@ -143,6 +144,20 @@ class ClaimRecord(Record):
     def __post_init__(self) -> None:
         if self.finding is None and not (self.skip_reason or self.error):
             raise RegardError(f"The claim '{self.name}' has no finding: set skip_reason or error.")
+
+    @property
+    def verdict(self) -> str:
+        """The verdict, or "not run" or "failed to run"."""
+        if self.finding is None:
+            return FAILED if self.error else NOT_RUN
+        return self.finding.verdict
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether a claim known to be false fails and another holds; not of an error."""
+        return not self.error and (
+            self.finding is None or (self.verdict == "fails") == self.known_false
+        )
 
     def as_json(self) -> str:
         """Serialise the record as JSON, on one line."""

@@ -94,12 +94,15 @@ class SplitRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class ItemRecord:
-    """One item of a split. `score` is its own score by the item metric of the run, if it has one."""
+    """One item of a split. `score` is its own score by the item metric of the run, if it has one.
+
+    `correct` is None where a prediction is not right or wrong: a number, or the likelihood of a text.
+    """
 
     input: str
     references: tuple[str, ...]
     prediction: str
-    correct: bool
+    correct: bool | None
     score: float | None = None
 
 
@@ -127,8 +130,10 @@ class RunRecord(Record):
         item_split, item_metric: What `examples`, `best_items` and `worst_items` are of, and are ranked by;
             the metric is empty if items have no score, and then there are no best and worst ones.
         examples: Items drawn with a fixed seed.
+        num_best, num_worst: Number of items with the score of the last one of `best_items`, `worst_items`.
         alignments, documents, trees: Attention of the best checkpoint on a few of the examples.
         settings: The spec, every option written out.
+        steps: Of the last stage; `tokens`, `flops`, `seconds` and `evaluation_seconds` are of all stages.
         peak_bytes: Peak memory of the training process; None if it was not recorded.
         stages: Earlier stages (pre-training) by name, in words.
         notes: Caveats, such as leakage.
@@ -155,6 +160,8 @@ class RunRecord(Record):
     examples: tuple[ItemRecord, ...]
     best_items: tuple[ItemRecord, ...]
     worst_items: tuple[ItemRecord, ...]
+    num_best: int
+    num_worst: int
     alignments: tuple[AlignmentRecord, ...]
     documents: tuple[DocumentRecord, ...]
     trees: tuple[TreeRecord, ...]
@@ -180,3 +187,10 @@ class RunRecord(Record):
     def primary(self) -> MetricRecord:
         """The metric that selects the best checkpoint."""
         return self.metrics[0]
+
+    def metric_named(self, name: str) -> MetricRecord:
+        """The metric of a score; one that the task does not list has only a name."""
+        unknown = MetricRecord(
+            name=name, unit="", lower_is_better=False, digits=4, note="", is_itemwise=False
+        )
+        return next((metric for metric in self.metrics if metric.name == name), unknown)

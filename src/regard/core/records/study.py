@@ -7,18 +7,28 @@ one, which decides; the others are secondary.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import csv
+import io
+import re
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 
+from regard.core.formatting import flat_settings
 from regard.core.records.attention import AlignmentRecord
 from regard.core.records.record import Record
 
 RunState = Literal["finished", "failed", "missing"]
 
+STEP_MEMORY = "peak of the largest step, with parameters and optimizer state"
+PROCESS_MEMORY = "peak of the training process"
+
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
-    """A point of a learning curve: the validation metric, and the budget used by then."""
+    """A point of a learning curve: the validation metric, and what was used by then.
+
+    Tokens, FLOPs and seconds include pre-training, steps do not.
+    """
 
     step: int
     tokens: int
@@ -33,7 +43,9 @@ class StudyRunRecord:
 
     With `learning_rates` each variant has several runs per seed, of which one rate is selected. `reason`
     says why a run failed or is missing; such a run has no scores. The best checkpoint is the best of
-    `evaluations` on validation, which took `evaluation_seconds` besides the `seconds` of training.
+    `evaluations` on validation, which took `evaluation_seconds` besides the `seconds` of training; both
+    include pre-training. `folder` is the run folder: its name in a study, the path that was given where
+    existing runs are compared.
     """
 
     variant: str
@@ -50,6 +62,7 @@ class StudyRunRecord:
     curve: tuple[CurvePoint, ...]
     evaluations: int = 0
     evaluation_seconds: float = 0.0
+    folder: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +117,8 @@ class ScoreRecord:
 class VariantRecord:
     """A variant. `scores` has every metric of the study, the primary one first.
 
-    `seconds`, `flops` and `peak_bytes` are those of one training run (means over seeds; peak memory of
-    its largest step, or, where existing runs are compared, of the training process, 0 if unknown).
+    `seconds`, `flops` and `peak_bytes` are those of one training run, with its pre-training (means over
+    seeds; see `StudyRecord.memory_is`, 0 if unknown).
     `agreement` is the fraction of phones whose largest attention weight is on the letters of their known
     alignment, the mean over seeds with its interval. `shared_initialisation` is the fraction of the
     parameters that have the same initial values as the baseline's with the same seed.
@@ -197,13 +210,13 @@ class Disagreement:
     """An item on which the predictions of variants differ, with the first seed.
 
     `correct` are the variants whose prediction is a reference; it may be empty where items were selected
-    by the spread of their scores.
+    by the spread of their scores, and is None where a prediction is not right or wrong.
     """
 
     input: str
     references: tuple[str, ...]
     predictions: dict[str, str]
-    correct: tuple[str, ...]
+    correct: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +239,8 @@ class StudyRecord(Record):
     maps labels to text: command, versions, seeds, data, machine.
 
     `differences` are what is not equal between the runs besides what makes the variants, such as the budget
-    or the data: a sentence by subject. A study has none; existing runs that are compared may.
+    or the data: a sentence by subject. A study has none; existing runs that are compared may, and then
+    `is_study` is False. `memory_is` says what the memory of variants is the peak of.
     """
 
     INDENT: ClassVar[int | None] = 1
@@ -254,6 +268,8 @@ class StudyRecord(Record):
     pairing: PairingRecord | None = None
     missing: dict[str, tuple[int, ...]] = field(default_factory=dict)
     differences: dict[str, str] = field(default_factory=dict)
+    is_study: bool = True
+    memory_is: str = STEP_MEMORY
 
     @property
     def is_finished(self) -> bool:
@@ -293,3 +309,84 @@ class StudyRecord(Record):
             for run in self.runs
             if run.variant == variant and run.selected and run.seed in self.seeds
         )
+
+    def as_csv(self) -> str:
+        """The runs as CSV (RFC 4180), one row per run with scores, cost and settings of its variant.
+
+        Numbers have full precision. Unknown values are empty, and so are means of an unfinished study.
+        Write the text with `newline=""`.
+        """
+        rows = [_csv_row(self, run) for run in self.runs]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        buffer = io.StringIO(newline="")
+        writer = csv.writer(buffer)
+        writer.writerow([_safe(column) for column in columns])
+        for row in rows:
+            writer.writerow([_safe(row.get(column)) for column in columns])
+        return buffer.getvalue()
+
+
+# Spreadsheets execute cells that start with these as formulas.
+FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
+
+Cell = str | int | float | None
+
+_CSV_ENDS = {
+    "mean": "",
+    "low": " low",
+    "high": " high",
+    "item_low": " items low",
+    "item_high": " items high",
+}
+
+
+def _csv_row(record: StudyRecord, run: StudyRunRecord) -> dict[str, Cell]:
+    variant = record.variant(run.variant)
+    finished = run.state == "finished"
+    row: dict[str, Cell] = {
+        "variant": run.variant,
+        "baseline": "yes" if variant.is_baseline else "no",
+        "study_finished": "yes" if record.is_finished else "no",
+        "seed": run.seed,
+        "learning_rate": run.learning_rate,
+        "state": run.state,
+        "selected": "yes" if run.selected else "no",
+        "reason": run.reason,
+    }
+    scores = dict.fromkeys(name for each in record.runs for name in each.scores)
+    row |= {f"{record.split} {name}": run.scores.get(name) for name in scores}
+    validation_scores = dict.fromkeys(
+        name for each in record.runs for name in each.validation_scores
+    )
+    row |= {f"validation {name}": run.validation_scores.get(name) for name in validation_scores}
+    last = run.curve[-1] if run.curve else None
+    row |= {
+        "steps": run.steps if finished else None,
+        "seconds": run.seconds if finished else None,
+        "evaluations": run.evaluations if finished else None,
+        "evaluation_seconds": run.evaluation_seconds if finished else None,
+        "tokens": last.tokens if last else None,
+        "flops": last.flops if last else None,
+        **{
+            f"variant {name}{_CSV_ENDS[field]}": value if record.is_finished else None
+            for name, score in variant.scores.items()
+            for field, value in asdict(score).items()
+        },
+        "variant parameters": variant.parameters,
+        "variant flops": variant.flops,
+        "variant seconds": variant.seconds,
+        "variant peak_bytes": variant.peak_bytes,
+        "variant agreement": variant.agreement,
+        "variant shared_initialisation": variant.shared_initialisation,
+        "key": run.key,
+        "folder": run.folder,
+    }
+    return row | {f"set {name}": text for name, text in flat_settings(variant.settings).items()}
+
+
+def _safe(cell: Cell) -> Cell:
+    """Escape formulas with an apostrophe (CSV injection); negative numbers are not formulas."""
+    if isinstance(cell, str) and cell.startswith(FORMULA_PREFIXES) and not NUMBER.fullmatch(cell):
+        return f"'{cell}"
+    return cell

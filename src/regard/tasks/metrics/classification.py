@@ -32,6 +32,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from regard.core.errors import RegardError
+from regard.core.formatting import aligned, truncate
 from regard.tasks.metrics.metric import Metric, ModelMetric, RatioMetric, only
 
 
@@ -200,14 +201,14 @@ class ConfusionMatrix:
             ]
             for s in self.label_scores()
         ]
-        parts = [_aligned([["label", "precision", "recall", "F1", "items"], *scores])]
+        parts = [_table([["label", "precision", "recall", "F1", "items"], *scores])]
         if len(self.labels) <= MAX_COLUMNS:
-            heads = [_shortened(label) for label in self.labels]
+            heads = [truncate(label, MAX_HEADING) for label in self.labels]
             rows = [[label, *map(str, row)] for label, row in zip(heads, self.counts, strict=True)]
-            parts.append(_aligned([["true \\ predicted", *heads], *rows]))
+            parts.append(_table([["true \\ predicted", *heads], *rows]))
         elif found := self.confusions():
             rows = [[pair.true, pair.predicted, f"{pair.times:,}"] for pair in found]
-            parts.append(_aligned([["true", "predicted", "times"], *rows]))
+            parts.append(_table([["true", "predicted", "times"], *rows]))
         return "\n\n".join(parts)
 
 
@@ -219,17 +220,8 @@ def _or_none(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _shortened(label: str) -> str:
-    return label if len(label) <= MAX_HEADING else f"{label[: MAX_HEADING - 1]}…"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as text: the first column left-aligned, the others right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [[cell.rjust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
-    for row, line in zip(rows, lines, strict=True):
-        line[0] = row[0].ljust(widths[0])
-    return "\n".join("  ".join(line) for line in lines)
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(aligned(rows, left=(0,)))
 
 
 BINS = 10

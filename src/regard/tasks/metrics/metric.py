@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Float, Real
 
 from regard.core.errors import RegardError
+from regard.core.formatting import score_text
 
 
 class Metric(ABC):
@@ -76,7 +77,7 @@ class Metric(ABC):
 
     def format(self, value: float) -> str:
         """The value as tables print it, without its unit."""
-        return f"{value:.{self.digits}f}"
+        return score_text(value, decimals=self.digits)
 
     @property
     def signature(self) -> str:

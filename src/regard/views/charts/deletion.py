@@ -109,7 +109,7 @@ def _verb(drop: float) -> str:
 
 
 def _by(drop: float) -> str:
-    return " unchanged" if abs(drop) < MIN_CHANGE else f" by {abs(drop):.2f}"
+    return " unchanged" if abs(drop) < MIN_CHANGE else f" by {_two(abs(drop))}"
 
 
 def _relative_to(drop: float, first: float) -> str:

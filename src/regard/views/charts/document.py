@@ -21,7 +21,15 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from regard.core.batches import END, SPECIAL_TOKENS, START
-from regard.core.formatting import counted, percent_text, printable, score_text, truncate
+from regard.core.formatting import (
+    counted,
+    number_text,
+    percent_text,
+    printable,
+    score_text,
+    truncate,
+    weight_text,
+)
 from regard.core.records.document import DocumentRecord
 from regard.core.registry import lookup
 from regard.views.charts.deletion import deletion_chart, deletion_sentence, deletion_verdict
@@ -132,12 +140,12 @@ def weight_note(weight: float, relative: float) -> str:
     >>> weight_note(0.43, 21.2)
     'weight 0.43, 21 × uniform'
     """
-    return f"weight {weight:.2g}, {relative_text(relative)} uniform"
+    return f"weight {number_text(weight, digits=2)}, {relative_text(relative)} uniform"
 
 
 def prediction_sentence(record: DocumentRecord) -> str:
     """Probability of the predicted label, and the reference label if known."""
-    text = f"predicted with probability {record.probabilities[record.label]:.2f}"
+    text = f"predicted with probability {weight_text(record.probabilities[record.label])}"
     if record.reference is None:
         return f"{text}."
     if record.reference == record.label:
@@ -311,7 +319,7 @@ def _word(
 
 def _bar(weight: float, *, lines: tuple[int, int], right: float) -> Markup:
     top, bottom, length = LINE * lines[0], LINE * lines[1] + BOX_HEIGHT, BAR_LENGTH * weight
-    left, number = right - length, f"{weight:.2f}"
+    left, number = right - length, weight_text(weight)
     at = {"x": left - 4, "y": top + BASELINE}
     return joined(
         element("line", class_="edge", x1=right, x2=right, y1=top, y2=bottom),

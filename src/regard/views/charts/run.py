@@ -11,17 +11,23 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from markupsafe import Markup
 
-from regard.core.formatting import counted, integer_text, number_text, percent_text
-from regard.core.records.run import CalibrationRecord, ConfusionRecord, RunRecord
+from regard.core.formatting import counted, integer_text, number_text, percent_text, score_text
+from regard.core.records.run import CalibrationRecord, ConfusionRecord, RunRecord, SplitRecord
 from regard.views.charts.axes import Scale
+from regard.views.charts.deletion import deletion_chart
+from regard.views.charts.document import draw_document
 from regard.views.charts.figure_file import write_figure
-from regard.views.charts.heatmap import matrix_chart
+from regard.views.charts.heatmap import draw_alignment, matrix_chart
+from regard.views.charts.intervals import FigureRow, Interval, interval_chart, interval_scale
 from regard.views.charts.plot import Axis, Dot, Line, Plot, fitted_axis, plot_chart, quantity_axis
 from regard.views.charts.svg import text_block
+from regard.views.charts.trees import draw_tree
 
 WIDTH, HEIGHT = 470.0, 230.0
 # Values that span more than this factor get a logarithmic scale.
@@ -75,7 +81,11 @@ def learning_curve_charts(record: RunRecord) -> dict[str, Markup]:
     }
     losses = {**training, "validation": validation.pop(LOSS, [])}
     charts = {
-        "loss": chart("loss, nats", {k: v for k, v in losses.items() if v}, "lower is better")
+        "loss": chart(
+            record.metric_named(LOSS).label,
+            {name: points for name, points in losses.items() if points},
+            "lower is better",
+        )
     }
     metrics = {metric.name: metric for metric in record.metrics}
     for name, points in validation.items():
@@ -89,6 +99,25 @@ def learning_curve_charts(record: RunRecord) -> dict[str, Markup]:
     )
     charts["learning rate"] = chart("learning rate", {"learning rate": rates})
     return {name: drawn for name, drawn in charts.items() if drawn}
+
+
+def score_rows(record: RunRecord, split: SplitRecord) -> tuple[Scale | None, list[FigureRow]]:
+    """The run and its baselines by the primary metric, as rows of an interval plot."""
+    metric = record.primary
+    own, rows = split.scores.get(metric.name), []
+    values = {record.model: own.value if own else None}
+    values |= {name: scores.get(metric.name) for name, scores in split.baselines.items()}
+    for name, value in values.items():
+        low, high = (own.low, own.high) if own and name == record.model else (None, None)
+        score = score_text(value, decimals=metric.digits)
+        text = f"{name}: {metric.name} {score}"
+        dots = [] if value is None else [(text, value)]
+        tone = 0 if name == record.model else "soft"
+        rows.append(
+            FigureRow(name, Interval(text, None, low, high, dots, tone, is_solid=True), score)
+        )
+    known = [value for value in values.values() if value is not None]
+    return interval_scale(known, [(own.low, own.high)] if own else []), rows
 
 
 MIN_CELL, MAX_CELL = 9.0, 50.0
@@ -137,6 +166,10 @@ def confusion_chart(record: ConfusionRecord) -> Markup:
 MAX_RADIUS, MIN_RADIUS = 16.0, 3.0
 
 
+def _one(number: float) -> str:
+    return score_text(number, decimals=1)
+
+
 def reliability_chart(record: CalibrationRecord) -> Markup:
     """Reliability diagram: accuracy against confidence, with the expected calibration error."""
     most = max((each.items for each in record.bins), default=1)
@@ -147,8 +180,8 @@ def reliability_chart(record: CalibrationRecord) -> Markup:
             Dot(
                 confidence,
                 accuracy,
-                f"{counted(each.items, 'prediction')}: confidence {confidence:.1f} %, accuracy "
-                f"{accuracy:.1f} %",
+                f"{counted(each.items, 'prediction')}: confidence {_one(confidence)} %, "
+                f"accuracy {_one(accuracy)} %",
                 tone="minus" if accuracy < confidence else "plus",
                 style="shaded",
                 radius=max(MIN_RADIUS, MAX_RADIUS * math.sqrt(each.items / most)),
@@ -157,7 +190,7 @@ def reliability_chart(record: CalibrationRecord) -> Markup:
             )
         )
     percent = Scale(0.0, 100.0, 0.0, 1.0)
-    error = f"expected calibration error {100 * record.error:.1f} points"
+    error = f"expected calibration error {_one(100 * record.error)} points"
     diagonal = Line("", [(0.0, 0.0), (100.0, 100.0)], tone="soft", dash=1, title="calibrated")
     return plot_chart(
         Plot(
@@ -181,10 +214,18 @@ def run_charts(record: RunRecord) -> dict[str, Markup]:
         for name, chart in learning_curve_charts(record).items()
     }
     for split in record.splits:
+        scale, rows = score_rows(record, split)
+        if scale is not None:
+            label = f"{record.primary.label} on {split.name}, {record.primary.direction}"
+            charts[f"scores-{split.name}"] = interval_chart(
+                rows, scale, title=label, label=label, at=None
+            )
         if split.confusion is not None:
             charts[f"confusion-{split.name}"] = confusion_chart(split.confusion)
         if split.calibration is not None:
             charts[f"reliability-{split.name}"] = reliability_chart(split.calibration)
+        if split.deletion is not None:
+            charts[f"deletion-{split.name}"] = deletion_chart(split.deletion)
     return charts
 
 
@@ -195,4 +236,10 @@ def write_run_figures(record: RunRecord, folder: Path, *, suffix: str = ".svg") 
         path = folder / f"{name}{suffix}"
         write_figure(text_block(f"{record.name}: {name.replace('-', ' ')}"), chart, path=path)
         written.append(path)
+    shown: list[Callable[..., None]] = [partial(draw_alignment, one) for one in record.alignments]
+    shown += [partial(draw_document, one) for one in record.documents]
+    shown += [partial(draw_tree, one) for one in record.trees]
+    for number, draw in enumerate(shown, start=1):
+        written.append(folder / f"attention-{number}{suffix}")
+        draw(path=written[-1])
     return written

@@ -8,7 +8,7 @@ many variants, the best ones and the baseline are named.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -124,7 +124,7 @@ def agreement_rows(variants: Variants) -> tuple[Scale | None, list[tuple[Variant
         )
         assert mean is not None
         within = interval_text(low, high, decimals=1)
-        text = f"{variant.name}: {mean:.1f} %"
+        text = f"{variant.name}: {score_text(mean, decimals=1)} %"
         interval = Interval(
             text + (f", 95 % interval {within}" if within else ""),
             None,
@@ -195,7 +195,7 @@ def pareto_chart(variants: Variants, measure: CostMeasure) -> Markup:
     dots = []
     for variant in [*front, *(one for one in found if one.name not in on_front)]:
         score = score_text(variant.mean, decimals=record.primary.digits)
-        cost = measure.text(variant) + (" parameters" if measure.key == "parameters" else "")
+        cost = measure.text(variant) + (" parameters" if measure.name == "parameters" else "")
         where = ", on the Pareto front" if variant.name in on_front else ""
         dots.append(
             Dot(
@@ -227,19 +227,22 @@ def pareto_chart(variants: Variants, measure: CostMeasure) -> Markup:
 
 
 class CurveAxis(NamedTuple):
-    """The x-axis of a learning curve: a resource."""
+    """The x-axis of a learning curve: a field of its points."""
 
-    key: str
     name: str
+    field: str
     quantity: str
-    value: Callable[[CurvePoint], float]
+
+    def value(self, point: CurvePoint) -> float:
+        """The value of a point."""
+        return float(getattr(point, self.field))
 
 
 AXES = (
-    CurveAxis("steps", "steps", "count", lambda point: float(point.step)),
-    CurveAxis("tokens", "tokens", "count", lambda point: float(point.tokens)),
-    CurveAxis("flops", "FLOPs", "flops", lambda point: point.flops),
-    CurveAxis("time", "time", "seconds", lambda point: point.seconds),
+    CurveAxis("steps", "step", "count"),
+    CurveAxis("tokens", "tokens", "count"),
+    CurveAxis("FLOPs", "flops", "flops"),
+    CurveAxis("time", "seconds", "seconds"),
 )
 
 
@@ -344,9 +347,12 @@ def write_figures(record: StudyRecord, folder: Path, *, suffix: str = ".svg") ->
     """Write every non-empty chart, as .svg or .png, and remove the others; returns the paths."""
     variants = Variants(record)
     charts = {"scores": scores_chart(variants)}
-    charts |= {f"pareto-{measure.key}": pareto_chart(variants, measure) for measure in MEASURES}
-    curves = {axis.key: learning_curves(variants, axis) for axis in AXES}
-    charts |= {"curves" if key == "steps" else f"curves-{key}": curves[key] for key in curves}
+    charts |= {
+        f"pareto-{measure.name.lower()}": pareto_chart(variants, measure) for measure in MEASURES
+    }
+    for axis in AXES:
+        name = "curves" if axis.name == "steps" else f"curves-{axis.name.lower()}"
+        charts[name] = learning_curves(variants, axis)
     written = []
     for name, chart in charts.items():
         path = folder / f"{name}{suffix}"

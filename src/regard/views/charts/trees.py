@@ -1,27 +1,19 @@
-"""Figures of autoencoders: the tree of a recursive one, the singular values of a regularised linear one.
+"""The tree of a recursive autoencoder as a figure.
 
-Tree: words along the bottom, merges above, coloured by the predicted class with an opacity that follows
-its probability; each merge is labelled with its reconstruction error. The width grows with the text.
-
-Singular values: fitted values of the encoder by penalty as points, over the theoretical √max(0, 1 − λ/s)
-for each eigenvalue s of the data covariance (Kunin et al. 2019).
+Words are along the bottom, merges above, coloured by the predicted class with an opacity that follows its
+probability; each merge is labelled with its reconstruction error. The width grows with the text.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from markupsafe import Markup
 
-from regard.core.errors import RegardError
-from regard.core.formatting import printable, truncate
+from regard.core.formatting import printable, score_text, truncate
 from regard.core.records.attention import TreeRecord
-from regard.core.records.claim import Curve, CurveFigure
-from regard.views.charts.claims import draw_claim
-from regard.views.charts.figure_file import validate_figure_suffix, write_figure
+from regard.views.charts.figure_file import write_figure
 from regard.views.charts.plot import TONES
 from regard.views.charts.svg import MARGIN, TEXT_SIZE, element, path_of, svg, text_block, text_width
 
@@ -88,7 +80,9 @@ def tree_chart(record: TreeRecord) -> Markup:
     for (x, _), word in zip(at, record.leaves, strict=False):
         parts.append(element("text", printable(word), x=x, y=bottom + 20, text_anchor="middle"))
     for (x, y), error in zip(at[words:], record.errors, strict=True):
-        parts.append(element("text", f"{error:.2f}", class_="error", x=x + 6, y=y - 5))
+        parts.append(
+            element("text", score_text(error, decimals=2), class_="error", x=x + 6, y=y - 5)
+        )
     left = MARGIN
     for name, number in numbers.items():
         text = f"● {printable(name)}"
@@ -96,55 +90,3 @@ def tree_chart(record: TreeRecord) -> Markup:
         left += text_width(text, font_size=TEXT_SIZE) + 2 * WORD_GAP
     width = max(left, 2 * at[words - 1].x - (at[words - 2].x if words > 1 else 0)) + MARGIN
     return svg(*parts, width=width, height=bottom + 58, class_="tree")
-
-
-LINE_POINTS = 400
-
-
-def draw_singular_values(
-    *,
-    penalties: Sequence[float],
-    singular_values: Sequence[Sequence[float]],
-    eigenvalues: Sequence[float],
-    path: Path,
-) -> None:
-    """Draw singular values against penalties to `path`, an .svg or .png file.
-
-    `singular_values` has one row per penalty with one value per eigenvalue. Penalties are on a
-    logarithmic scale and must be positive.
-    """
-    validate_figure_suffix(path)
-    if not penalties or any(not 0 < penalty < math.inf for penalty in penalties):
-        raise RegardError(
-            f"penalties={list(penalties)} cannot be drawn on a logarithmic scale. "
-            "Pass one or more, all finite and above 0."
-        )
-    lengths = [len(row) for row in singular_values]
-    if lengths != [len(eigenvalues)] * len(penalties):
-        raise RegardError(
-            f"There are {len(penalties)} penalties and {len(eigenvalues)} eigenvalues, but rows of "
-            f"{lengths} singular values. Pass one row per penalty with one value per eigenvalue."
-        )
-    low, high = math.log(min(penalties)), math.log(max(penalties))
-    between = [math.exp(low + (high - low) * at / LINE_POINTS) for at in range(LINE_POINTS + 1)]
-    curves = []
-    for number, eigenvalue in enumerate(eigenvalues):
-        # Includes the exact zero of the curve.
-        grid = sorted([*between, *([eigenvalue] if between[0] < eigenvalue < between[-1] else [])])
-        expected = tuple(
-            math.sqrt(1 - penalty / eigenvalue) if eigenvalue > penalty else 0.0 for penalty in grid
-        )
-        fitted = tuple(row[number] for row in singular_values)
-        label = f"eigenvalue {eigenvalue:.3g}"
-        curves += [
-            Curve(label=label, x=tuple(grid), y=expected),
-            Curve(label=label, x=tuple(penalties), y=fitted, points_only=True),
-        ]
-    figure = CurveFigure(
-        title="singular values of the encoder",
-        x_label="penalty λ",
-        y_label="singular value",
-        curves=tuple(curves),
-        x_scale="log",
-    )
-    draw_claim(figure, path=path)

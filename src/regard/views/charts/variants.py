@@ -6,22 +6,19 @@ dashed lines. Colour is never the only cue: a name or a title says the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from regard.core.formatting import (
-    bytes_text,
-    count_text,
     counted,
-    duration_text,
-    flops_text,
+    flat_settings,
     interval_text,
     numbered,
+    quantity_text,
     score_text,
-    setting_text,
 )
 from regard.core.records.study import (
+    STEP_MEMORY,
     Disagreement,
     PairVerdict,
     StudyRecord,
@@ -42,54 +39,37 @@ OPPOSITE = {"better": "worse", "worse": "better"}
 
 
 class CostMeasure(NamedTuple):
-    """One kind of cost of a variant; `quantity` selects the units of its axis."""
+    """One kind of cost of a variant: a field of its record, and the quantity it is a number of."""
 
-    key: str
     name: str
     meaning: str
+    field: str
     quantity: str
-    number: Callable[[VariantRecord], float]
-    format_number: Callable[[float], str]
+
+    def number(self, variant: VariantRecord) -> float:
+        """The cost of a variant; 0 if unknown."""
+        return float(getattr(variant, self.field) or 0.0)
 
     def text(self, variant: VariantRecord) -> str:
         """The cost of a variant as text; a dash if unknown."""
         number = self.number(variant)
-        return self.format_number(number) if number > 0 else "–"
+        return quantity_text(number, self.quantity) if number > 0 else "–"
 
 
 MEASURES = (
     CostMeasure(
-        "flops",
-        "FLOPs",
-        "of one training run, counted on a sample of its batches",
-        "flops",
-        lambda variant: variant.flops or 0.0,
-        flops_text,
+        "FLOPs", "of one training run, counted on a sample of its batches", "flops", "flops"
     ),
     CostMeasure(
-        "time",
-        "time",
-        "wall-clock training time of one run, without evaluations",
-        "seconds",
-        lambda variant: variant.seconds or 0.0,
-        duration_text,
+        "time", "wall-clock time of training one run, without evaluations", "seconds", "seconds"
     ),
     CostMeasure(
         "memory",
-        "memory",
-        "peak of the largest step, with parameters and optimizer state",
+        STEP_MEMORY,
+        "peak_bytes",
         "bytes",
-        lambda variant: float(variant.peak_bytes),
-        bytes_text,
     ),
-    CostMeasure(
-        "parameters",
-        "parameters",
-        "trainable parameters",
-        "count",
-        lambda variant: float(variant.parameters),
-        count_text,
-    ),
+    CostMeasure("parameters", "trainable parameters", "parameters", "count"),
 )
 
 
@@ -105,6 +85,14 @@ class Variants:
         for run in record.runs:
             if run.selected and run.seed in record.seeds:
                 self._runs.setdefault(run.variant, []).append(run)
+
+    @cached_property
+    def measures(self) -> tuple[CostMeasure, ...]:
+        """The kinds of cost, with what the memory of these variants is."""
+        memory = self.record.memory_is
+        return tuple(
+            one._replace(meaning=memory) if one.field == "peak_bytes" else one for one in MEASURES
+        )
 
     @cached_property
     def ranked(self) -> list[VariantRecord]:
@@ -176,11 +164,12 @@ class Variants:
         found = self.baseline and self.verdict(name, self.baseline.name, holds_for="method")
         return found[0] if found else None
 
-    def predictions(self, item: Disagreement) -> list[tuple[tuple[bool, str], list[str]]]:
+    def predictions(self, item: Disagreement) -> list[tuple[tuple[bool | None, str], list[str]]]:
         """(correct, prediction) → variants; correct ones first, then by number of variants."""
-        found: dict[tuple[bool, str], list[str]] = {}
+        found: dict[tuple[bool | None, str], list[str]] = {}
         for variant, output in item.predictions.items():
-            found.setdefault((variant in item.correct, output), []).append(variant)
+            correct = None if item.correct is None else variant in item.correct
+            found.setdefault((correct, output), []).append(variant)
         return sorted(found.items(), key=lambda each: (not each[0][0], -len(each[1])))
 
     @cached_property
@@ -203,21 +192,6 @@ class Variants:
             value = self.settings[variant.name].get(option, "")
             grouped.setdefault(f"{option} = {value}", []).append(variant)
         return list(grouped.items())
-
-
-def flat_settings(settings: Mapping[str, Any], *, prefix: str = "") -> dict[str, str]:
-    """Nested settings as dotted names, values as text.
-
-    >>> flat_settings({"model": {"mechanism": "dot", "heads": 4}, "seed": None})
-    {'model.mechanism': 'dot', 'model.heads': '4', 'seed': 'null'}
-    """
-    found: dict[str, str] = {}
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            found |= flat_settings(value, prefix=f"{prefix}{name}.")
-        else:
-            found[f"{prefix}{name}"] = setting_text(value)
-    return found
 
 
 def seeds_text(record: StudyRecord) -> str:

@@ -19,7 +19,7 @@ TILES = {"holds": "hold", "holds if": "hold if …", "fails": "fail"}
 
 def claim_page(records: Sequence[ClaimRecord]) -> str:
     """All claims as self-contained HTML, in the given order."""
-    counts = Counter(map(text.verdict_of, records))
+    counts = Counter(record.verdict for record in records)
     tiles = {each: TILES.get(each, each) for each in text.ICONS if counts[each]}
     names = [record.name for record in records]
     return render_page(

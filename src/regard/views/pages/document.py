@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.core.atomic_write import atomic_write
-from regard.core.formatting import score_text
+from regard.core.formatting import score_text, weight_text
 from regard.core.records.document import DocumentRecord
 from regard.views.charts import deletion, document
 from regard.views.charts.document import WeightView, relative_text, weight_note
@@ -96,7 +96,8 @@ def _drop_note(record: DocumentRecord, index: int) -> str:
     if drop is None:
         return ""
     before = record.probabilities[record.label]
-    return f"; without it the label’s probability is {before - drop:.2f} instead of {before:.2f}"
+    after, now = weight_text(before - drop), weight_text(before)
+    return f"; without it the label’s probability is {after} instead of {now}"
 
 
 def _top_words(record: DocumentRecord, view: WeightView) -> list[list[str]]:
@@ -105,7 +106,7 @@ def _top_words(record: DocumentRecord, view: WeightView) -> list[list[str]]:
     ranked = sorted(range(len(texts)), key=lambda index: -view.weights[index])[:NUM_TOP_WORDS]
     rows = []
     for index in ranked:
-        weights = [f"{view.weights[index]:.3f}", relative_text(view.relative[index])]
+        weights = [score_text(view.weights[index], decimals=3), relative_text(view.relative[index])]
         drops = [] if record.drops is None else [score_text(record.drops[index], decimals=2)]
         rows.append([texts[index].text, *weights, *drops])
     return rows

@@ -22,6 +22,9 @@ from regard.views.charts.figure_file import asset
 FORBIDDEN = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
+# Marks on one letter beyond the eighth: a line cannot break within a letter.
+MARK = r"[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
+EXCESS_MARKS = re.compile(rf"((?:{MARK}){{8}})(?:{MARK})+")
 
 
 @cache
@@ -42,8 +45,8 @@ def environment() -> jinja2.Environment:
 
 
 def render_page(template: str, **context: Any) -> str:
-    """The page of a template; control characters are shown as escapes."""
-    page = environment().get_template(template).render(**context)
+    """The page of a template; control characters are shown as escapes, letters have at most eight marks."""
+    page = EXCESS_MARKS.sub(r"\1", environment().get_template(template).render(**context))
     return FORBIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), page)
 
 

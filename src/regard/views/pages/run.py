@@ -6,20 +6,31 @@ from typing import Any
 
 from markupsafe import Markup
 
-from regard.core.formatting import interval_text, printable, score_text, truncate, weight_text
+from regard.core.formatting import (
+    flat_settings,
+    interval_text,
+    printable,
+    score_text,
+    truncate,
+    weight_text,
+)
 from regard.core.records.attention import AlignmentRecord
-from regard.core.records.run import RunRecord, SplitRecord
+from regard.core.records.run import RunRecord, RunScore, SplitRecord
 from regard.core.records.study import MetricRecord
 from regard.views.charts.deletion import deletion_chart, deletion_sentence, deletion_verdict
 from regard.views.charts.document import prediction_sentence, weight_views
 from regard.views.charts.heatmap import alignment_map, colour_ramp, mean_panels, weight_limit
-from regard.views.charts.intervals import Interval, interval_axis, interval_row, interval_scale
-from regard.views.charts.run import confusion_chart, learning_curve_charts, reliability_chart
+from regard.views.charts.intervals import interval_axis, interval_row
+from regard.views.charts.run import (
+    confusion_chart,
+    learning_curve_charts,
+    reliability_chart,
+    score_rows,
+)
 from regard.views.charts.trees import tree_chart
-from regard.views.charts.variants import flat_settings
 from regard.views.pages.document import MAX_WORDS, document_sentences
 from regard.views.pages.render import render_page
-from regard.views.text.run import cost_facts, metric_of, run_headline
+from regard.views.text.run import cost_facts, run_headline
 
 SECTIONS = {
     "scores": "Scores",
@@ -39,7 +50,7 @@ def run_page(record: RunRecord, *, refresh_seconds: int | None = None) -> str:
     attention = _attention(record)
     with_errors = [split for split in record.splits if split.confusion or split.calibration]
     contents = {
-        "scores": record.splits,
+        "scores": any(split.scores for split in record.splits),
         "curves": curves,
         "errors": with_errors,
         "items": record.examples or record.best_items or record.worst_items,
@@ -54,7 +65,7 @@ def run_page(record: RunRecord, *, refresh_seconds: int | None = None) -> str:
         refresh_seconds=refresh_seconds,
         sections={name: title for name, title in SECTIONS.items() if contents[name]},
         headline=run_headline(record),
-        score_tables=[_score_table(record, split) for split in record.splits],
+        score_tables=[_score_table(record, split) for split in record.splits if split.scores],
         curves=curves,
         errors=[
             (
@@ -64,7 +75,7 @@ def run_page(record: RunRecord, *, refresh_seconds: int | None = None) -> str:
             )
             for split in with_errors
         ],
-        item_metric=metric_of(record, record.item_metric),
+        item_metric=record.metric_named(record.item_metric),
         attention=attention,
         deletions=[
             (
@@ -82,47 +93,32 @@ def run_page(record: RunRecord, *, refresh_seconds: int | None = None) -> str:
 
 def _score_table(record: RunRecord, split: SplitRecord) -> dict[str, Any]:
     """The run and its baselines, with a plot of the primary metric and every score."""
-    metrics = [metric_of(record, name) for name in split.scores]
-    primary = record.primary if record.primary.name in split.scores else metrics[0]
-    own = split.scores[primary.name]
-    baselines = {name: of.get(primary.name) for name, of in split.baselines.items()}
-    dots = [own.value, *(value for value in baselines.values() if value is not None)]
-    scale = interval_scale(dots, [(own.low, own.high)])
-
-    def row(name: str, value: float | None, low: float | None, high: float | None) -> Markup:
-        text = f"{name}: {primary.name} {score_text(value, decimals=primary.digits)}"
-        shown = [] if value is None else [(text, value)]
-        tone = 0 if name == record.model else "soft"
-        return interval_row(Interval(text, None, low, high, shown, tone, is_solid=True), scale)
-
-    rows = [
-        {
-            "name": record.model,
-            "plot": row(record.model, own.value, own.low, own.high),
-            "cells": [
-                (metric.heading, *_cell(metric, score.value, score.low, score.high))
-                for metric, score in zip(metrics, split.scores.values(), strict=True)
-            ],
+    metrics = [record.metric_named(name) for name in split.scores]
+    scale, intervals = score_rows(record, split)
+    rows = []
+    for row in intervals:
+        scores = {
+            name: RunScore(value=value) for name, value in split.baselines.get(row.name, {}).items()
         }
-    ]
-    for name, scores in split.baselines.items():
-        cells = [(one.heading, *_cell(one, scores.get(one.name), None, None)) for one in metrics]
-        rows.append({"name": name, "plot": row(name, baselines[name], None, None), "cells": cells})
+        scores = split.scores if row.name == record.model else scores
+        cells = [(metric.heading, *_cell(metric, scores.get(metric.name))) for metric in metrics]
+        plot = interval_row(row.interval, scale)
+        rows.append({"name": row.name, "plot": plot, "cells": cells})
     return {
         "split": split,
         "metrics": metrics,
-        "primary": primary,
+        "primary": record.primary,
         "axis": interval_axis(scale),
         "rows": rows,
     }
 
 
-def _cell(
-    metric: MetricRecord, value: float | None, low: float | None, high: float | None
-) -> tuple[str, str]:
+def _cell(metric: MetricRecord, score: RunScore | None) -> tuple[str, str]:
     """A score and its interval as text."""
-    text = score_text(value, decimals=metric.digits)
-    return text, interval_text(low, high, decimals=metric.digits)
+    if score is None:
+        return "–", ""
+    text = score_text(score.value, decimals=metric.digits)
+    return text, interval_text(score.low, score.high, decimals=metric.digits)
 
 
 def _attention(record: RunRecord) -> list[dict[str, Any]]:

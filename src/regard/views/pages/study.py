@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from regard.core.formatting import weight_text
+from regard.core.formatting import percent_text, rate_text, weight_text
 from regard.core.records.study import AttentionExample, PairVerdict, StudyRecord, VariantRecord
 from regard.views.charts.heatmap import alignment_map, colour_ramp, mean_map, weight_limit
 from regard.views.charts.intervals import interval_axis, interval_row
@@ -26,7 +26,6 @@ from regard.views.charts.study import (
     with_cost,
 )
 from regard.views.charts.variants import (
-    MEASURES,
     TOO_FEW_SEEDS,
     Question,
     Variants,
@@ -61,7 +60,7 @@ def study_page(record: StudyRecord) -> str:
     """The study as self-contained HTML; empty sections are omitted."""
     v = Variants(record)
     pairs = {question: _pairs(v, question) for question in ("method", "models")}
-    costs = {measure: found for measure in MEASURES if len(found := with_cost(v, measure)) > 1}
+    costs = {measure: found for measure in v.measures if len(found := with_cost(v, measure)) > 1}
     equal = [measure for measure, found in costs.items() if all_equal(found, measure)]
     pareto = [(one, pareto_chart(v, one)) for one in costs if one not in equal]
     curves = [(axis, chart) for axis in AXES if (chart := learning_curves(v, axis))]
@@ -86,7 +85,7 @@ def study_page(record: StudyRecord) -> str:
         "study.html",
         record=record,
         v=v,
-        kind="report" if record.differences else "study",
+        kind="study" if record.is_study else "report",
         sections={name: title for name, title in SECTIONS.items() if contents[name]},
         columns=_columns(v),
         scale=score_scale(v),
@@ -143,10 +142,10 @@ def _columns(v: Variants) -> list[Column]:
             "agreement",
             "agreement",
             "of the attention with known alignments",
-            lambda one: "–" if one.agreement is None else f"{100 * one.agreement:.0f} %",
+            lambda one: "–" if one.agreement is None else percent_text(one.agreement),
             lambda one: _known(one.agreement),
         ),
-        *(Column(one.key, one.name, one.meaning, one.text, one.number) for one in MEASURES),
+        *(Column(one.name, one.name, one.meaning, one.text, one.number) for one in v.measures),
         Column(
             "shared",
             "shared initial parameters",
@@ -158,7 +157,7 @@ def _columns(v: Variants) -> list[Column]:
             "rate",
             "learning rate",
             "the selected one",
-            lambda one: "–" if one.learning_rate is None else f"{one.learning_rate:g}",
+            lambda one: "–" if one.learning_rate is None else rate_text(one.learning_rate),
             lambda one: _known(one.learning_rate),
         ),
     ]

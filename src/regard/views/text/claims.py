@@ -14,38 +14,23 @@ from types import MappingProxyType
 
 from regard.core.errors import printable_lines
 from regard.core.formatting import counted, duration_text, integer_text, number_text
-from regard.core.records.claim import ClaimRecord, Value
+from regard.core.records.claim import FAILED, NOT_RUN, ClaimRecord, Value
 from regard.core.registry import parse_value
 
-NOT_RUN, FAILED = "not run", "failed to run"
 ICONS: Mapping[str, str] = MappingProxyType(
     {"holds": "✓", "holds if": "◐", "fails": "✗", NOT_RUN: "○", FAILED: "!"}
 )
 
 
-def verdict_of(record: ClaimRecord) -> str:
-    """The verdict, or "not run" or "failed to run"."""
-    if record.finding is None:
-        return FAILED if record.error else NOT_RUN
-    return record.finding.verdict
-
-
-def is_expected(record: ClaimRecord) -> bool:
-    """Whether the verdict is expected; True for a claim that was not run, False for an error."""
-    if record.finding is None:
-        return not record.error
-    return (record.finding.verdict == "fails") == record.known_false
-
-
 def unexpected(records: Sequence[ClaimRecord]) -> list[ClaimRecord]:
     """Claims whose verdict is not as expected."""
-    return [record for record in records if not is_expected(record)]
+    return [record for record in records if not record.is_expected]
 
 
 def summary_line(records: Sequence[ClaimRecord]) -> str:
     """Number of claims per verdict, in one line."""
-    counts = Counter(verdict_of(record) for record in records)
-    false = sum(record.known_false and verdict_of(record) == "fails" for record in records)
+    counts = Counter(record.verdict for record in records)
+    false = sum(record.known_false and record.verdict == "fails" for record in records)
     parts = [
         f"{counts['holds']} hold",
         f"{counts['holds if']} hold under a condition",
@@ -62,12 +47,7 @@ def summary_line(records: Sequence[ClaimRecord]) -> str:
 
 def undecided_reason(record: ClaimRecord) -> str:
     """Why a claim has no finding: the reason it was skipped, or the error."""
-    return f"{verdict_of(record)}: {record.error or record.skip_reason}"
-
-
-def rerun_command(record: ClaimRecord) -> str:
-    """The command that runs the claim again with the same settings."""
-    return " ".join(command_parts(record))
+    return f"{record.verdict}: {record.error or record.skip_reason}"
 
 
 def command_parts(record: ClaimRecord) -> list[str]:
@@ -104,7 +84,7 @@ TWO_COLUMN_WIDTH = 100
 def claims_table(records: Sequence[ClaimRecord], *, width: int = 100) -> str:
     """One block per topic, one row per claim: verdict, name, seconds, statement; then a summary."""
     names = max((len(record.name) for record in records), default=0)
-    verdicts = max((len(verdict_of(record)) for record in records), default=0)
+    verdicts = max((len(record.verdict) for record in records), default=0)
     lines: list[str] = []
     topic = None
     for record in records:
@@ -140,11 +120,11 @@ def claim_text(record: ClaimRecord, *, width: int = 100) -> str:
     parts += ["", "code", textwrap.indent(record.code.rstrip(), "  "), ""]
     parts += _wrapped("settings", settings or "none", wide)
     parts += _wrapped("source", record.source, wide)
-    return printable_lines("\n".join([*parts, f"rerun: {rerun_command(record)}"]))
+    return printable_lines("\n".join([*parts, f"rerun: {' '.join(command_parts(record))}"]))
 
 
 def _verdict(record: ClaimRecord) -> str:
-    verdict = verdict_of(record)
+    verdict = record.verdict
     parts = [f"{ICONS[verdict]} {verdict}", record.name, record.topic, record.proof]
     if record.finding is not None:
         parts.append(duration_text(record.seconds))
@@ -153,11 +133,11 @@ def _verdict(record: ClaimRecord) -> str:
 
 
 def _row(record: ClaimRecord, *, names: int, verdicts: int, width: int) -> list[str]:
-    verdict = verdict_of(record)
+    verdict = record.verdict
     took = "" if record.finding is None else duration_text(record.seconds)
     left = f"  {ICONS[verdict]} {verdict:<{verdicts}}  {record.name:<{names}}  {took:>8}  "
     text = "[known to be false] " if record.known_false else ""
-    text += record.statement if is_expected(record) else f"[NOT AS EXPECTED] {record.statement}"
+    text += record.statement if record.is_expected else f"[NOT AS EXPECTED] {record.statement}"
     if record.finding is None:
         text += f" ({undecided_reason(record)})"
     if width < max(TWO_COLUMN_WIDTH, len(left) + MIN_WIDTH):

@@ -7,12 +7,14 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from regard.core.formatting import (
+    aligned,
     bytes_text,
     count_text,
     counted,
     duration_text,
     flops_text,
     integer_text,
+    score_text,
 )
 from regard.core.records.cost import CostReport, CostRow, Formulas, ModuleReport
 
@@ -40,6 +42,10 @@ class Column(NamedTuple):
         return or_dash(self.number(row), self.write)
 
 
+def _two_decimals(ratio: float) -> str:
+    return score_text(ratio, decimals=2)
+
+
 FLOPS_MEANING = "2 per multiply-add of a matmul, 1 per transcendental"
 STEPS = ("steps", "sequential steps with unlimited parallelism")
 PATH = (
@@ -55,9 +61,9 @@ COLUMNS = (
     Column(*PATH, "max_path_length"),
     Column("time", "predicted time", "seconds", duration_text),
     Column("measured", "measured time", "measured_seconds", duration_text),
-    Column("time ratio", "predicted over measured time", "time_ratio", "{:.2f}".format),
+    Column("time ratio", "predicted over measured time", "time_ratio", _two_decimals),
     Column("measured memory", "measured peak growth of the process", "measured_bytes", bytes_text),
-    Column("memory ratio", "predicted over measured memory", "memory_ratio", "{:.2f}".format),
+    Column("memory ratio", "predicted over measured memory", "memory_ratio", _two_decimals),
 )
 
 
@@ -151,22 +157,6 @@ def module_text(report: ModuleReport) -> str:
             *aligned([("forward, by kind", "calls", "time"), *kinds], left=(0,)),
         ]
     )
-
-
-def aligned(rows: Sequence[Sequence[str]], *, left: Sequence[int]) -> list[str]:
-    """Rows as lines with aligned columns; those in `left` are left-aligned, others right-aligned.
-
-    >>> aligned([("a", "1"), ("bcd", "23")], left=[0])
-    ['a     1', 'bcd  23']
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if index in left else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _table(report: CostReport, rows: Sequence[CostRow], title: str) -> str:

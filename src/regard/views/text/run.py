@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from regard.core.formatting import (
+    aligned,
     bytes_text,
     count_text,
     counted,
@@ -15,10 +14,10 @@ from regard.core.formatting import (
     number_text,
     percent_text,
     score_text,
+    wrapped,
 )
 from regard.core.records.run import RunRecord, SplitRecord
 from regard.core.records.study import MetricRecord
-from regard.views.text.costs import aligned
 
 
 def run_headline(record: RunRecord) -> str:
@@ -54,16 +53,6 @@ def best_baseline(split: SplitRecord, metric: MetricRecord) -> tuple[str, float]
     return name, scores[name]
 
 
-def metric_of(record: RunRecord, name: str) -> MetricRecord:
-    """The metric of a score; one that the task does not list has only a name."""
-    for metric in record.metrics:
-        if metric.name == name:
-            return metric
-    return MetricRecord(
-        name=name, unit="", lower_is_better=False, digits=4, note="", is_itemwise=False
-    )
-
-
 def cost_facts(record: RunRecord) -> dict[str, str]:
     """What the run took: parameters, steps, tokens, FLOPs, time, memory."""
     rate = record.tokens / record.seconds if record.seconds > 0 else 0.0
@@ -90,14 +79,14 @@ def cost_facts(record: RunRecord) -> dict[str, str]:
 def run_text(record: RunRecord, *, width: int) -> str:
     """The run for a terminal: headline, a table of scores for each split, cost, caveats."""
     head = f"{record.name}: {record.model} on {record.task}, seed {record.seed}"
-    blocks = [head, _wrapped(run_headline(record), width)]
+    blocks = [head, wrapped(run_headline(record), width)]
     for split in record.splits:
         names = list(split.scores)
         rows = [[f"{split.name}, {counted(split.items, 'item')}", *names]]
         rows.append([record.model, *(_score(record, split, name) for name in names)])
         for baseline, scores in split.baselines.items():
             cells = (
-                score_text(scores.get(name), decimals=metric_of(record, name).digits)
+                score_text(scores.get(name), decimals=record.metric_named(name).digits)
                 for name in names
             )
             rows.append([baseline, *cells])
@@ -109,18 +98,16 @@ def run_text(record: RunRecord, *, width: int) -> str:
     if not record.splits and record.evaluations:
         last = record.evaluations[-1]
         texts = [f"{name} {number_text(value, digits=4)}" for name, value in last.scores.items()]
-        blocks.append(_wrapped(f"validation at step {last.step}: {', '.join(texts)}", width))
+        blocks.append(
+            wrapped(f"validation at step {integer_text(last.step)}: {', '.join(texts)}", width)
+        )
     blocks.append("\n".join(aligned(list(cost_facts(record).items()), left=(0, 1))))
-    blocks += [_wrapped(note, width) for note in record.notes]
+    blocks += [wrapped(note, width) for note in record.notes]
     return "\n\n".join(filter(None, blocks))
 
 
 def _score(record: RunRecord, split: SplitRecord, name: str) -> str:
-    score, digits = split.scores[name], metric_of(record, name).digits
+    score, digits = split.scores[name], record.metric_named(name).digits
     text = score_text(score.value, decimals=digits)
     within = interval_text(score.low, score.high, decimals=digits)
     return f"{text} ({within})" if within else text
-
-
-def _wrapped(text: str, width: int) -> str:
-    return textwrap.fill(text, width=max(width, 20), break_on_hyphens=False)

@@ -1,30 +1,21 @@
-"""Study results as text: a table for a terminal, and the runs as CSV."""
+"""Study results as text: a table for a terminal."""
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-import textwrap
-from dataclasses import asdict
-
-from regard.core.formatting import counted, score_text, truncate
+from regard.core.formatting import aligned, counted, rate_text, score_text, truncate, wrapped
 from regard.core.records.study import (
     MetricRecord,
     ScoreRecord,
     StudyRecord,
-    StudyRunRecord,
     VariantRecord,
 )
 from regard.views.charts.variants import (
     MEASURES,
     Variants,
-    flat_settings,
     pairing_text,
     seeds_text,
     shared_text,
 )
-from regard.views.text.costs import aligned
 
 MIN_NAME_WIDTH = 12
 # Columns dropped in a narrow terminal, in this order.
@@ -39,13 +30,13 @@ def study_table(record: StudyRecord, width: int = 80) -> str:
         seeds_text(record),
     ]
     blocks = [
-        _wrapped(f"{', '.join(header)}. {record.budget}".strip(), width),
-        _wrapped(_tuning(record), width),
+        wrapped(f"{', '.join(header)}. {record.budget}".strip(), width),
+        wrapped(_tuning(record), width),
         "\n".join(_table(record, width)),
         *_other_metrics(record, width),
         *_problems(record, width),
-        _wrapped(pairing_text(record), width),
-        *(_wrapped(text, width) for text in record.headline),
+        wrapped(pairing_text(record), width),
+        *(wrapped(text, width) for text in record.headline),
     ]
     return "\n\n".join(filter(None, blocks))
 
@@ -53,7 +44,7 @@ def study_table(record: StudyRecord, width: int = 80) -> str:
 def _tuning(record: StudyRecord) -> str:
     """How learning rates were tuned, and the selected ones; empty without tuning."""
     selected = ", ".join(
-        f"{variant.name} {variant.learning_rate:g}"
+        f"{variant.name} {rate_text(variant.learning_rate)}"
         for variant in record.variants
         if variant.learning_rate is not None
     )
@@ -67,13 +58,12 @@ def _table(record: StudyRecord, width: int) -> list[str]:
     rows = [_row(variants, variant) for variant in variants.ranked]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     longest = max((len(variant.name) for variant in record.variants), default=0)
-    lines: list[str] = []
     for dropped in (None, *OPTIONAL_COLUMNS):
         columns = [column for column in columns if column != dropped]
-        lines = _fitted(rows, columns, longest, width)
+        lines = _lines(rows, columns, longest)
         if max(map(len, lines), default=0) <= width:
-            break
-    return lines
+            return lines
+    return _fitted(rows, columns, longest, width)
 
 
 def _other_metrics(record: StudyRecord, width: int) -> list[str]:
@@ -99,7 +89,7 @@ def _other_metrics(record: StudyRecord, width: int) -> list[str]:
         notes.append("In brackets: 95 % interval over items.")
     return [
         *("\n".join(_fitted(rows, columns, longest, width)) for columns in blocks),
-        *([_wrapped(" ".join(notes), width)] if notes else []),
+        *([wrapped(" ".join(notes), width)] if notes else []),
     ]
 
 
@@ -113,12 +103,13 @@ def _fitted(rows: list[dict[str, str]], columns: list[str], longest: int, width:
 
 
 def _lines(rows: list[dict[str, str]], columns: list[str], name_width: int) -> list[str]:
+    names = [truncate(row["variant"], name_width) for row in rows]
+    if len(set(names)) < len({row["variant"] for row in rows}):
+        # Names that begin alike: their ends.
+        names = [f"…{row['variant'][1 - name_width :]}" for row in rows]
     cells = [
-        [
-            truncate(row[column], name_width) if column == "variant" else row.get(column, "")
-            for column in columns
-        ]
-        for row in rows
+        [name if column == "variant" else row.get(column, "") for column in columns]
+        for name, row in zip(names, rows, strict=True)
     ]
     last = len(columns) - 1
     return aligned([columns, *cells], left=(0, last) if "verdict" in columns else (0,))
@@ -156,93 +147,8 @@ def _verdict(variants: Variants, variant: VariantRecord) -> str:
 
 def _problems(record: StudyRecord, width: int) -> list[str]:
     lines = [
-        _wrapped(f"{variant.name}: {variant.problems}", width)
+        wrapped(f"{variant.name}: {variant.problems}", width)
         for variant in record.variants
         if variant.problems
     ]
     return ["\n".join(lines)] if lines else []
-
-
-def _wrapped(text: str, width: int) -> str:
-    return textwrap.fill(text, width=max(width, 20), break_on_hyphens=False)
-
-
-# Spreadsheets execute cells that start with these as formulas.
-FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
-NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
-
-Cell = str | int | float | None
-
-_CSV_ENDS = {
-    "mean": "",
-    "low": " low",
-    "high": " high",
-    "item_low": " items low",
-    "item_high": " items high",
-}
-
-
-def study_csv(record: StudyRecord) -> str:
-    """The runs as CSV (RFC 4180), one row per run with scores, cost and settings of its variant.
-
-    Numbers have full precision. Unknown values are empty, and so are means of an unfinished study. Write
-    the text with `newline=""`.
-    """
-    rows = [_csv_row(record, run) for run in record.runs]
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer)
-    writer.writerow([_safe(column) for column in columns])
-    for row in rows:
-        writer.writerow([_safe(row.get(column)) for column in columns])
-    return buffer.getvalue()
-
-
-def _csv_row(record: StudyRecord, run: StudyRunRecord) -> dict[str, Cell]:
-    variant = record.variant(run.variant)
-    finished = run.state == "finished"
-    row: dict[str, Cell] = {
-        "variant": run.variant,
-        "baseline": "yes" if variant.is_baseline else "no",
-        "study_finished": "yes" if record.is_finished else "no",
-        "seed": run.seed,
-        "learning_rate": run.learning_rate,
-        "state": run.state,
-        "selected": "yes" if run.selected else "no",
-        "reason": run.reason,
-    }
-    scores = dict.fromkeys(name for each in record.runs for name in each.scores)
-    row |= {f"{record.split} {name}": run.scores.get(name) for name in scores}
-    validation_scores = dict.fromkeys(
-        name for each in record.runs for name in each.validation_scores
-    )
-    row |= {f"validation {name}": run.validation_scores.get(name) for name in validation_scores}
-    last = run.curve[-1] if run.curve else None
-    row |= {
-        "steps": run.steps if finished else None,
-        "seconds": run.seconds if finished else None,
-        "evaluations": run.evaluations if finished else None,
-        "evaluation_seconds": run.evaluation_seconds if finished else None,
-        "tokens": last.tokens if last else None,
-        "flops": last.flops if last else None,
-        **{
-            f"variant {name}{_CSV_ENDS[field]}": value if record.is_finished else None
-            for name, score in variant.scores.items()
-            for field, value in asdict(score).items()
-        },
-        "variant parameters": variant.parameters,
-        "variant flops": variant.flops,
-        "variant seconds": variant.seconds,
-        "variant peak_bytes": variant.peak_bytes,
-        "variant agreement": variant.agreement,
-        "variant shared_initialisation": variant.shared_initialisation,
-        "key": run.key,
-    }
-    return row | {f"set {name}": text for name, text in flat_settings(variant.settings).items()}
-
-
-def _safe(cell: Cell) -> Cell:
-    """Escape formulas with an apostrophe (CSV injection); negative numbers are not formulas."""
-    if isinstance(cell, str) and cell.startswith(FORMULA_PREFIXES) and not NUMBER.fullmatch(cell):
-        return f"'{cell}"
-    return cell
