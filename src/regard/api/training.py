@@ -415,10 +415,12 @@ def _details_lines(details: dict[str, Any]) -> Iterator[str]:
 
 def predict_command(run: TrainedRun) -> str:
     """The command that uses a trained run, with the plug-ins that it needs."""
-    is_text = task_class(run.spec.task).input_kind == "tokens"
+    kind = task_class(run.spec.task).input_kind
     used = run.record["spec"].get("plugins", {}).values()
     plugins = "".join(f" --plugin {record['target']}" for record in used)
-    given = '"some text"' if is_text else "--score FILE.npz"
+    file = run.spec.task_options.train_file
+    is_audio = kind == "frames" and file is not None and Path(file).suffix != ".npz"
+    given = '"some text"' if kind == "tokens" else "clip.wav" if is_audio else "--score FILE.npz"
     return f"regard predict {run.folder.path} {given}{plugins}"
 
 

@@ -20,7 +20,7 @@ from regard.core.errors import RegardError
 from regard.data.examples import Examples, Ragged
 from regard.data.preprocessor import Encoded, Preprocessor, Truncation
 from regard.data.readers.text_file import Reader, Row, RowErrors
-from regard.data.splits import EvalSplit, Split, array_key, holdout_fractions, split_of
+from regard.data.splits import EvalSplit, Split, content_key, holdout_fractions, split_of
 
 EMPTY_SPLIT = EvalSplit(inputs=(), references=())
 NO_EXAMPLES = Examples(inputs=Ragged(np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)))
@@ -56,7 +56,7 @@ class _Watch:
             for name, inputs in self.inputs.items():
                 if key in inputs:
                     self.leaked[name].add(key)
-            text = row.input if isinstance(row.input, str) else array_key(row.input)
+            text = row.input if isinstance(row.input, str) else content_key(row.input)
             self.digest.update(json.dumps([text, row.target]).encode("ascii"))
             yield row
 

@@ -33,7 +33,7 @@ from regard.data.batching import Batches
 from regard.data.examples import Examples, Ragged
 from regard.data.preprocessor import Encoded, Preprocessor, Standardizer
 from regard.data.readers.audio_folder import AudioFolderReader
-from regard.data.readers.text_file import Reader, Row
+from regard.data.readers.text_file import Row
 from regard.data.splits import EvalSplit, Split, array_key
 from regard.tasks.task import Task, TaskOptions
 
@@ -204,7 +204,6 @@ class AudioTask(Task):
     """A task whose inputs are recordings."""
 
     input_kind: ClassVar[InputKind] = "frames"
-    preprocessor_class: ClassVar[type[Preprocessor]] = AudioPreprocessor
     # What a folder must have beside each recording.
     audio_target: ClassVar[Literal["label", "text"]] = "label"
 
@@ -220,13 +219,14 @@ class AudioTask(Task):
         return AudioFolderReader(path=path, target=cls.audio_target, max_seconds=seconds)
 
     @classmethod
-    def audio_readers(cls, options: Any) -> dict[Split, Reader]:
+    def audio_readers(cls, options: Any) -> dict[Split, AudioFolderReader]:
         """The splits of a folder: by speakers, by its own splits, or by files of their own."""
         whole = cls.audio_reader(options, options.train_file)
         known = whole.splits()
         train = whole.with_split("train") if "train" in known else whole
         held_out = (*options.validation_speakers, *options.test_speakers)
-        found: dict[Split, Reader] = {"train": replace(train, without_speakers=held_out)}
+        found = dict[Split, AudioFolderReader]()
+        found["train"] = replace(train, without_speakers=held_out)
         names: tuple[Split, Split] = ("validation", "test")
         for name in names:
             file = getattr(options, f"{name}_file")

@@ -96,7 +96,7 @@ class SequenceTask(Task):
     target_kind: ClassVar[TargetKind] = "sequence"
 
     @classmethod
-    def decode_kwargs(cls, options: SequenceOptions) -> dict[str, Any]:
+    def decode_kwargs(cls, options: Any) -> dict[str, Any]:
         """Keyword arguments of `decode` for the final predictions."""
         return {"beam_size": options.beam_size, "length_penalty": options.length_penalty}
 

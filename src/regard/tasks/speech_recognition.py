@@ -211,9 +211,8 @@ class SpeechRecognition(AudioTask, SequenceTask):
         """The splits of a folder; joined to strings, with recordings held out for validation."""
         found = cls.audio_readers(options)
         if options.join is None:
-            return found
+            return dict(found)
         train, own = found["train"], "validation" in found
-        assert isinstance(train, AudioFolderReader)
         joined = partial(JoinedReader, options=options)
         part: Split = "train"
         readers: dict[Split, Reader] = {
@@ -283,14 +282,13 @@ class SpeechRecognition(AudioTask, SequenceTask):
                 for head in range(each.shape[1])
             }
             for within, row in enumerate(rows.tolist()):
-                clip, frames = clips[row], int(examples.inputs.lengths[row])
+                clip = clips[row]
                 starts, ends = self._frame_bounds(clip)
                 # Positions of the model are fewer than frames by the stride of its stem.
                 width = max(
                     each.shape[-1] for name, each in weights.items() if name.startswith("cross")
                 )
                 stride = batch.input.shape[1] / width
-                del frames
                 total += len(starts)
                 for name, peak in peaks.items():
                     own = (peak[within, self._letters(clip)].cpu().numpy() + 0.5) * stride
