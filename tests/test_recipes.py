@@ -100,7 +100,7 @@ def test_recipe(recipe: str, tmp_path: Path) -> None:
     planned = regard("plan", task, *run, "--only", "--json")
     assert json.loads(planned.stdout)["plan"]["steps"] == 3
     if task != "audio_classification" or recipe in RECORDED:
-        recorded = sorted((tmp_path / "digits").glob("*.wav"))
+        recorded = sorted(map(str, (tmp_path / "digits").glob("*.wav")))
         predicted = regard("predict", folder, *(recorded[:1] or ["0110"]))
         assert predicted.returncode == 0, predicted.stderr
         assert predicted.stdout
