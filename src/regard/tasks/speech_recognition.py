@@ -67,7 +67,7 @@ class SpeechOptions(AudioOptions):
         beam_size: Beam width in decoding; 1 is greedy.
         length_penalty: Hypotheses are ranked by log-probability / length**length_penalty; not of CTC.
         join: Least and largest number of recordings of a speaker that are joined to a string.
-        num_strings, num_validation_strings, num_test_strings: Number of strings that are drawn.
+        num_strings, num_validation_strings, num_test_strings: Number of joined strings of each split.
         min_pause, max_pause: Range of the pause between two recordings, in seconds.
     """
 
