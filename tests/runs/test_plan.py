@@ -399,6 +399,13 @@ def test_large_batches_are_extrapolated_linearly() -> None:
     assert extrapolate_batch_size(estimate, batch_size=1, max_size=0).seconds == 5.0
 
 
+def test_more_rows_are_not_less_work() -> None:
+    def estimate(count: int) -> WorkEstimate:
+        return WorkEstimate(10.0 / count, 1.0, 1.0)
+
+    assert extrapolate_batch_size(estimate, batch_size=1000, max_size=10).seconds == 1.0
+
+
 def test_evenly_spaced_indices() -> None:
     assert evenly_spaced(12, 3) == [2, 6, 10]
 

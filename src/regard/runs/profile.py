@@ -62,7 +62,8 @@ def extrapolate_batch_size(
     at_few, at_many = estimate(few), estimate(many)
     return WorkEstimate(
         *(
-            high + (high - low) / (many - few) * (batch_size - many)
+            # Times are predicted with an error, but more rows are never less work.
+            high + max(0.0, high - low) / (many - few) * (batch_size - many)
             for low, high in zip(at_few, at_many, strict=True)
         )
     )
