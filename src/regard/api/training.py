@@ -31,7 +31,7 @@ from regard.api.options import (
 from regard.core.atomic_write import open_atomic, validate_writable
 from regard.core.device import resolve_device
 from regard.core.errors import RegardError
-from regard.core.formatting import counted, duration_text, integer_text
+from regard.core.formatting import counted, duration_text, integer_text, score_text
 from regard.core.malloc import keep_freed_memory
 from regard.core.records.document import DeletionRecord
 from regard.data.readers.text_file import RowErrors, TextFile
@@ -398,7 +398,7 @@ def score_lines(
 
 
 def _details_lines(details: dict[str, Any]) -> Iterator[str]:
-    """Confusion matrix, calibration and deletion test of a classifier."""
+    """Confusion matrix, calibration and deletion test of a classifier, alignment of joined recordings."""
     if found := details.get("confusion"):
         counts = np.array(found["counts"], dtype=np.int64)
         yield ""
@@ -411,6 +411,13 @@ def _details_lines(details: dict[str, Any]) -> Iterator[str]:
         record = DeletionRecord.from_dict(found)
         yield ""
         yield f"deletion: {deletion_sentence(record)} {deletion_verdict(record)}"
+    if found := details.get("alignment"):
+        accuracy, chance = (score_text(found[name], decimals=1) for name in ("accuracy", "chance"))
+        yield ""
+        yield (
+            f"alignment: {accuracy} % of the characters have the peak of {found['head']} within their "
+            f"word (chance {chance} %)"
+        )
 
 
 def predict_command(run: TrainedRun) -> str:
