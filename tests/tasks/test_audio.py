@@ -21,7 +21,6 @@ from regard.tasks.audio_classification import AudioClassification, AudioClassifi
 from regard.tasks.speech_recognition import SpeechOptions, SpeechRecognition
 
 RATE = 8000
-WORDS = ("zero", "one")
 SMALL: dict[str, Any] = {"sample_rate": RATE, "num_bands": 8, "hop_ms": 20.0}
 
 
@@ -232,6 +231,9 @@ def test_models_train_on_recordings(folder: Path, name: str) -> None:
     result = task.evaluate_on(model.eval(), task.dataset.test)
     assert {"cer", "wer", "loss", "jaccard_similarity"} <= set(result.scores)
     assert len(result.predictions) == 8
+    if name == "transformer_recurrent":
+        without = build_model(name, **sizes, **options, cross_mechanism="none").eval()
+        assert task.details(without, task.dataset.test, result) == {}
     details = task.details(model, task.dataset.test, result)["alignment"]
     assert 0 <= details["accuracy"] <= 100
     assert np.isfinite(details["chance"])

@@ -9,7 +9,7 @@ the recording.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -171,12 +171,6 @@ class AudioPreprocessor(Preprocessor):
     def encoded_targets(self, targets: list[Any]) -> Any:
         """The targets of examples, from those of encoded rows."""
         raise NotImplementedError
-
-    def encode_frames(self, rows: Iterable[Row]) -> Iterator[tuple[Row, Frames, int]]:
-        """Each row with its raw frames, and how many were removed."""
-        for row in rows:
-            frames, removed = self.cut(self.features(row.input))
-            yield row, frames, removed
 
     def encode_inputs(self, inputs: Sequence[Any]) -> Examples:
         """Normalised frames."""

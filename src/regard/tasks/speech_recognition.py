@@ -275,20 +275,19 @@ class SpeechRecognition(AudioTask, SequenceTask):
             batch = examples.collate(rows).to(device_of(model))
             with torch.inference_mode():
                 weights = model.weights(batch.input, batch.target.decoder_input)
+            cross = {name: each for name, each in weights.items() if name.startswith("cross")}
+            if not cross:  # a decoder without attention
+                return {}
+            # Positions of the model are fewer than frames by the stride of its stem.
+            stride = batch.input.shape[1] / next(iter(cross.values())).shape[-1]
             peaks = {
                 f"{name}, head {head + 1}" if each.shape[1] > 1 else name: each[:, head].argmax(-1)
-                for name, each in weights.items()
-                if name.startswith("cross")
+                for name, each in cross.items()
                 for head in range(each.shape[1])
             }
             for within, row in enumerate(rows.tolist()):
                 clip = clips[row]
                 starts, ends = self._frame_bounds(clip)
-                # Positions of the model are fewer than frames by the stride of its stem.
-                width = max(
-                    each.shape[-1] for name, each in weights.items() if name.startswith("cross")
-                )
-                stride = batch.input.shape[1] / width
                 total += len(starts)
                 for name, peak in peaks.items():
                     own = (peak[within, self._letters(clip)].cpu().numpy() + 0.5) * stride
