@@ -169,16 +169,17 @@ def test_strings_are_joined_from_recordings_of_their_split(folder: Path) -> None
 
 
 class Peaks(torch.nn.Module):
-    """Cross-attention that peaks in the middle of each character's word, or always at the first frame."""
+    """Cross-attention with a peak in the middle of each character's word, at the first frame, at its end."""
 
-    def __init__(self, task: SpeechRecognition) -> None:
+    def __init__(self, task: SpeechRecognition, stride: int = 1) -> None:
         super().__init__()
+        self.stride = stride
         self.unused = torch.nn.Parameter(torch.zeros(1))
         self.task, self.rows = task, list(task.dataset.test.inputs)
 
     def weights(self, source: FrameInput, decoder_input: torch.Tensor) -> dict[str, torch.Tensor]:
         rows, length = decoder_input.shape
-        found = torch.zeros(rows, 2, length, source.shape[1])
+        found = torch.zeros(rows, 3, length, -(-source.shape[1] // self.stride))
         found[:, 1, :, 0] = 1.0
         for row in range(rows):
             clip = next(
@@ -188,16 +189,21 @@ class Peaks(torch.nn.Module):
                 and len(self.task.dataset.preprocessor.features(clip)) == int(source.lengths[row])
             )
             starts, ends = self.task._frame_bounds(clip)
-            for at, middle in zip(self.task._letters(clip), (starts + ends) / 2, strict=True):
-                found[row, 0, at, int(middle)] = 1.0
+            for at, start, end in zip(self.task._letters(clip), starts, ends, strict=True):
+                first, last = (
+                    (each - (self.stride - 1) / 2) / self.stride for each in (start, end)
+                )
+                found[row, 0, at, int((first + last) / 2)] = 1.0
+                found[row, 2, at, int(last)] = 1.0
         return {"cross/0": found, "encoder/0": found}
 
 
-def test_alignment_accuracy(folder: Path) -> None:
+@pytest.mark.parametrize("stride", [1, 2, 4])
+def test_alignment_accuracy(folder: Path, stride: int) -> None:
     task = recognition(folder, **JOINED)
-    found = task.alignment_accuracies(Peaks(task), task.dataset.test)
-    assert set(found) == {"cross/0, head 1", "cross/0, head 2"}
-    assert found["cross/0, head 1"] == 100.0
+    found = task.alignment_accuracies(Peaks(task, stride), task.dataset.test)
+    assert set(found) == {f"cross/0, head {head}" for head in (1, 2, 3)}
+    assert found["cross/0, head 1"] == found["cross/0, head 3"] == 100.0
     # The first frame is within the first word alone.
     words = [clip.words for clip in task.dataset.test.inputs]
     first, letters = (

@@ -278,8 +278,8 @@ class SpeechRecognition(AudioTask, SequenceTask):
             cross = {name: each for name, each in weights.items() if name.startswith("cross")}
             if not cross:  # a decoder without attention
                 return {}
-            # Positions of the model are fewer than frames by the stride of its stem.
-            stride = batch.input.shape[1] / next(iter(cross.values())).shape[-1]
+            # A stem with a stride has ⌈frames / stride⌉ positions; each stands for the middle of its frames.
+            stride = -(-batch.input.shape[1] // next(iter(cross.values())).shape[-1])
             peaks = {
                 f"{name}, head {head + 1}" if each.shape[1] > 1 else name: each[:, head].argmax(-1)
                 for name, each in cross.items()
@@ -290,7 +290,8 @@ class SpeechRecognition(AudioTask, SequenceTask):
                 starts, ends = self._frame_bounds(clip)
                 total += len(starts)
                 for name, peak in peaks.items():
-                    own = (peak[within, self._letters(clip)].cpu().numpy() + 0.5) * stride
+                    position = peak[within, self._letters(clip)].cpu().numpy()
+                    own = position * stride + (stride - 1) / 2
                     hits[name] = hits.get(name, 0) + int(((own >= starts) & (own <= ends)).sum())
         return {name: 100 * count / max(1, total) for name, count in hits.items()}
 
@@ -299,7 +300,7 @@ class SpeechRecognition(AudioTask, SequenceTask):
         return [at for at, letter in enumerate(clip.transcript) if letter != " "]
 
     def _frame_bounds(self, clip: AudioClip) -> tuple[np.ndarray, np.ndarray]:
-        """First and last frame of the word of each letter."""
+        """Where the word of each letter begins and ends, in frames: frame t is centred at t · hop."""
         options = self.options
         intervals = clip.word_intervals(sample_rate=options.sample_rate, trim_db=options.trim_db)
         hop = options.hop_ms / 1000
