@@ -100,6 +100,28 @@ class SequenceModel(Protocol):
         ...
 
 
+class JointFeatures(NamedTuple):
+    """What a sequence model with an auxiliary CTC loss returns in training.
+
+    hidden    as of `SequenceModel.hidden`
+    ctc_loss  −log p(target | source) of the encoder's CTC output, summed over the rows
+    """
+
+    hidden: Float[Tensor, "batch target_length model_dim"]
+    ctc_loss: Float[Tensor, ""]
+
+
+@runtime_checkable
+class JointModel(Protocol):
+    """A `SequenceModel` trained with (1 − ctc_weight) · cross-entropy + ctc_weight · CTC loss."""
+
+    ctc_weight: float
+
+    def joint_features(self, batch: Batch) -> JointFeatures:
+        """The features of the decoder and the CTC loss, of one pass through the encoder."""
+        ...
+
+
 class Hypothesis(NamedTuple):
     """One decoded sequence, without START and END, and its beam-search score."""
 

@@ -85,6 +85,16 @@ class TokenEmbedding(nn.Module):
         return self.table.weight.t().contiguous()
 
 
+def drop_tokens(
+    tokens: Int[Tensor, "batch length"], probability: float, *, keep: tuple[int, ...]
+) -> Int[Tensor, "batch length"]:
+    """Replace tokens by UNKNOWN at random, except those to keep."""
+    dropped = torch.rand(tokens.shape, device=tokens.device) < probability
+    for token in keep:
+        dropped = dropped & (tokens != token)
+    return tokens.masked_fill(dropped, UNKNOWN)
+
+
 class SegmentEmbedding(nn.Module):
     """Adds a learned vector per segment (Devlin et al. 2019, section 3); default: all segment 0."""
 
@@ -248,8 +258,7 @@ class WordEmbedding(nn.Module):
     def forward(self, input: TokenInput) -> FrameInput:
         tokens = input.tokens
         if self.training and self.word_dropout:
-            dropped = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
-            tokens = tokens.masked_fill(dropped & (tokens != PAD), UNKNOWN)
+            tokens = drop_tokens(tokens, self.word_dropout, keep=(PAD,))
         vectors = self.embedding.embed(tokens)
         if self.pairs is not None:
             segments = input.segments if self.in_sentences else None

@@ -71,20 +71,27 @@ class SequenceOptions(FileOptions):
 def sequence_loss(model: Any, batch: Batch, *, label_smoothing: float) -> Loss:
     """Cross-entropy summed over the target tokens; padding is not projected to the vocabulary.
 
-    Label smoothing applies in training mode only. A model that predicts all tokens at once has a loss of
-    its own, without label smoothing.
+    Label smoothing applies in training mode only, and so does the CTC loss of a model with a `ctc_weight`
+    (`core.protocols.JointModel`). A model that predicts all tokens at once has a loss of its own, without
+    label smoothing.
     """
     if not is_autoregressive(model):
         own: Loss = model.sequence_loss(batch)
         return own
     target = batch.target
-    hidden = target.predicted(model.hidden(batch.input, target.decoder_input))
+    weight = getattr(model, "ctc_weight", 0.0) if model.training else 0.0
+    if weight:
+        hidden, ctc_loss = model.joint_features(batch)
+    else:
+        hidden, ctc_loss = model.hidden(batch.input, target.decoder_input), 0.0
     total = F.cross_entropy(
-        model.logits(hidden),
+        model.logits(target.predicted(hidden)),
         target.labels,
         label_smoothing=label_smoothing if model.training else 0.0,
         reduction="sum",
     )
+    if weight:
+        total = (1 - weight) * total + weight * ctc_loss
     return Loss(total, target.num_predictions)
 
 

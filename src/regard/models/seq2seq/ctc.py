@@ -16,29 +16,23 @@ from typing import Annotated, ClassVar
 import torch
 from jaxtyping import Float, Int
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from regard.core.batches import END, SPECIAL_TOKENS, Batch, FrameInput, Input, InputSpec
-from regard.core.errors import RegardError
+from regard.core.batches import END, SPECIAL_TOKENS, Batch, Input, InputSpec
 from regard.core.options import PositiveInt, Probability, validated
 from regard.core.protocols import Hypothesis, Loss
 from regard.core.traits import Alternative, Size, Traits
 from regard.layers.dropout import Dropout
 from regard.models.classifier import ANY_INPUT
 from regard.models.embeddings import TokenEmbedding
-from regard.models.generation.ctc_search import (
-    BLANK,
-    MINUS_INFINITY,
-    best_path,
-    prefix_beam_search,
-)
+from regard.models.generation.ctc_search import BLANK, best_path, prefix_beam_search
 from regard.models.seq2seq.ctc_alignment import (
     ForcedAlignment,
     forced_alignment,
-    min_frames,
     token_posteriors,
 )
+from regard.models.seq2seq.ctc_output import CTCOutput, has_path, validate_paths
 from regard.models.seq2seq.encoder import SourceEncoder
 from regard.models.stack import ENCODER, MechanismOptions, Mechanisms, StackBuilder
 from regard.models.stems import StemOptions, build_stem
@@ -125,57 +119,26 @@ class CTC(SourceEncoder):
         self.dropout = Dropout(dropout)
         self.encoder = stack.encoder(ENCODER, mechanism, mechanism_options, num_layers)
         self.encoder_norm = stack.final_norm()
-        # Not of START and END: with log p = −∞ the gradient of PyTorch's loss is NaN.
-        self.output = nn.Linear(model_dim, target_vocabulary - END)
+        self.output = CTCOutput(model_dim=model_dim, target_vocabulary=target_vocabulary)
         self.zero_infinity = zero_infinity
 
     def forward(self, source: Input) -> Float[Tensor, "batch frames target_vocabulary"]:
         """log p of every token and of the blank, in each frame of the stem."""
-        return self.log_probabilities(self.encode(source))
-
-    def log_probabilities(
-        self, encoded: FrameInput
-    ) -> Float[Tensor, "batch frames target_vocabulary"]:
-        """As `forward`, from encoded frames."""
-        scores = self._scores(encoded)
-        blank, tokens = scores[..., :1], scores[..., 1:]
-        never = blank.new_full((*blank.shape[:2], END - BLANK), MINUS_INFINITY)  # START and END
-        return torch.cat([blank, never, tokens], dim=-1)
-
-    def _scores(self, encoded: FrameInput) -> Float[Tensor, "batch frames outputs"]:
-        """log p of the blank, then of every token after END."""
-        scores: Tensor = self.output(encoded.frames).log_softmax(dim=-1)
-        return scores
+        return self.output.log_probabilities(self.encode(source))
 
     def sequence_loss(self, batch: Batch) -> Loss:
         """−log p(target | source), summed over the rows."""
         encoded, target = self.encode(batch.input), batch.target
-        tokens, counts = target.tokens[:, 1:-1], target.lengths - 2
-        needed = min_frames(tokens, counts)
-        has_path = needed <= encoded.lengths
-        if not self.zero_infinity and not bool(has_path.all()):
-            row = int((needed - encoded.lengths).argmax())
-            raise RegardError(
-                f"A target of {int(counts[row])} tokens has no CTC path: it needs {int(needed[row])} "
-                "frames, one per token and one between equal neighbours, and its source has "
-                f"{int(encoded.lengths[row])} after the stem. Choose a stem with a smaller stride, remove "
-                "such rows from the data, or leave them out of the loss with zero_infinity=true."
-            )
-        losses = F.ctc_loss(
-            self._scores(encoded).transpose(0, 1),
-            tokens - END,
-            encoded.lengths,
-            counts,
-            blank=BLANK,
-            reduction="none",
-            zero_infinity=self.zero_infinity,
-        )
-        return Loss(losses.sum(), int((target.lengths - 1)[has_path].sum()))
+        if not self.zero_infinity:
+            validate_paths(encoded, target)
+        kept = has_path(encoded, target)
+        total = self.output.losses(encoded, target).sum()
+        return Loss(total, int((target.lengths - 1)[kept].sum()))
 
     def decode_sequences(self, source: Input, *, beam_size: int = 1) -> list[Hypothesis]:
         """The output of each row: the best path with beam_size=1, else by prefix beam search."""
         encoded = self.encode_by_length(source)
-        scores = self.log_probabilities(encoded)
+        scores = self.output.log_probabilities(encoded)
         if beam_size == 1:
             return best_path(scores, encoded.lengths)
         return prefix_beam_search(scores, encoded.lengths, beam_size=beam_size)
@@ -186,7 +149,8 @@ class CTC(SourceEncoder):
         """The best path of each row's tokens, START first: which frame of the stem belongs to which."""
         encoded = self.encode(source)
         tokens, counts = _tokens_of(decoder_input)
-        return forced_alignment(self.log_probabilities(encoded), encoded.lengths, tokens, counts)
+        scores = self.output.log_probabilities(encoded)
+        return forced_alignment(scores, encoded.lengths, tokens, counts)
 
     def weights(
         self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
@@ -199,7 +163,8 @@ class CTC(SourceEncoder):
         """
         found, encoded = self.encoder_weights(source)
         tokens, counts = _tokens_of(decoder_input)
-        aligned = token_posteriors(self.log_probabilities(encoded), encoded.lengths, tokens, counts)
+        scores = self.output.log_probabilities(encoded)
+        aligned = token_posteriors(scores, encoded.lengths, tokens, counts)
         end = F.one_hot(encoded.lengths - 1, aligned.shape[2])[:, None].to(aligned)
         is_token = torch.arange(tokens.shape[1], device=counts.device) < counts[:, None]
         found["cross/ctc"] = torch.where(is_token[:, :, None], aligned, end)[:, None]

@@ -1,6 +1,8 @@
 """The Transformer encoder of a source, which several sequence models have in common.
 
 source → stem + position → dropout → self-attention blocks → norm → one vector per position of the stem
+
+`EncoderDecoder` adds what decoders over it have in common: joint training with CTC, token dropout.
 """
 
 from __future__ import annotations
@@ -8,11 +10,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.core.batches import FrameInput, ImageInput, Input
+from regard.core.batches import PAD, START, Batch, FrameInput, ImageInput, Input
+from regard.core.protocols import JointFeatures
 from regard.core.traits import Slot
+from regard.models.embeddings import drop_tokens
+from regard.models.seq2seq.ctc_output import CTCOutput
 from regard.models.stack import MechanismOptions, Mechanisms
 
 # Rows, sorted by length, are encoded in chunks: little padding, yet large matrix products.
@@ -101,3 +106,44 @@ class SourceEncoder(nn.Module):
         features = self.stem(source)
         x = self.dropout(self.source_position(features.frames))
         return FrameInput(x, features.lengths, features.padded)
+
+
+class EncoderDecoder(SourceEncoder):
+    """A decoder over the encoder, trained by teacher forcing, optionally with an auxiliary CTC loss."""
+
+    ctc_weight: float
+    ctc: CTCOutput | None
+    token_dropout: float
+
+    def set_training_options(
+        self, *, model_dim: int, target_vocabulary: int, ctc_weight: float, token_dropout: float
+    ) -> None:
+        """What matters in training only: the CTC output, if its loss has a weight, and token dropout."""
+        self.ctc_weight, self.token_dropout = ctc_weight, token_dropout
+        sizes = {"model_dim": model_dim, "target_vocabulary": target_vocabulary}
+        self.ctc = CTCOutput(**sizes) if ctc_weight else None
+
+    def hidden(
+        self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
+    ) -> Float[Tensor, "batch target_length model_dim"]:
+        """Features from which the token after each position of `decoder_input` is predicted."""
+        return self._hidden(self.encode(source), decoder_input)
+
+    def joint_features(self, batch: Batch) -> JointFeatures:
+        """The features of the decoder, and the CTC loss of the encoder; 0 of a row without a path."""
+        assert self.ctc is not None
+        encoded, target = self.encode(batch.input), batch.target
+        return JointFeatures(
+            self._hidden(encoded, target.decoder_input), self.ctc.losses(encoded, target).sum()
+        )
+
+    def _hidden(self, encoded: FrameInput, decoder_input: Tensor) -> Tensor:
+        if self.training and self.token_dropout:
+            decoder_input = drop_tokens(decoder_input, self.token_dropout, keep=(PAD, START))
+        return self.decoder_features(encoded, decoder_input)
+
+    def decoder_features(
+        self, encoded: FrameInput, decoder_input: Int[Tensor, "batch target_length"]
+    ) -> Float[Tensor, "batch target_length model_dim"]:
+        """As `hidden`, of an encoded source."""
+        raise NotImplementedError

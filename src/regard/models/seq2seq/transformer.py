@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.core.batches import Input, InputSpec, TokenSpec
+from regard.core.batches import FrameInput, Input, InputSpec, TokenSpec
 from regard.core.errors import RegardError
 from regard.core.mechanism import Step
 from regard.core.options import PositiveInt, Probability, validated
@@ -24,7 +24,7 @@ from regard.layers.blocks import BeamContext, DecoderState
 from regard.layers.dropout import Dropout
 from regard.models.classifier import ANY_INPUT
 from regard.models.embeddings import TokenEmbedding
-from regard.models.seq2seq.encoder import CROSS, ENCODER, SourceEncoder, slot_options
+from regard.models.seq2seq.encoder import CROSS, ENCODER, EncoderDecoder, slot_options
 from regard.models.stack import MechanismOptions, Mechanisms, StackBuilder, longest_sequence
 from regard.models.stems import StemOptions, build_stem
 
@@ -66,7 +66,7 @@ DECODER = Slot(
 )
 
 
-class Transformer(SourceEncoder):
+class Transformer(EncoderDecoder):
     """Transformer encoder–decoder.
 
     mechanism            mechanism of all attentions; a list is one per layer, see `models.stack`
@@ -83,6 +83,8 @@ class Transformer(SourceEncoder):
                          or "none"
     stem                 options of the stem of real-valued input, or a stem; see `models.stems`
     final_norm           whether there is a layer norm after each stack; default: `norm_first`
+    ctc_weight           weight of an auxiliary CTC loss of the encoder in training (Kim et al. 2017)
+    token_dropout        probability that a decoder input token is replaced by UNKNOWN in training
     """
 
     traits: ClassVar[Traits] = Traits(
@@ -140,6 +142,8 @@ class Transformer(SourceEncoder):
         tie: Literal["all", "target", "none"] = "all",
         bias: bool = True,
         stem: StemOptions = None,
+        ctc_weight: Probability = 0.0,
+        token_dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
         num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
@@ -197,6 +201,12 @@ class Transformer(SourceEncoder):
         )
         self.encoder_norm = stack.final_norm(final_norm)
         self.decoder_norm = stack.final_norm(final_norm)
+        self.set_training_options(
+            model_dim=model_dim,
+            target_vocabulary=target_vocabulary,
+            ctc_weight=ctc_weight,
+            token_dropout=token_dropout,
+        )
 
     def forward(
         self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
@@ -210,16 +220,15 @@ class Transformer(SourceEncoder):
         device = self.output.table.weight.device
         return None if longest is None else torch.full(source.shape[:1], longest, device=device)
 
-    def hidden(
-        self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
+    def decoder_features(
+        self, encoded: FrameInput, decoder_input: Int[Tensor, "batch target_length"]
     ) -> Float[Tensor, "batch target_length model_dim"]:
-        """Features from which the token after each position of `decoder_input` is predicted."""
-        context = self.encode(source)
-        mask = context.mask
+        """As `hidden`, of an encoded source."""
+        mask = encoded.mask
         x = self._embed_target(decoder_input)
         # Padding is at the end, where causal masking already hides it.
         for block in self.decoder:
-            x = block(x, context.frames, context_mask=mask)
+            x = block(x, encoded.frames, context_mask=mask)
         hidden: Tensor = self.decoder_norm(x)
         return hidden
 

@@ -30,7 +30,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.recurrent import Recurrent, RecurrentState
 from regard.models.classifier import ANY_INPUT, mean_features
 from regard.models.embeddings import TokenEmbedding
-from regard.models.seq2seq.encoder import CROSS, ENCODER, SourceEncoder, slot_options
+from regard.models.seq2seq.encoder import CROSS, ENCODER, EncoderDecoder, slot_options
 from regard.models.stack import MechanismOptions, Mechanisms, StackBuilder
 from regard.models.stems import StemOptions, build_stem
 
@@ -61,7 +61,7 @@ class TransformerRecurrentState(NamedTuple):
         return type(self)(layers, context, beam_context)
 
 
-class TransformerRecurrent(SourceEncoder):
+class TransformerRecurrent(EncoderDecoder):
     """Transformer encoder and recurrent decoder (`core.protocols.SequenceModel`).
 
     The decoder starts from the mean of the encoder's outputs: no position of a bidirectional encoder is
@@ -77,6 +77,8 @@ class TransformerRecurrent(SourceEncoder):
     max_length           longest source, where positions or mechanism have a maximum
     tie                  tied embeddings: "target" (target embedding and output matrix are tied) or "none"
     stem                 options of the stem of real-valued input, or a stem; see `models.stems`
+    ctc_weight           weight of an auxiliary CTC loss of the encoder in training (Kim et al. 2017)
+    token_dropout        probability that a decoder input token is replaced by UNKNOWN in training
     """
 
     traits: ClassVar[Traits] = Traits(
@@ -133,6 +135,8 @@ class TransformerRecurrent(SourceEncoder):
         tie: Literal["target", "none"] = "target",
         bias: bool = True,
         stem: StemOptions = None,
+        ctc_weight: Probability = 0.0,
+        token_dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
         if cross_mechanism == NO_ATTENTION and cross_options:
@@ -184,6 +188,12 @@ class TransformerRecurrent(SourceEncoder):
         self.around_feed_forward = around()
         self.decoder_norm = stack.final_norm()
         self.output = table(target_vocabulary) if tie == "none" else self.target_embedding
+        self.set_training_options(
+            model_dim=model_dim,
+            target_vocabulary=target_vocabulary,
+            ctc_weight=ctc_weight,
+            token_dropout=token_dropout,
+        )
 
     def forward(
         self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
@@ -193,15 +203,14 @@ class TransformerRecurrent(SourceEncoder):
     def target_limits(self, source: Input) -> None:
         """None: unlimited."""
 
-    def hidden(
-        self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
+    def decoder_features(
+        self, encoded: FrameInput, decoder_input: Int[Tensor, "batch target_length"]
     ) -> Float[Tensor, "batch target_length model_dim"]:
-        """Features from which the token after each position of `decoder_input` is predicted."""
-        context = self.encode(source)
-        x, _ = self._recur(decoder_input, self._first_layers(context))
+        """As `hidden`, of an encoded source."""
+        x, _ = self._recur(decoder_input, self._first_layers(encoded))
         if self.cross_attention is None:
             return self._attend(x, None)
-        attend = partial(self.cross_attention, context=context.frames, mask=context.mask)
+        attend = partial(self.cross_attention, context=encoded.frames, mask=encoded.mask)
         return self._attend(x, attend)
 
     def logits(
