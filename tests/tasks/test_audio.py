@@ -169,7 +169,7 @@ def test_strings_are_joined_from_recordings_of_their_split(folder: Path) -> None
 
 
 class Peaks(torch.nn.Module):
-    """Cross-attention with a peak in the middle of each character's word, at the first frame, at its end."""
+    """Cross-attention that peaks in the middle of a character's word, at the first frame, at its end."""
 
     def __init__(self, task: SpeechRecognition, stride: int = 1) -> None:
         super().__init__()

@@ -278,7 +278,7 @@ class SpeechRecognition(AudioTask, SequenceTask):
             cross = {name: each for name, each in weights.items() if name.startswith("cross")}
             if not cross:  # a decoder without attention
                 return {}
-            # A stem with a stride has ⌈frames / stride⌉ positions; each stands for the middle of its frames.
+            # With a stride, a stem has ⌈frames / stride⌉ positions, each for the middle of its frames.
             stride = -(-batch.input.shape[1] // next(iter(cross.values())).shape[-1])
             peaks = {
                 f"{name}, head {head + 1}" if each.shape[1] > 1 else name: each[:, head].argmax(-1)
