@@ -103,22 +103,28 @@ class SequenceModel(Protocol):
 class JointFeatures(NamedTuple):
     """What a sequence model with an auxiliary CTC loss returns in training.
 
-    hidden    as of `SequenceModel.hidden`
-    ctc_loss  −log p(target | source) of the encoder's CTC output, summed over the rows
+    hidden          as of `SequenceModel.hidden`
+    ctc_loss        −log p(target | source) of the encoder's CTC output, summed over the rows
+    alignment_loss  cross-entropy of a cross-attention head against the CTC alignment, summed over tokens
     """
 
     hidden: Float[Tensor, "batch target_length model_dim"]
     ctc_loss: Float[Tensor, ""]
+    alignment_loss: Float[Tensor, ""]
 
 
 @runtime_checkable
 class JointModel(Protocol):
-    """A `SequenceModel` trained with (1 − ctc_weight) · cross-entropy + ctc_weight · CTC loss."""
+    """A `SequenceModel` trained with (1 − ctc_weight) · cross-entropy + ctc_weight · CTC loss.
+
+    And alignment_weight · alignment loss.
+    """
 
     ctc_weight: float
+    alignment_weight: float
 
     def joint_features(self, batch: Batch) -> JointFeatures:
-        """The features of the decoder and the CTC loss, of one pass through the encoder."""
+        """The features of the decoder and the auxiliary losses, of one pass through the encoder."""
         ...
 
 

@@ -80,18 +80,17 @@ def sequence_loss(model: Any, batch: Batch, *, label_smoothing: float) -> Loss:
         return own
     target = batch.target
     weight = getattr(model, "ctc_weight", 0.0) if model.training else 0.0
-    if weight:
-        hidden, ctc_loss = model.joint_features(batch)
-    else:
-        hidden, ctc_loss = model.hidden(batch.input, target.decoder_input), 0.0
+    joint = model.joint_features(batch) if weight else None
+    hidden = joint.hidden if joint else model.hidden(batch.input, target.decoder_input)
     total = F.cross_entropy(
         model.logits(target.predicted(hidden)),
         target.labels,
         label_smoothing=label_smoothing if model.training else 0.0,
         reduction="sum",
     )
-    if weight:
-        total = (1 - weight) * total + weight * ctc_loss
+    if joint:
+        total = (1 - weight) * total + weight * joint.ctc_loss
+        total = total + model.alignment_weight * joint.alignment_loss
     return Loss(total, target.num_predictions)
 
 

@@ -1,4 +1,4 @@
-"""Joint training with CTC and token dropout: loss by hand, padding, costs, evaluation mode, errors."""
+"""Joint training with CTC, a head that learns its alignment, token dropout: by hand, padding, costs, errors."""
 
 from __future__ import annotations
 
@@ -186,8 +186,64 @@ def test_drop_tokens() -> None:
 
 
 @pytest.mark.parametrize("name", ["transformer", "transformer_recurrent"])
-@pytest.mark.parametrize("option", ["ctc_weight", "token_dropout"])
+@pytest.mark.parametrize("option", ["ctc_weight", "alignment_weight", "token_dropout"])
 @pytest.mark.parametrize("value", [-0.1, 1.0])
 def test_invalid_options(name: str, option: str, value: float) -> None:
     with pytest.raises(RegardError, match=option):
         build(name, **{option: value})
+
+
+aligned = pytest.mark.parametrize(
+    ("name", "options"), [("transformer", {"tie": "target"}), ("transformer_recurrent", {})]
+)
+
+
+@aligned
+def test_alignment_loss_by_hand(name: str, options: dict[str, Any]) -> None:
+    """Against the posteriors that a CTC model of the same encoder and output gives."""
+    plain = build(name, **options, ctc_weight=WEIGHT)
+    model = build(name, **options, ctc_weight=WEIGHT, alignment_weight=0.5)
+    model.load_state_dict(plain.state_dict())
+    given = batch()
+    cross = model.weights(given.input, given.target.decoder_input)
+    head = list(cross.values())[-1][:, 0]
+    of_ctc = build("ctc")
+    of_ctc.encode, of_ctc.output = model.encode, model.ctc
+    of_ctc.encoder_weights = model.encoder_weights
+    posteriors = of_ctc.weights(given.input, given.target.decoder_input)["cross/ctc"][:, 0]
+    expected = torch.tensor(0.0).double()
+    for row, tokens in enumerate(TARGETS):
+        for number in range(len(tokens)):
+            frames = (int(LENGTHS[row]) + 1) // 2
+            log_weights = head[row, number, :frames].log()
+            expected -= (posteriors[row, number, :frames] * log_weights).sum()
+    difference = total(model, given) - total(plain, given)
+    torch.testing.assert_close(difference, 0.5 * expected, rtol=0, atol=1e-10)
+
+
+@aligned
+def test_padding_does_not_change_the_alignment_loss(name: str, options: dict[str, Any]) -> None:
+    model = build(name, **options, ctc_weight=WEIGHT, alignment_weight=0.5)
+    losses = [total(model, batch(**padding)) for padding in ({}, {"extra": 3, "fill": 9.0})]
+    torch.testing.assert_close(losses[1], losses[0], rtol=0, atol=1e-10)
+
+
+@aligned
+def test_one_head_learns_the_alignment_of_ctc(name: str, options: dict[str, Any]) -> None:
+    model = build(name, **options, ctc_weight=WEIGHT, alignment_weight=0.5)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    losses = []
+    for _ in range(60):
+        joint_features = model.joint_features(batch())
+        losses.append(joint_features.alignment_loss.item())
+        optimizer.zero_grad()
+        (joint_features.ctc_loss + joint_features.alignment_loss).backward()
+        optimizer.step()
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_alignment_needs_ctc_and_attention() -> None:
+    with pytest.raises(RegardError, match=r"alignment_weight=0\.5 but ctc_weight=0"):
+        build("transformer", tie="target", alignment_weight=0.5)
+    with pytest.raises(RegardError, match="cross_mechanism='none'"):
+        build("transformer_recurrent", cross_mechanism="none", ctc_weight=0.3, alignment_weight=0.5)

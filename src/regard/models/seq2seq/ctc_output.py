@@ -5,7 +5,8 @@
     (1 − w) · cross-entropy of the decoder + w · CTC loss of the encoder      (Kim et al. 2017, eq. 10)
 
 The CTC loss, whose alignments are monotonic, teaches the encoder to tell which frames belong to which
-token long before the cross-attention of a decoder has found out.
+token long before the cross-attention of a decoder has found out. One head can be told, as in Garg et al.
+(2019), who train a head on alignments: `alignment_loss`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from regard.core.batches import END, SPECIAL_TOKENS, FrameInput, SequenceTarget
 from regard.core.errors import RegardError
 from regard.core.options import PositiveInt, validated
 from regard.models.generation.ctc_search import BLANK, MINUS_INFINITY
-from regard.models.seq2seq.ctc_alignment import min_frames
+from regard.models.seq2seq.ctc_alignment import min_frames, token_posteriors
+
+MIN_WEIGHT = 1e-6  # of attention in a logarithm; with fewer, the gradient is 0
 
 
 class CTCOutput(nn.Linear):
@@ -66,6 +69,24 @@ class CTCOutput(nn.Linear):
             zero_infinity=True,
         )
         return losses
+
+    def alignment_loss(
+        self,
+        encoded: FrameInput,
+        target: SequenceTarget,
+        weights: Float[Tensor, "batch queries frames"],
+    ) -> Float[Tensor, ""]:
+        """Cross-entropy of attention weights against the CTC posteriors of each token, summed.
+
+        Row i of the weights is of the query that predicts token i + 1, where START is token 0. The
+        posteriors are constants, so that the attention follows CTC and not the other way round.
+        """
+        tokens, counts = target.tokens[:, 1:-1], target.lengths - 2
+        with torch.no_grad():
+            scores = self.log_probabilities(encoded)
+            aligned = token_posteriors(scores, encoded.lengths, tokens, counts)
+        log_weights = weights[:, : tokens.shape[1]].clamp_min(MIN_WEIGHT).log()
+        return -(aligned * log_weights).sum()
 
 
 def has_path(encoded: FrameInput, target: SequenceTarget) -> Bool[Tensor, " batch"]:

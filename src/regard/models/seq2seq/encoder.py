@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.core.batches import PAD, START, Batch, FrameInput, ImageInput, Input
+from regard.core.errors import RegardError
 from regard.core.protocols import JointFeatures
 from regard.core.traits import Slot
 from regard.models.embeddings import drop_tokens
@@ -109,17 +110,33 @@ class SourceEncoder(nn.Module):
 
 
 class EncoderDecoder(SourceEncoder):
-    """A decoder over the encoder, trained by teacher forcing, optionally with an auxiliary CTC loss."""
+    """A decoder over the encoder, trained by teacher forcing, optionally with auxiliary losses."""
 
     ctc_weight: float
+    alignment_weight: float
     ctc: CTCOutput | None
     token_dropout: float
 
     def set_training_options(
-        self, *, model_dim: int, target_vocabulary: int, ctc_weight: float, token_dropout: float
+        self,
+        *,
+        model_dim: int,
+        target_vocabulary: int,
+        ctc_weight: float,
+        alignment_weight: float,
+        token_dropout: float,
+        has_attention: bool = True,
     ) -> None:
         """What matters in training only: the CTC output, if its loss has a weight, and token dropout."""
-        self.ctc_weight, self.token_dropout = ctc_weight, token_dropout
+        if alignment_weight and not (ctc_weight and has_attention):
+            missing = "ctc_weight=0" if has_attention else "cross_mechanism='none'"
+            raise RegardError(
+                f"{type(self).__name__} has alignment_weight={alignment_weight} but {missing}: a head of "
+                "the cross-attention learns the alignment of CTC. Set ctc_weight, such as 0.3, and a "
+                "mechanism; or alignment_weight to 0."
+            )
+        self.ctc_weight, self.alignment_weight = ctc_weight, alignment_weight
+        self.token_dropout = token_dropout
         sizes = {"model_dim": model_dim, "target_vocabulary": target_vocabulary}
         self.ctc = CTCOutput(**sizes) if ctc_weight else None
 
@@ -127,23 +144,42 @@ class EncoderDecoder(SourceEncoder):
         self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
     ) -> Float[Tensor, "batch target_length model_dim"]:
         """Features from which the token after each position of `decoder_input` is predicted."""
-        return self._hidden(self.encode(source), decoder_input)
+        return self.decoder_features(self.encode(source), self._dropped(decoder_input))
+
+    def weights(
+        self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
+    ) -> dict[str, Float[Tensor, "batch heads queries keys"]]:
+        """Attention weights by slot and layer: "encoder/0", "decoder/0", "cross/0", …"""
+        found, encoded = self.encoder_weights(source)
+        self.decoder_features(encoded, decoder_input, weights=found)
+        return found
 
     def joint_features(self, batch: Batch) -> JointFeatures:
         """The features of the decoder, and the CTC loss of the encoder; 0 of a row without a path."""
         assert self.ctc is not None
         encoded, target = self.encode(batch.input), batch.target
-        return JointFeatures(
-            self._hidden(encoded, target.decoder_input), self.ctc.losses(encoded, target).sum()
+        weights: dict[str, Tensor] | None = {} if self.alignment_weight else None
+        hidden = self.decoder_features(
+            encoded, self._dropped(target.decoder_input), weights=weights
         )
+        ctc_loss = self.ctc.losses(encoded, target).sum()
+        alignment_loss = torch.zeros_like(ctc_loss)
+        if weights:
+            *_, cross = (each for name, each in weights.items() if name.startswith("cross"))
+            alignment_loss = self.ctc.alignment_loss(encoded, target, cross[:, 0])
+        return JointFeatures(hidden, ctc_loss, alignment_loss)
 
-    def _hidden(self, encoded: FrameInput, decoder_input: Tensor) -> Tensor:
+    def _dropped(self, decoder_input: Tensor) -> Tensor:
         if self.training and self.token_dropout:
-            decoder_input = drop_tokens(decoder_input, self.token_dropout, keep=(PAD, START))
-        return self.decoder_features(encoded, decoder_input)
+            return drop_tokens(decoder_input, self.token_dropout, keep=(PAD, START))
+        return decoder_input
 
     def decoder_features(
-        self, encoded: FrameInput, decoder_input: Int[Tensor, "batch target_length"]
+        self,
+        encoded: FrameInput,
+        decoder_input: Int[Tensor, "batch target_length"],
+        *,
+        weights: dict[str, Tensor] | None = None,
     ) -> Float[Tensor, "batch target_length model_dim"]:
-        """As `hidden`, of an encoded source."""
+        """As `hidden`, of an encoded source; adds the attention weights of each layer to `weights`."""
         raise NotImplementedError

@@ -84,6 +84,8 @@ class Transformer(EncoderDecoder):
     stem                 options of the stem of real-valued input, or a stem; see `models.stems`
     final_norm           whether there is a layer norm after each stack; default: `norm_first`
     ctc_weight           weight of an auxiliary CTC loss of the encoder in training (Kim et al. 2017)
+    alignment_weight     weight of the loss that teaches the first head of the last cross-attention the
+                         alignment of CTC (Garg et al. 2019)
     token_dropout        probability that a decoder input token is replaced by UNKNOWN in training
     """
 
@@ -143,6 +145,7 @@ class Transformer(EncoderDecoder):
         bias: bool = True,
         stem: StemOptions = None,
         ctc_weight: Probability = 0.0,
+        alignment_weight: Probability = 0.0,
         token_dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
@@ -205,6 +208,7 @@ class Transformer(EncoderDecoder):
             model_dim=model_dim,
             target_vocabulary=target_vocabulary,
             ctc_weight=ctc_weight,
+            alignment_weight=alignment_weight,
             token_dropout=token_dropout,
         )
 
@@ -221,14 +225,21 @@ class Transformer(EncoderDecoder):
         return None if longest is None else torch.full(source.shape[:1], longest, device=device)
 
     def decoder_features(
-        self, encoded: FrameInput, decoder_input: Int[Tensor, "batch target_length"]
+        self,
+        encoded: FrameInput,
+        decoder_input: Int[Tensor, "batch target_length"],
+        *,
+        weights: dict[str, Tensor] | None = None,
     ) -> Float[Tensor, "batch target_length model_dim"]:
-        """As `hidden`, of an encoded source."""
-        mask = encoded.mask
+        """As `hidden`, of an encoded source; adds the attention weights of each layer to `weights`."""
+        context, mask = encoded.frames, encoded.mask
         x = self._embed_target(decoder_input)
         # Padding is at the end, where causal masking already hides it.
-        for block in self.decoder:
-            x = block(x, encoded.frames, context_mask=mask)
+        for number, block in enumerate(self.decoder):
+            if weights is not None:
+                both = block.weights(x, context, context_mask=mask)
+                weights[f"decoder/{number}"], weights[f"cross/{number}"] = both
+            x = block(x, context, context_mask=mask)
         hidden: Tensor = self.decoder_norm(x)
         return hidden
 
@@ -257,19 +268,6 @@ class Transformer(EncoderDecoder):
             blocks.append(after)
         logits = self.decoder_norm(x)[:, 0] @ state.output_weight
         return Step(logits, state._replace(blocks=tuple(blocks)))
-
-    def weights(
-        self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
-    ) -> dict[str, Float[Tensor, "batch heads queries keys"]]:
-        """Attention weights of each block: "encoder/0", "decoder/0", "cross/0", …"""
-        found, encoded = self.encoder_weights(source)
-        context, mask = encoded.frames, encoded.mask
-        x = self._embed_target(decoder_input)
-        for number, block in enumerate(self.decoder):
-            both = block.weights(x, context, context_mask=mask)
-            found[f"decoder/{number}"], found[f"cross/{number}"] = both
-            x = block(x, context, context_mask=mask)
-        return found
 
     def _embed_target(self, decoder_input: Tensor, start: int | Tensor = 0) -> Tensor:
         embedded: Tensor = self.dropout(

@@ -78,6 +78,8 @@ class TransformerRecurrent(EncoderDecoder):
     tie                  tied embeddings: "target" (target embedding and output matrix are tied) or "none"
     stem                 options of the stem of real-valued input, or a stem; see `models.stems`
     ctc_weight           weight of an auxiliary CTC loss of the encoder in training (Kim et al. 2017)
+    alignment_weight     weight of the loss that teaches the first head of the cross-attention the alignment
+                         of CTC (Garg et al. 2019)
     token_dropout        probability that a decoder input token is replaced by UNKNOWN in training
     """
 
@@ -136,6 +138,7 @@ class TransformerRecurrent(EncoderDecoder):
         bias: bool = True,
         stem: StemOptions = None,
         ctc_weight: Probability = 0.0,
+        alignment_weight: Probability = 0.0,
         token_dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
@@ -192,7 +195,9 @@ class TransformerRecurrent(EncoderDecoder):
             model_dim=model_dim,
             target_vocabulary=target_vocabulary,
             ctc_weight=ctc_weight,
+            alignment_weight=alignment_weight,
             token_dropout=token_dropout,
+            has_attention=cross_mechanism != NO_ATTENTION,
         )
 
     def forward(
@@ -204,14 +209,21 @@ class TransformerRecurrent(EncoderDecoder):
         """None: unlimited."""
 
     def decoder_features(
-        self, encoded: FrameInput, decoder_input: Int[Tensor, "batch target_length"]
+        self,
+        encoded: FrameInput,
+        decoder_input: Int[Tensor, "batch target_length"],
+        *,
+        weights: dict[str, Tensor] | None = None,
     ) -> Float[Tensor, "batch target_length model_dim"]:
-        """As `hidden`, of an encoded source."""
+        """As `hidden`, of an encoded source; adds the weights of the cross-attention to `weights`."""
         x, _ = self._recur(decoder_input, self._first_layers(encoded))
         if self.cross_attention is None:
             return self._attend(x, None)
-        attend = partial(self.cross_attention, context=encoded.frames, mask=encoded.mask)
-        return self._attend(x, attend)
+        context, mask = encoded.frames, encoded.mask
+        if weights is not None:
+            query = self.around_cross_attention.pre_norm(x)
+            weights["cross/0"] = mixer_weights(self.cross_attention, query, context, mask=mask)
+        return self._attend(x, partial(self.cross_attention, context=context, mask=mask))
 
     def logits(
         self, hidden: Float[Tensor, "*positions model_dim"]
@@ -234,19 +246,6 @@ class TransformerRecurrent(EncoderDecoder):
         x, layers = self._recur(token[:, None], state.layers)
         hidden = self._attend(x, None if state.context is None else partial(self._read, state))
         return Step(self.logits(hidden[:, 0]), state._replace(layers=layers))
-
-    def weights(
-        self, source: Input, decoder_input: Int[Tensor, "batch target_length"]
-    ) -> dict[str, Float[Tensor, "batch heads queries keys"]]:
-        """Attention weights: "encoder/0", … of each block, and "cross/0" unless without attention."""
-        found, context = self.encoder_weights(source)
-        if self.cross_attention is not None:
-            x, _ = self._recur(decoder_input, self._first_layers(context))
-            query = self.around_cross_attention.pre_norm(x)
-            found["cross/0"] = mixer_weights(
-                self.cross_attention, query, context.frames, mask=context.mask
-            )
-        return found
 
     def _first_layers(self, context: FrameInput) -> tuple[RecurrentState, ...]:
         """The initial state of each recurrent layer, from the mean of the encoder's outputs."""
