@@ -1,4 +1,4 @@
-"""Joint training with CTC, a head that learns its alignment, token dropout: by hand, padding, costs, errors."""
+"""Joint training with CTC, a head that learns its alignment, token dropout: padding, costs, errors."""
 
 from __future__ import annotations
 
