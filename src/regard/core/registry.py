@@ -17,6 +17,7 @@ import inspect
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -291,10 +292,12 @@ class BuiltinConfigs:
 
 
 def parse_value(text: str) -> Any:
-    """The value of `--set NAME=VALUE`: true, false, a Python literal, or else the text itself.
+    """The value of `--set NAME=VALUE`: true, false, a literal of Python or TOML, or else the text itself.
 
     >>> [parse_value(text) for text in ("3", "1e-3", "false", "additive")]
     [3, 0.001, False, 'additive']
+    >>> parse_value('{type = "convolutional", strides = [1, 2]}')
+    {'type': 'convolutional', 'strides': [1, 2]}
     """
     text = text.strip()
     if text.lower() in ("true", "false"):
@@ -302,4 +305,8 @@ def parse_value(text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        return text
+        pass
+    if text.startswith("{"):
+        with suppress(tomllib.TOMLDecodeError):
+            return tomllib.loads(f"value = {text}")["value"]
+    return text
