@@ -29,6 +29,7 @@ SMALL = {
     ],
     "fsdd": ["task.validation_fraction=0.3"],
     "speech_recognition": ["task.validation_fraction=0.3"],
+    "ljspeech": ["task.validation_fraction=0.3"],
     "parity": ["task.num_examples=300", "task.num_test_examples=50"],
     "pronounce-quick": ["model.embedding_dim=8", "model.hidden_dim=16", "task.beam_size=1"],
     "regression": ["task.validation_fraction=0.02", "task.test_fraction=0.01"],
@@ -97,7 +98,7 @@ def test_recipe(recipe: str, tmp_path: Path) -> None:
         result = regard(*command)
         assert result.returncode == 0, (command, result.stderr[-2000:])
         if recipe == "digit-strings" and command[0] == "train":
-            assert "of the characters have the peak of cross/ctc" in result.stdout
+            assert "of the characters have the peak of cross/" in result.stdout
         assert "Traceback" not in result.stderr
     planned = regard("plan", task, *run, "--only", "--json")
     assert json.loads(planned.stdout)["plan"]["steps"] == 3

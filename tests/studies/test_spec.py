@@ -144,7 +144,7 @@ def test_invalid_specs(sections: dict[str, Any], message: str) -> None:
 def test_builtin_studies_are_valid() -> None:
     assert {
         *("first-look", "scores", "recurrent-or-transformer", "mechanisms"),
-        *("heads", "positions", "approximation"),
+        *("heads", "positions", "approximation", "speech_decoders", "speech_encoder"),
     } <= set(builtin_studies())
     for name in builtin_studies():
         found = StudySpec.from_sections(read_study(name))
