@@ -93,7 +93,9 @@ def test_page(name: str, text: str) -> None:
     assert found.declarations == expected.declarations == ["doctype html"]
     assert found.styles() == expected.styles()
     assert not [attribute for attribute in found.values if attribute.startswith("on")]
-    assert all(link.startswith("#") for link in found.values.get("href", []))
+    links, sources = found.values.get("href", []), found.values.get("src", [])
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in links)
+    assert all(source.startswith("data:audio/wav;base64,") for source in sources)
     identifiers = found.values.get("id", [])
     assert len(identifiers) == len(set(identifiers))
     assert all(re.fullmatch(r"\S+", identifier) for identifier in identifiers)

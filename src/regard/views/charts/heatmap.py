@@ -128,8 +128,8 @@ def matrix_chart(
     )
 
 
-def image_cells(values: Matrix, *, limit: float, **place: float) -> Markup:
-    """The cells of a large matrix as an image, without numbers and titles; see `matrix_chart`."""
+def image_cells(values: Matrix, *, limit: float, key: str = "", **place: float) -> Markup:
+    """The cells of a large matrix as an image, without numbers and titles; see `image_levels`."""
     layers = {"cells": 1, "negative": -1} if weight_limit([values])[1] else {"cells": 1}
     return joined(
         *(
@@ -139,6 +139,7 @@ def image_cells(values: Matrix, *, limit: float, **place: float) -> Markup:
                     for row in values
                 ],
                 class_=name,
+                key=key,
                 is_pixelated=True,
                 has_ground=sign > 0,
                 **place,
@@ -156,10 +157,14 @@ def image_levels(
     y: float,
     width: float,
     height: float,
+    key: str = "",
     is_pixelated: bool = False,
     has_ground: bool = True,
 ) -> Markup:
-    """Opacities from 0 to 255 as one image: a mask over a rectangle, whose colour is that of the class."""
+    """Opacities from 0 to 255 as one image: a mask over a rectangle, whose colour is that of the class.
+
+    `key` distinguishes images of a page that may be equal: a mask has an id.
+    """
     at: dict[str, Attribute] = {"x": x, "y": y, "width": width, "height": height}
     image = element(
         "image",
@@ -169,7 +174,8 @@ def image_levels(
         style="image-rendering:pixelated" if is_pixelated else None,
         **at,
     )
-    name = f"mask-{blake2b(image.encode(), digest_size=8).hexdigest()}"
+    content = f"{key}{image}".encode(errors="backslashreplace")
+    name = f"mask-{blake2b(content, digest_size=8).hexdigest()}"
     return joined(
         element("rect", class_="ground", **at) if has_ground else "",
         element("mask", image, id=name, maskUnits="userSpaceOnUse", **at),

@@ -21,7 +21,6 @@ from regard.core.records.attention import AlignmentRecord
 from regard.core.records.document import DocumentRecord
 from regard.core.records.sound import SoundRecord
 from regard.views.charts.axes import Scale, thin_ticks
-from regard.views.charts.document import weight_views
 from regard.views.charts.figure_file import write_figure
 from regard.views.charts.heatmap import (
     CHAR_WIDTH,
@@ -51,12 +50,13 @@ def alignment_panel(record: AlignmentRecord) -> Panel:
 
 def hop_panel(record: DocumentRecord) -> Panel:
     """One row per hop, after their mean if there are several."""
-    return Panel(counted(len(record.hops), "hop"), [view.weights for view in weight_views(record)])
+    rows = (record.mean_weights(), *record.hops) if len(record.hops) > 1 else record.hops
+    return Panel(counted(len(record.hops), "hop"), rows)
 
 
-def sound_chart(sound: SoundRecord) -> Markup:
-    """The spectrogram alone."""
-    return _chart(sound, (), (), limit=1.0, row_height=0.0, with_spectrogram=True, text="")
+def sound_chart(sound: SoundRecord, *, key: str = "") -> Markup:
+    """The spectrogram alone; `key` as of `image_levels`."""
+    return _chart(sound, (), (), limit=1.0, row_height=0.0, with_spectrogram=True, text="", key=key)
 
 
 def alignment_chart(
@@ -65,6 +65,7 @@ def alignment_chart(
     *,
     limit: float | None = None,
     with_spectrogram: bool = True,
+    key: str = "",
 ) -> Markup:
     """Output tokens by time, below the spectrogram."""
     panel = alignment_panel(record)
@@ -76,10 +77,11 @@ def alignment_chart(
         row_height=TOKEN_HEIGHT,
         with_spectrogram=with_spectrogram,
         text=f" Weights of {panel.name} for the output {record.prediction or '(empty)'}.",
+        key=key,
     )
 
 
-def hops_chart(record: DocumentRecord, sound: SoundRecord) -> Markup:
+def hops_chart(record: DocumentRecord, sound: SoundRecord, *, key: str = "") -> Markup:
     """Hops by time, below the spectrogram."""
     panel = hop_panel(record)
     names = [f"hop {number}" for number in range(1, len(record.hops) + 1)]
@@ -91,6 +93,7 @@ def hops_chart(record: DocumentRecord, sound: SoundRecord) -> Markup:
         row_height=HOP_HEIGHT,
         with_spectrogram=True,
         text=f" Weights of {panel.name}, predicted {record.label}.",
+        key=key,
     )
 
 
@@ -121,6 +124,7 @@ def _chart(
     row_height: float,
     with_spectrogram: bool,
     text: str,
+    key: str,
 ) -> Markup:
     time = Scale(0.0, sound.seconds or float(sound.frames), LEFT, LEFT + PLOT_WIDTH)
     top = WORD_HEIGHT if sound.words else 4.0
@@ -131,7 +135,13 @@ def _chart(
         levels = sound.levels()
         parts += [
             image_levels(
-                levels, class_="spectrogram", x=x, y=y, width=width, height=SPECTROGRAM_HEIGHT
+                levels,
+                class_="spectrogram",
+                x=x,
+                y=y,
+                width=width,
+                height=SPECTROGRAM_HEIGHT,
+                key=key,
             ),
             element("text", sound.high, x=LEFT - 5, y=y + FONT_SIZE, text_anchor="end"),
             element("text", sound.low, x=LEFT - 5, y=y + SPECTROGRAM_HEIGHT, text_anchor="end"),
@@ -141,7 +151,7 @@ def _chart(
         y += GAP if with_spectrogram else 0.0
         height = row_height * len(weights)
         parts += [
-            image_cells(weights, limit=limit, x=x, y=y, width=width, height=height),
+            image_cells(weights, limit=limit, x=x, y=y, width=width, height=height, key=key),
             element("g", *row_labels(rows, LEFT, y, row_height), aria_hidden="true"),
             *_row_titles(sound, weights, rows, y, row_height),
         ]
@@ -223,9 +233,11 @@ def draw_sound(record: AlignmentRecord | DocumentRecord, *, path: Path) -> None:
     assert record.sound is not None
     if isinstance(record, AlignmentRecord):
         panel, chart = alignment_panel(record), alignment_chart(record, record.sound)
+        heading = record.title
     else:
         panel, chart = hop_panel(record), hops_chart(record, record.sound)
+        heading = f"{record.title} → {record.label}"
     ramp = weight_ramp(panel.weights, limit=largest(panel.weights))
     width = LEFT + PLOT_WIDTH
-    title = text_block(truncate(printable(record.title), MAX_NAME), max_width=width, title=True)
+    title = text_block(truncate(printable(heading), MAX_NAME), max_width=width, title=True)
     write_figure(title, text_block(f"weights of {panel.name}"), ramp, chart, path=path)

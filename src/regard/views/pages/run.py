@@ -138,10 +138,11 @@ def _cell(metric: MetricRecord, score: RunScore | None) -> tuple[str, str]:
 
 def _attention(record: RunRecord) -> list[dict[str, Any]]:
     """Panes by input: alignments (the mean over heads), documents or trees of the best checkpoint."""
-    panes = [_sound(one) if one.sound else _alignment(one) for one in record.alignments]
+    shown: list[AlignmentRecord | DocumentRecord] = [*record.alignments, *record.documents]
+    panes = [_sound(one, key=str(number)) for number, one in enumerate(shown) if one.sound]
+    panes += [_alignment(one) for one in record.alignments if not one.sound]
     for document in record.documents:
         if document.sound:
-            panes.append(_sound(document))
             continue
         drawn = min(len(document.tokens), MAX_WORDS)
         sentences = document_sentences(document, weight_views(document)[:1], drawn=drawn)
@@ -151,26 +152,22 @@ def _attention(record: RunRecord) -> list[dict[str, Any]]:
     return [{**pane, "title": truncate(printable(pane["title"]), 60)} for pane in panes]
 
 
-def _sound(record: AlignmentRecord | DocumentRecord) -> dict[str, Any]:
+def _sound(record: AlignmentRecord | DocumentRecord, *, key: str) -> dict[str, Any]:
     """A recording with the attention over it."""
     sound = record.sound
     assert sound is not None
     if isinstance(record, AlignmentRecord):
-        panel, chart, prediction = (
-            alignment_panel(record),
-            alignment_chart(record, sound),
-            record.prediction,
-        )
+        panel, chart = alignment_panel(record), alignment_chart(record, sound, key=key)
+        said, chance = record.prediction, ""
     else:
-        panel, chart = hop_panel(record), hops_chart(record, sound)
-        prediction = f"{record.label} ({percent_text(record.probabilities[record.label])})"
-    said = record.prediction if isinstance(record, AlignmentRecord) else record.label
+        panel, chart = hop_panel(record), hops_chart(record, sound, key=key)
+        said, chance = record.label, f" ({percent_text(record.probabilities[record.label])})"
     return {
         "title": sound.name,
         "sound": sound,
         "audio": audio_uri(sound),
         "reference": record.reference,
-        "prediction": prediction,
+        "prediction": f"{said}{chance}",
         "correct": said.split() == record.reference.split() if record.reference else None,
         "label": panel.name,
         "chart": chart,

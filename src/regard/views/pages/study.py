@@ -279,11 +279,13 @@ def _sound(
         "sound": sound,
         "reference": next((each.reference for each in records.values()), ""),
         "audio": audio_uri(sound),
-        "spectrogram": sound_chart(sound),
+        "spectrogram": sound_chart(sound, key=example.input),
         "charts": [
             (
                 name,
-                alignment_chart(each, sound, limit=limit, with_spectrogram=False),
+                alignment_chart(
+                    each, sound, limit=limit, with_spectrogram=False, key=f"{example.input}{name}"
+                ),
                 f"{alignment_panel(each).name}: {each.prediction or '(empty)'}",
             )
             for name, each in records.items()
