@@ -39,7 +39,7 @@ from regard.training.checkpoint import load_parameters
 
 PREDICT_BATCH = 512
 # Attention to a picture: at most so many parts of its time, and so many output tokens.
-MAX_PARTS, MAX_OUTPUTS = 150, 80
+MAX_PARTS, MAX_OUTPUTS = 100, 80
 PROBE_FRAMES = 64  # enough for one position after any stem
 
 
