@@ -345,11 +345,13 @@ class TrainedRun:
 
     @property
     def has_cross_attention(self) -> bool:
-        """Whether the model attends to a source sequence."""
+        """Whether the model attends to a source sequence, a text or what has a picture."""
         if "sequence" not in traits_of(type(self.model)).targets:
             return False
         source: Input = TokenInput(torch.tensor([[END]]), torch.tensor([1]))
-        if task_class(self.spec.task).input_kind == "frames":
+        if task_class(self.spec.task).input_kind != "tokens":
+            if not self.preprocessor.has_pictures:
+                return False
             zeros = torch.zeros(1, PROBE_FRAMES, len(self.preprocessor.input))
             source = FrameInput(zeros, torch.tensor([PROBE_FRAMES]))
         return bool(self.source_weights(source, torch.tensor([[START]])))
