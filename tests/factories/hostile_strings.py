@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from regard.core.records.claim import ClaimRecord
 from regard.core.records.cost import CostReport
+from regard.core.records.sound import SoundRecord
 from regard.core.records.study import PairVerdict
 
 # A payload that runs sets this; see tests/browser.
@@ -51,7 +52,12 @@ STRINGS = {
 assert len(STRINGS) == 30
 
 # Fields whose values are words of regard, or keys that pages look up.
-VOCABULARY = {(PairVerdict, "verdict"), (CostReport, "machine"), (CostReport, "mode")}
+VOCABULARY = {
+    (PairVerdict, "verdict"),
+    (CostReport, "machine"),
+    (CostReport, "mode"),
+    (SoundRecord, "spectrogram"),
+}
 
 
 def harmless(text: str) -> str:

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from tests.factories.claims import CLAIMS
 from tests.factories.documents import make_document_record
-from tests.factories.runs import RUNS
+from tests.factories.runs import RUNS, speech_run
 from tests.factories.studies import dummy_study
 
 from regard.claims.engine import run_claims
 from regard.core.cost import Cost
 from regard.core.records.cost import CostReport, CostRow, Crossover, Curve, Formulas, Unsupported
 from regard.core.records.overview import CheckRecord, CostRecord, MechanismRecord, Overview
-from regard.core.records.study import ScoreRecord, StudyRecord
+from regard.core.records.study import AttentionExample, ScoreRecord, StudyRecord
 from regard.views.pages.claims import claim_page
 from regard.views.pages.costs import cost_page
 from regard.views.pages.document import document_page
@@ -94,6 +94,21 @@ def compared_runs() -> StudyRecord:
             "training data": "3f1c0e6a: runs/dot; 77a1b2c3: runs/additive, runs/longer.",
         },
     )
+
+
+def speech_study() -> StudyRecord:
+    """Three variants of speech recognition, with the attention of two over the same recording."""
+    record = dummy_study(names=["ctc", "attention", "none"])
+    first, second, _ = speech_run().alignments
+    example = AttentionExample(
+        input="ann/00000",
+        alignments={
+            "ctc": dataclasses.replace(first, sound=None),
+            "attention": dataclasses.replace(second, sound=None),
+        },
+        sound=first.sound,
+    )
+    return dataclasses.replace(record, task="speech_recognition", attention_examples=(example,))
 
 
 def study_of(mechanisms: int, widths: int, depths: int) -> StudyRecord:
@@ -266,6 +281,7 @@ PAGES = {
     "study-unfinished": Page(unfinished_study, study_page),
     "study-failed": Page(failed_study, study_page),
     "study-of-runs": Page(compared_runs, study_page),
+    "study-speech": Page(speech_study, study_page),
     "study-40": Page(lambda: study_of(5, 4, 2), study_page),
     "overview": Page(dummy_overview, overview_page),
     "claims": Page(claim_records, claim_page),

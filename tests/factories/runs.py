@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import math
 import random
 from typing import Any
 
+import numpy as np
 from tests.factories.documents import make_deletion_record, make_document_record
+from tests.factories.sounds import sine
 
 from regard.core.records.attention import AlignmentRecord, TreeRecord
+from regard.core.records.document import DocumentRecord
 from regard.core.records.run import (
+    AlignmentScore,
     CalibrationRecord,
     ConfusionRecord,
     EvaluationRecord,
@@ -22,7 +27,10 @@ from regard.core.records.run import (
     SplitRecord,
     TrainingPoint,
 )
+from regard.core.records.sound import SoundRecord, WordRecord
 from regard.core.records.study import MetricRecord
+from regard.data.audio.features import FeatureOptions
+from regard.data.audio.picture import playable, spectrogram
 
 STEPS, EVERY_TRAINING, EVERY_EVALUATION = 2000, 20, 200
 TOKENS_PER_STEP, FLOPS_PER_STEP, SECONDS_PER_STEP = 2048, 2_600_000_000, 0.09
@@ -392,6 +400,119 @@ def tree_run(**change: Any) -> RunRecord:
     return dummy_run(**values | change)
 
 
+WORDS, PAUSE, RATE = ("three", "one", "four"), 0.1, 8000
+
+
+def sound(name: str, *, words: tuple[str, ...] = WORDS) -> SoundRecord:
+    """Tones of another height for each word, with pauses."""
+    pieces, borders, start = [], [], 0.0
+    for number, word in enumerate(words):
+        seconds = 0.2 + 0.1 * number
+        tone = sine(500.0 * (number + 1), seconds=seconds, sample_rate=RATE)
+        pieces += [tone, np.zeros(round(PAUSE * RATE))]
+        borders.append(WordRecord(word=word, start=start, end=start + seconds))
+        start += seconds + PAUSE
+    samples = np.concatenate(pieces).astype(np.float32)
+    frames = FeatureOptions(sample_rate=RATE, num_bands=20).extract(samples)
+    cells = spectrogram(frames, is_log_mel=True)
+    return SoundRecord(
+        name=name,
+        spectrogram=base64.b64encode(cells.tobytes()).decode("ascii"),
+        num_bands=len(cells),
+        bands="log-mel bands",
+        low="0 Hz",
+        high="4 kHz",
+        frames=len(frames),
+        seconds=len(frames) / 100,
+        words=tuple(borders) if len(words) > 1 else (),
+        audio=playable(samples, sample_rate=RATE),
+    )
+
+
+def heard(name: str, prediction: str) -> AlignmentRecord:
+    """An alignment of characters with a recording: a diagonal."""
+    recording, tokens = sound(name), (*prediction.replace(" ", "␣"), "<end>")
+    rows = tuple(
+        tuple(math.exp(-((column - 2 * row) ** 2) / 4) for column in range(2 * len(tokens)))
+        for row in range(len(tokens))
+    )
+    return AlignmentRecord(
+        title=f"{name} → {prediction}",
+        source_tokens=recording.column_names(2 * len(tokens)),
+        output_tokens=tokens,
+        maps={"cross/1, head 2": (rows,)},
+        prediction=prediction,
+        reference=" ".join(WORDS),
+        sound=recording,
+    )
+
+
+def speech_run(**change: Any) -> RunRecord:
+    """Speech recognition: spectrograms with attention and audio, and the accuracy of alignments."""
+    heads = {"cross/1, head 1": 31.0, "cross/1, head 2": 88.4}
+    said = ("three one four", "tree one for", "")
+    values: dict[str, Any] = {
+        "name": "strings",
+        "task": "speech_recognition",
+        "model": "transformer",
+        "metrics": (metric("cer", unit="", lower_is_better=True, digits=4), LOSS),
+        "finals": {"cer": 0.12, "loss": 0.5},
+        "items": tuple(
+            ItemRecord(
+                input=f"ann/{number:05d}",
+                references=(" ".join(WORDS),),
+                prediction=text,
+                correct=number == 0,
+                score=0.1 * number,
+            )
+            for number, text in enumerate(said)
+        ),
+        "item_metric": "cer",
+        "split": {
+            "alignment": AlignmentScore(
+                accuracy=88.4, head="cross/1, head 2", chance=16.5, heads=heads
+            )
+        },
+        "alignments": tuple(heard(f"ann/{number:05d}", text) for number, text in enumerate(said)),
+    }
+    return dummy_run(**values | change)
+
+
+def audio_run(**change: Any) -> RunRecord:
+    """Classification of recordings: one with audio, one whose data has features only."""
+    hops = ((0.5, 0.3, 0.2, 0.0), (0.0, 0.1, 0.2, 0.7))
+    recording = sound("3_ann_0.wav", words=("three",))
+    silent = dataclasses.replace(
+        recording,
+        name="digits.npz:7",
+        seconds=None,
+        audio=None,
+        note="The data has features only, so there is no recording to play.",
+    )
+    values: dict[str, Any] = {
+        "name": "digits",
+        "task": "audio_classification",
+        "model": "structured",
+        "metrics": (metric("accuracy"), LOSS),
+        "finals": {"accuracy": 91.0, "loss": 0.3},
+        "documents": tuple(
+            DocumentRecord(
+                tokens=each.column_names(4),
+                segments=(0,) * 4,
+                hops=hops[:count],
+                sentence_weights=None,
+                label="3",
+                probabilities={"3": 0.8, "4": 0.2},
+                title=each.name,
+                reference="4",
+                sound=each,
+            )
+            for count, each in ((2, recording), (1, silent))
+        ),
+    }
+    return dummy_run(**values | change)
+
+
 def unfinished_run(**change: Any) -> RunRecord:
     """A run that is still training: curves only."""
     whole = sequence_run()
@@ -429,5 +550,7 @@ RUNS = {
     "regression": regression_run,
     "masked-lm": masked_run,
     "trees": tree_run,
+    "speech": speech_run,
+    "audio": audio_run,
     "unfinished": unfinished_run,
 }

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tests.factories.calibration import dummy_calibration
+from tests.factories.sounds import write_digits
 from tests.factories.toy_pronunciation import tiny_sections, toy_sections
 
 from regard.core.errors import RegardError
@@ -323,6 +324,22 @@ def test_ctc_is_planned_without_decoding_steps(words: Path) -> None:
     } <= found
     for other in alternatives(spec):
         build_spec_model(other, task.dataset.preprocessor)
+
+
+def test_decoding_of_frames(tmp_path: Path) -> None:
+    task = {"name": "speech_recognition", "train_file": str(write_digits(tmp_path / "digits"))}
+    options = {"sample_rate": 8000, "num_bands": 8, "validation_fraction": 0.3}
+    model = {"name": "transformer", "tie": "target", "model_dim": 16, "num_heads": 2}
+    spec = RunSpec.from_sections(
+        {"task": {**task, **options}, "model": model, "training": {"steps": 3}}
+    )
+    short, long = (
+        plan_decoding(spec, build_task(spec), CALIBRATION, batch_size=1, length=length)
+        for length in (8, 64)
+    )
+    assert long.state_bytes > short.state_bytes
+    with pytest.raises(RegardError, match="--length 5 generates text pairs"):
+        dummy_task(spec, length=5)
 
 
 def test_decoding_of_a_classifier_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.factories.documents import make_document_record
 from tests.factories.hostile_strings import STRINGS, harmless, with_string
 from tests.factories.pages import PAGES, claim_records, dummy_costs
-from tests.factories.runs import sequence_run, tree_run
+from tests.factories.runs import sequence_run, speech_run, tree_run
 from tests.factories.studies import dummy_study
 
 from regard import views
@@ -93,22 +93,25 @@ def test_page(name: str, text: str) -> None:
     assert found.declarations == expected.declarations == ["doctype html"]
     assert found.styles() == expected.styles()
     assert not [attribute for attribute in found.values if attribute.startswith("on")]
-    assert all(link.startswith("#") for link in found.values.get("href", []))
+    links, sources = found.values.get("href", []), found.values.get("src", [])
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in links)
+    assert all(source.startswith("data:audio/wav;base64,") for source in sources)
     identifiers = found.values.get("id", [])
     assert len(identifiers) == len(set(identifiers))
     assert all(re.fullmatch(r"\S+", identifier) for identifier in identifiers)
-    assert {"src", "srcdoc", "action", "formaction"}.isdisjoint(found.values)
+    assert {"srcdoc", "action", "formaction"}.isdisjoint(found.values)
     assert found.tags == expected.tags
 
 
 def drawings(text: str) -> dict[str, Callable[[Path], object]]:
     """Every kind of figure file, with the string in every field of its record."""
     study, run, tree = (with_string(each, text) for each in (SMALL, sequence_run(), tree_run()))
-    document = with_string(make_document_record(hops=2), text)
+    document, speech = with_string(make_document_record(hops=2), text), with_string(SPEECH, text)
     costs, claims = with_string(dummy_costs(), text), with_string(claim_records(), text)
     return {
         "study": lambda path: views.write_figures(study, path.parent),
         "alignment": lambda path: views.draw_alignment(run.alignments[0], path=path),
+        "sound": lambda path: views.draw_sound(speech.alignments[0], path=path),
         "tree": lambda path: views.draw_tree(tree.trees[0], path=path),
         "document": lambda path: views.draw_document(document, path=path),
         "costs": lambda path: views.draw_cost_curves(costs, path=path),
@@ -117,7 +120,7 @@ def drawings(text: str) -> dict[str, Callable[[Path], object]]:
     }
 
 
-SMALL = dummy_study(names=["a", "b"])
+SMALL, SPEECH = dummy_study(names=["a", "b"]), speech_run()
 
 
 @pytest.mark.parametrize("text", STRINGS.values(), ids=STRINGS)
@@ -134,7 +137,7 @@ def test_figure_files(text: str, tmp_path: Path) -> None:
             assert tags <= {
                 *("svg", "g", "path", "rect", "circle", "line", "polyline", "polygon", "text"),
                 *("tspan", "title", "desc", "style", "defs", "clipPath", "use", "pattern"),
-                *("linearGradient", "stop"),
+                *("linearGradient", "stop", "image", "mask"),
             }
             attributes = {name for element in tree.iter() for name in element.attrib}
             assert not [name for name in attributes if name.startswith("on")]

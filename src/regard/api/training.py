@@ -36,6 +36,7 @@ from regard.core.malloc import keep_freed_memory
 from regard.core.records.document import DeletionRecord
 from regard.data.readers.text_file import RowErrors, TextFile
 from regard.data.tokenizers.vocabulary import UnknownTokens
+from regard.explain.recording import explain_recording
 from regard.explain.text_classifier import (
     TruncationCounter,
     builds_trees,
@@ -302,7 +303,8 @@ def _writer(
 
 def _validate_drawable(trained: TrainedRun, path: Path) -> None:
     """Raise unless the model has attention to draw and the suffix names an image format."""
-    if not (trained.is_seq2seq or trained.is_classifier):
+    has_pictures = trained.preprocessor.has_pictures
+    if not (trained.is_seq2seq or trained.is_classifier or has_pictures):
         raise RegardError(
             "--attention is for sequence-to-sequence models and classifiers. The run "
             f"'{trained.folder.path}' was trained on the task '{trained.spec.task}'. Remove it."
@@ -319,8 +321,14 @@ def _draw(trained: TrainedRun, text: str, *, path: Path, decode_kwargs: dict[str
     """Draw the alignment of a sequence-to-sequence model, or the word weights or tree of a classifier."""
     if trained.is_seq2seq:
         from regard.views.charts.heatmap import draw_alignment
+        from regard.views.charts.sound import draw_sound
 
-        draw_alignment(trained.alignment(text, **decode_kwargs), path=path)
+        record = trained.alignment(text, **decode_kwargs)
+        (draw_sound if record.sound else draw_alignment)(record, path=path)
+    elif trained.preprocessor.has_pictures:
+        from regard.views.charts.sound import draw_sound
+
+        draw_sound(explain_recording(trained, text), path=path)
     elif builds_trees(trained):
         from regard.views.charts.trees import draw_tree
 

@@ -82,6 +82,20 @@ def train_rows(
     )
 
 
+def read_split(
+    preprocessor: Any, options: Any, readers: Mapping[Split, Reader], split: Split
+) -> EvalSplit:
+    """One split as `Dataset.read` has it, but nothing is encoded, so rows that cannot be are in it too."""
+    own, errors = readers.get(split), RowErrors(skip=True)
+    rows = (
+        train_rows(type(preprocessor), options, readers, errors, split=split)
+        if own is None
+        else own.rows(errors=errors)
+    )
+    found: EvalSplit = preprocessor.split(rows, path=(own or readers["train"]).path)
+    return found
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dataset:
     """Data splits and the preprocessor fitted on the training split.

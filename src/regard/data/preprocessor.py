@@ -22,6 +22,7 @@ import numpy as np
 
 from regard.core.batches import FrameSpec, InputSpec, TokenSpec
 from regard.core.errors import RegardError
+from regard.core.records.sound import SoundRecord
 from regard.data.examples import Examples, Ragged
 from regard.data.labels import Labels
 from regard.data.readers.text_file import Row, RowErrors
@@ -157,6 +158,9 @@ class Preprocessor(ABC):
     unit: ClassVar[str] = "texts"
     # Whether an input that is too long is truncated and counted.
     truncates: ClassVar[bool] = False
+    # Whether a page shows a picture of an input, see `picture`; and of how many inputs it shows attention.
+    has_pictures: ClassVar[bool] = False
+    num_shown: ClassVar[int] = 4
     # Whether targets are sequences of tokens.
     has_target_vocabulary: ClassVar[bool] = False
 
@@ -197,6 +201,11 @@ class Preprocessor(ABC):
     def split(self, rows: Iterable[Row], *, path: Path) -> EvalSplit:
         """An evaluation split of these rows."""
         return EvalSplit.of(rows, path=path)
+
+    def picture(self, value: Any, *, name: str) -> SoundRecord | None:
+        """What a page shows of an input that is not text."""
+        del value, name
+        return None
 
     def target_facts(self, train: Examples) -> dict[str, Any]:
         """Facts on the targets of the training split, as JSON values."""

@@ -13,12 +13,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from regard.core.batches import TokenInput
 from regard.core.errors import RegardError
+from regard.core.protocols import text_attention
 from regard.core.records.attention import TreeRecord
 from regard.core.records.document import DocumentRecord
 from regard.data.preprocessor import Truncation
+from regard.explain.recording import explain_recording
 from regard.models.autoencoders.recursive import (
     Phrases,
     RecursiveAutoencoder,
@@ -28,6 +31,20 @@ from regard.models.autoencoders.recursive import (
 from regard.runs.load import TrainedRun
 from regard.tasks.classification.leave_one_out import document_record
 from regard.tasks.task import device_of
+
+
+def explain_input(
+    run: TrainedRun, source: Any, *, name: str, reference: str | None = None
+) -> DocumentRecord | None:
+    """The attention behind the class of a text, or of a recording; None for a model without attention."""
+    given = source.strip() if isinstance(source, str) else source
+    encoded = run.preprocessor.encode_inputs([given]).collate_inputs(np.arange(1))
+    with torch.inference_mode():
+        if text_attention(run.model, encoded.to(device_of(run.model))) is None:
+            return None
+    if run.preprocessor.has_pictures:
+        return explain_recording(run, source, name=name, reference=reference)
+    return explain_text(run, source, reference=reference)
 
 
 def explain_text(

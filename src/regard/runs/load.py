@@ -16,16 +16,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.core.batches import END, START, Input, TokenInput
+from regard.core.batches import END, START, FrameInput, Input, TokenInput
 from regard.core.device import resolve_device
 from regard.core.errors import RegardError
 from regard.core.protocols import Decode
 from regard.core.records.attention import AlignmentRecord
 from regard.core.traits import traits_of
 from regard.data.batching import Progress, evaluation_progress
-from regard.data.dataset import Dataset
+from regard.data.dataset import Dataset, read_split
 from regard.data.readers.arrays import ArrayReader
 from regard.data.readers.text_file import RowErrors
+from regard.data.splits import Split
 from regard.data.tokenizers.vocabulary import UnknownTokens
 from regard.models.generation.sampling import sample
 from regard.runs.build import build_decoding, build_spec_model
@@ -37,6 +38,9 @@ from regard.tasks.task import device_of
 from regard.training.checkpoint import load_parameters
 
 PREDICT_BATCH = 512
+# Attention to a picture: at most so many parts of its time, and so many output tokens.
+MAX_PARTS, MAX_OUTPUTS = 100, 80
+PROBE_FRAMES = 64  # enough for one position after any stem
 
 
 class Example(NamedTuple):
@@ -235,31 +239,87 @@ class TrainedRun:
             notes=tuple(note for note in (*task.notes(split), unknown.describe()) if note),
         )
 
+    def inputs(self, names: Iterable[str], *, split: Split) -> dict[str, Any]:
+        """Inputs of a split by their names, read from the data of the run; a text is its own name."""
+        kind, wanted = task_class(self.spec.task), list(names)
+        if kind.input_kind == "tokens":
+            return {name: name for name in wanted}
+        options = self.spec.task_options
+        found = read_split(self.preprocessor, options, kind.readers(options), split)
+        known = dict(zip(found.names, found.inputs, strict=True))
+        for name in wanted:
+            if name not in known:
+                raise RegardError(
+                    f"'{name}' is not in the {split} split of '{options.train_file}' any more. Restore the "
+                    "data of the run."
+                )
+        return {name: known[name] for name in wanted}
+
     def alignment(
-        self, text: str, *, beam_size: int | None = None, length_penalty: float | None = None
+        self,
+        source: Any,
+        *,
+        name: str = "",
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
     ) -> AlignmentRecord:
-        """The cross-attention weights between one text and the output decoded for it."""
-        if not text.strip():
+        """The cross-attention weights between one input and the output decoded for it.
+
+        Of a recording, they are those of one head over equal parts of its time; `name` is what it is
+        called. An input is as for `predict`.
+        """
+        given = source.strip() if isinstance(source, str) else source
+        if isinstance(given, str) and not given:
             raise RegardError("The text is empty. Give at least one word.")
-        encoded = self.preprocessor.encode_inputs([text.strip()])
-        source = encoded.collate_inputs(np.arange(1)).to(device_of(self.model))
-        hypothesis = self._decoding(beam_size, length_penalty)(self.model, source)[0]
-        decoder_input = torch.tensor([[START, *hypothesis.tokens]])
-        cross = self.source_weights(source, decoder_input)
+        encoded = self.preprocessor.encode_inputs([given]).collate_inputs(np.arange(1))
+        encoded = encoded.to(device_of(self.model))
+        title = name or str(given)
+        picture = self.preprocessor.picture(given, name=title)
+        decode: Any = self._decoding(beam_size, length_penalty)
+        # Frames are many more than characters: an untrained decoder would not end.
+        limit = {} if picture is None else {"max_length": MAX_OUTPUTS}
+        tokens = decode(self.model, encoded, **limit)[0].tokens
+        cross = self.source_weights(encoded, torch.tensor([[START, *tokens]]))
         if not cross:
             raise RegardError(
                 f"The model of '{self.folder.path}' has no attention over its source. Train one with a "
                 "mechanism: --set model.mechanism=additive."
             )
+        if picture is None:
+            sources = tuple(self.preprocessor.input.tokens_of(encoded.tokens[0].tolist()))
+        else:
+            cross = dict([self._best_head(cross)])
+            sources = picture.column_names(next(iter(cross.values())).shape[-1])
+        kept = None if picture is None else MAX_OUTPUTS
+        output = self.preprocessor.target.decode(tokens)
         return AlignmentRecord(
-            title=f"{text.strip()} → {self.preprocessor.target.decode(hypothesis.tokens)}",
-            source_tokens=tuple(self.preprocessor.input.tokens_of(source.tokens[0].tolist())),
-            output_tokens=tuple(self.preprocessor.target.tokens_of([*hypothesis.tokens, END])),
+            title=f"{title} → {output}",
+            source_tokens=sources,
+            output_tokens=tuple(self.preprocessor.target.tokens_of([*tokens, END]))[:kept],
             maps={
-                name: tuple(tuple(tuple(row) for row in head) for head in values[0].tolist())
+                name: tuple(tuple(map(tuple, head)) for head in values[0, :, :kept].tolist())
                 for name, values in cross.items()
             },
+            prediction=output,
+            sound=picture,
         )
+
+    def _best_head(self, cross: dict[str, Tensor]) -> tuple[str, Tensor]:
+        """The head with the best alignments on validation, if it is known; else the mean of the last layer.
+
+        Of many positions, neighbours are added.
+        """
+        details = self.record.get("details", {}) if self.folder.record.is_file() else {}
+        known = [each["alignment"]["head"] for each in details.values() if "alignment" in each]
+        name, _, head = (known or [""])[0].partition(", head ")
+        if name in cross:
+            best, values = known[0], cross[name][:, [int(head or 1) - 1]]
+        else:
+            best, values = list(cross.items())[-1]
+            if values.shape[1] > 1:
+                best = f"{best}, mean of {values.shape[1]} heads"
+            values = values.mean(dim=1, keepdim=True)
+        return best, added_parts(values, MAX_PARTS)
 
     @property
     def is_classifier(self) -> bool:
@@ -285,12 +345,15 @@ class TrainedRun:
 
     @property
     def has_cross_attention(self) -> bool:
-        """Whether the model attends to a source sequence."""
+        """Whether the model attends to a source sequence, a text or what has a picture."""
         if "sequence" not in traits_of(type(self.model)).targets:
             return False
+        source: Input = TokenInput(torch.tensor([[END]]), torch.tensor([1]))
         if task_class(self.spec.task).input_kind != "tokens":
-            return False  # alignments are drawn of texts only
-        source = TokenInput(torch.tensor([[END]]), torch.tensor([1]))
+            if not self.preprocessor.has_pictures:
+                return False
+            zeros = torch.zeros(1, PROBE_FRAMES, len(self.preprocessor.input))
+            source = FrameInput(zeros, torch.tensor([PROBE_FRAMES]))
         return bool(self.source_weights(source, torch.tensor([[START]])))
 
     def _options_for(self, file_options: dict[str, Any]) -> Any:
@@ -305,6 +368,21 @@ class TrainedRun:
 
     def _decoding(self, beam_size: int | None, length_penalty: float | None) -> Decode:
         return build_decoding(self.spec, beam_size=beam_size, length_penalty=length_penalty)
+
+
+def added_parts(
+    weights: Float[Tensor, "*rows positions"], maximum: int
+) -> Float[Tensor, "*rows parts"]:
+    """At most `maximum` positions: sums of neighbours.
+
+    >>> added_parts(torch.tensor([0.5, 0.25, 0.25]), 2)
+    tensor([0.5000, 0.5000])
+    """
+    count = weights.shape[-1]
+    if count <= maximum:
+        return weights
+    part = torch.arange(count, device=weights.device) * maximum // count
+    return weights.new_zeros(*weights.shape[:-1], maximum).index_add(-1, part, weights)
 
 
 def load(run: str | PathLike[str], *, device: str | None = None) -> TrainedRun:

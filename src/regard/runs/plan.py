@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_iter
 
-from regard.core.batches import TokenInput
+from regard.core.batches import FrameInput, Input, TokenInput
 from regard.core.errors import RegardError
 from regard.core.protocols import is_autoregressive
 from regard.core.traits import Slot, traits_of
@@ -320,7 +320,7 @@ class DecodingPlan:
 def plan_decoding(
     spec: RunSpec, task: Task, calibration: Calibration, *, batch_size: int, length: int
 ) -> DecodingPlan:
-    """Plan decoding with random sources of `length` positions, and as many tokens decoded before."""
+    """Plan decoding with dummy sources of `length` tokens or frames, and as many tokens decoded before."""
     if task.target_kind != "sequence":
         raise RegardError(
             f"--decode plans the generation of tokens, and the task '{spec.task}' generates none. "
@@ -334,7 +334,11 @@ def plan_decoding(
         )
     lengths = torch.full((batch_size,), length)
     with torch.inference_mode():
-        state = model.start(TokenInput(torch.full((batch_size, length), FIRST_TOKEN), lengths))
+        source: Input = TokenInput(torch.full((batch_size, length), FIRST_TOKEN), lengths)
+        if task.input_kind == "frames":
+            features = len(task.dataset.preprocessor.input)
+            source = FrameInput(torch.zeros(batch_size, length, features), lengths)
+        state = model.start(source)
         token = torch.full((batch_size,), FIRST_TOKEN)
         # A decoder-only model has read the source; a decoder is brought to the same position.
         while int(state.position.min()) < length - 1:
@@ -448,7 +452,7 @@ def dummy_task(spec: RunSpec, *, length: int) -> Task:
     Vocabulary sizes are those of the options; a character vocabulary has CHARACTERS.
     """
     options, kind = spec.task_options, task_class(spec.task)
-    if not issubclass(kind, SequenceTask):
+    if not issubclass(kind, SequenceTask) or kind.input_kind != "tokens":
         raise RegardError(
             f"--length {length} generates text pairs, which the task '{spec.task}' does not use. Plan it "
             "with its data."

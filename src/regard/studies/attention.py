@@ -5,7 +5,8 @@ Agreement is the fraction of phones whose largest attention weight is on a lette
 tokens). The reference phones are fed to the decoder (teacher forcing), so that every variant is scored on
 the same symbols. Two baselines need no model: uniform attention, and attention along the diagonal. Of all
 attention maps and heads, the best on the validation split is selected, and scored on the test split.
-Results are cached, since they take about a second per run.
+Results are cached, since they take about a second per run. Of other tasks, the agreement is the alignment
+accuracy in the records of the runs, if they have one.
 
 Examples are the attention weights of every variant for the same inputs, of about median length.
 """
@@ -16,6 +17,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +32,7 @@ from regard.core.manifest import validate_no_link
 from regard.core.records.attention import AlignmentRecord, Map
 from regard.core.records.study import AttentionExample
 from regard.data.datasets.cmudict import G2PAlignment, g2p_alignments, lexicon_name
+from regard.data.splits import Split
 from regard.runs.folder import Predictions, read_predictions
 from regard.runs.load import TrainedRun, load
 from regard.studies.folder import StudyFolder
@@ -228,7 +231,7 @@ def agreement_by_variant(
         (collected for of_variant in finished.values() for collected in of_variant), None
     )
     if example is None or example.run.spec.task != TASK:
-        return AgreementByVariant({}, "")
+        return _recorded_agreement(finished, split=split)
     try:
         validation = aligned_words(read_predictions(example.folder, "validation"))
         test = aligned_words(read_predictions(example.folder, split))
@@ -253,6 +256,23 @@ def agreement_by_variant(
     if folder is not None:
         folder.write(folder.alignment_agreement, cache)
     return AgreementByVariant(found, "; ".join([test.sentence(), *reasons]))
+
+
+def _recorded_agreement(
+    runs: Mapping[str, Sequence[CollectedRun]], *, split: str
+) -> AgreementByVariant:
+    """The alignment accuracy that the task itself has recorded for the runs."""
+    found: dict[str, VariantAgreement] = {}
+    chances: list[float] = []
+    for variant, of_variant in runs.items():
+        details = [run.record.get("details", {}).get(split, {}) for run in of_variant]
+        scores = [each["alignment"] for each in details if "alignment" in each]
+        known = [score["accuracy"] / 100 for score in scores if score["accuracy"] is not None]
+        if known:
+            found[variant] = _over_seeds(known)
+            chances.append(scores[0]["chance"] / 100)
+    source = f"known borders of words; a random position: {chances[0]:.0%}" if chances else ""
+    return AgreementByVariant(found, source)
 
 
 def _read_cache(folder: StudyFolder) -> dict[str, float | None]:
@@ -288,7 +308,6 @@ def _over_seeds(values: list[float]) -> VariantAgreement:
     return VariantAgreement(float(np.mean(values)), low, high)
 
 
-NUM_EXAMPLES = 4
 MAX_HEADS = 4
 """Over all maps of a model; beyond, the heads of each map are averaged, to keep records small."""
 DECIMALS = 4
@@ -298,21 +317,37 @@ def attention_examples(
     runs: Mapping[str, TrainedRun],
     inputs: Sequence[str],
     *,
-    count: int = NUM_EXAMPLES,
+    references: Mapping[str, str] = MappingProxyType({}),
+    split: Split = "test",
+    count: int | None = None,
     seed: int = 0,
 ) -> tuple[AttentionExample, ...]:
-    """Alignments of a sample of inputs for every variant with cross-attention."""
+    """Alignments of a sample of inputs for every variant with cross-attention.
+
+    `inputs` are names of items of the split; `references` are shown beside predictions.
+    """
     with_attention = {variant: run for variant, run in runs.items() if run.has_cross_attention}
     if not with_attention:
         return ()
+    first = next(iter(with_attention.values()))
+    names = median_length_sample(inputs, count=count or first.preprocessor.num_shown, seed=seed)
+    found = {
+        name: {
+            variant: compact(run.alignment(each, name=name))
+            for variant, run in with_attention.items()
+        }
+        for name, each in first.inputs(names, split=split).items()
+    }
     return tuple(
         AttentionExample(
-            input=text,
+            input=name,
             alignments={
-                variant: compact(run.alignment(text)) for variant, run in with_attention.items()
+                variant: replace(each, sound=None, reference=references.get(name, ""))
+                for variant, each in alignments.items()
             },
+            sound=next(iter(alignments.values())).sound,
         )
-        for text in median_length_sample(inputs, count=count, seed=seed)
+        for name, alignments in found.items()
     )
 
 

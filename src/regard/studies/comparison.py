@@ -14,6 +14,7 @@ import numpy as np
 
 from regard.core.errors import RegardError
 from regard.core.records.study import (
+    AttentionExample,
     CurvePoint,
     MetricRecord,
     PairVerdict,
@@ -43,10 +44,12 @@ from regard.studies.statistics.paired import (
 )
 from regard.studies.summary import (
     Flops,
+    choices,
     describe_budget,
     disagreements,
     flops_ratio,
     headline,
+    output_text,
     reproducibility,
     unfinished_headline,
 )
@@ -166,7 +169,7 @@ def compare_variants(
     """
     runs, missing = [*tuning_runs, *compared], _missing(compared)
     spec = compared[0].run.spec
-    split = _evaluation_split(runs, sizes or {})
+    split: Any = _evaluation_split(runs, sizes or {})
     primary, *others = study_metrics(task_class(spec.task), spec.task_options, runs, split)
     metric = primary.name
     records = [collected.record for collected in compared if collected.state == "finished"]
@@ -256,6 +259,21 @@ def compare_variants(
         for one in first_predictions.values()
         if example is not None
     )
+    examples, note = tuple[AttentionExample, ...](), ""
+    try:
+        examples = attention_examples(
+            {variant: load(collected.folder.path) for variant, collected in first_runs.items()},
+            example.inputs if example else (),
+            references={
+                name: output_text(choices(reference)[0])
+                for name, reference in zip(example.inputs, example.references, strict=True)
+            }
+            if example
+            else {},
+            split=split,
+        )
+    except RegardError as error:  # as where the recordings are gone
+        note = f"Not available: {error}"
     return StudyRecord(
         name=name,
         question=question or f"Which of {len(facts)} variants is best on {spec.task}?",
@@ -281,10 +299,8 @@ def compare_variants(
         )
         if has_same_items
         else (),
-        attention_examples=attention_examples(
-            {variant: load(collected.folder.path) for variant, collected in first_runs.items()},
-            example.inputs if example else (),
-        ),
+        attention_examples=examples,
+        attention_note=note,
         agreement_source=agreed.source,
         reproducibility=reproducibility(runs, command=command, seeds=all_seeds, machine=machine),
         pairing=pairing({name: _scores(chosen[name], split, metric) for name in names})

@@ -67,10 +67,10 @@ def run_record(
     kind = task_class(spec.task)
     scored = {name for scores in record["scores"].values() for name in scores}
     metrics = scored_metrics(kind, spec.task_options, scored)
-    names = sorted(record["scores"])  # test, validation
+    names: list[Any] = sorted(record["scores"])  # test, validation
     predictions = {name: read_predictions(folder, name) for name in names}
     items = show_items(predictions[names[0]], metrics, is_generative=kind.is_generative)
-    attention = show_attention(folder, spec, items.examples)
+    attention = show_attention(folder, spec, items.examples, split=names[0])
     outcome = record["outcome"]
     return replace(
         described,

@@ -10,16 +10,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple, NotRequired
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from typing_extensions import TypedDict
 
 from regard.core.errors import RegardError
-from regard.core.protocols import text_attention
 from regard.core.records.attention import AlignmentRecord, TreeRecord
 from regard.core.records.document import DeletionRecord, DocumentRecord
 from regard.core.records.record import parse_json
 from regard.core.records.run import (
+    AlignmentScore,
     CalibrationRecord,
     ConfusionRecord,
     ItemRecord,
@@ -27,9 +26,10 @@ from regard.core.records.run import (
     RunScore,
     SplitRecord,
 )
-from regard.explain.text_classifier import builds_trees, explain_text, parse_tree
+from regard.data.splits import Split
+from regard.explain.text_classifier import builds_trees, explain_input, parse_tree
 from regard.runs.folder import Predictions, RunFolder
-from regard.runs.load import TrainedRun, load
+from regard.runs.load import load
 from regard.runs.spec import RunSpec
 from regard.studies.attention import DECIMALS, compact, median_length_sample
 from regard.studies.comparison import finite_scores
@@ -43,11 +43,9 @@ from regard.studies.summary import (
 )
 from regard.tasks import task_class
 from regard.tasks.metrics import Metric
-from regard.tasks.task import device_of
 
 NUM_EXAMPLES = 12
 NUM_RANKED = 8
-NUM_ATTENDED = 4
 SEED = 0
 
 
@@ -68,6 +66,7 @@ class _Details(TypedDict):
     confusion: NotRequired[ConfusionRecord]
     calibration: NotRequired[_Calibration]
     deletion: NotRequired[DeletionRecord]
+    alignment: NotRequired[AlignmentScore]
 
 
 def split_record(
@@ -122,6 +121,7 @@ def split_record(
             ),
         ),
         deletion=details.get("deletion"),
+        alignment=details.get("alignment"),
     )
 
 
@@ -214,32 +214,38 @@ class Attention(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def show_attention(folder: RunFolder, spec: RunSpec, examples: Sequence[ItemRecord]) -> Attention:
+def show_attention(
+    folder: RunFolder, spec: RunSpec, examples: Sequence[ItemRecord], *, split: Split
+) -> Attention:
     """The attention on a few examples of about median length; none for models without."""
     kind = task_class(spec.task)
     is_drawn = kind.target_kind == "class" or bool(kind.decode_kwargs(spec.task_options))
     references = {each.input: each.references[0] for each in examples if each.references}
-    texts = median_length_sample(list(references), count=NUM_ATTENDED, seed=SEED)
-    if kind.input_kind != "tokens" or not is_drawn or not texts:
+    shown = kind.preprocessor_class
+    names = median_length_sample(list(references), count=shown.num_shown, seed=SEED)
+    can_be_shown = kind.input_kind == "tokens" or shown.has_pictures
+    if not can_be_shown or not is_drawn or not names:
         return Attention()
     run = load(folder.path)
     try:
         if builds_trees(run):
-            return Attention(trees=tuple(parse_tree(run, text) for text in texts))
-        if run.is_classifier and _has_word_attention(run, texts[0]):
-            documents = (explain_text(run, text, reference=references[text]) for text in texts)
-            return Attention(documents=tuple(map(_rounded, documents)))
-        if not run.is_classifier and run.has_cross_attention:
-            return Attention(alignments=tuple(compact(run.alignment(text)) for text in texts))
+            return Attention(trees=tuple(parse_tree(run, text) for text in names))
+        if kind.target_kind != "class" and not run.has_cross_attention:
+            return Attention()
+        inputs = run.inputs(names, split=split)
+        if kind.target_kind == "class":
+            documents = (
+                explain_input(run, inputs[name], name=name, reference=references[name])
+                for name in names
+            )
+            return Attention(documents=tuple(_rounded(each) for each in documents if each))
+        alignments = (
+            replace(run.alignment(inputs[name], name=name), reference=references[name])
+            for name in names
+        )
+        return Attention(alignments=tuple(map(compact, alignments)))
     except RegardError as error:
         return Attention(notes=(f"Attention is not shown: {error}",))
-    return Attention()
-
-
-def _has_word_attention(run: TrainedRun, text: str) -> bool:
-    encoded = run.preprocessor.encode_inputs([text.strip()]).collate_inputs(np.arange(1))
-    with torch.inference_mode():
-        return text_attention(run.model, encoded.to(device_of(run.model))) is not None
 
 
 def _rounded(document: DocumentRecord) -> DocumentRecord:

@@ -23,11 +23,13 @@ from pydantic import Field, model_validator
 from regard.core.batches import Batch, FrameInput
 from regard.core.errors import RegardError
 from regard.core.options import PositiveFloat, PositiveInt, Probability
+from regard.core.records.sound import SoundRecord
 from regard.core.traits import InputKind
 from regard.data.audio.augment import AugmentOptions, augment
 from regard.data.audio.cache import FeatureCache, cached_features, default_cache
 from regard.data.audio.clips import AudioClip, Part
 from regard.data.audio.features import FeatureOptions, normalize_utterance
+from regard.data.audio.picture import sound_record
 from regard.data.audio.wav import MAX_SECONDS
 from regard.data.batching import Batches
 from regard.data.examples import Examples, Ragged
@@ -104,6 +106,8 @@ class AudioPreprocessor(Preprocessor):
 
     unit: ClassVar[str] = "recordings"
     truncates: ClassVar[bool] = True
+    has_pictures: ClassVar[bool] = True
+    num_shown: ClassVar[int] = 3  # each has an image and audio
 
     @classmethod
     def key(cls, options: Any, value: Any) -> str:
@@ -176,6 +180,13 @@ class AudioPreprocessor(Preprocessor):
         """Normalised frames."""
         frames = (self.normalize(self.cut(self.features(each))[0]) for each in inputs)
         return Examples(inputs=Ragged.of(frames))
+
+    def picture(self, value: Any, *, name: str) -> SoundRecord:
+        """Spectrogram and audio of an input; of an array, the spectrogram alone."""
+        frames, _ = self.cut(self.features(value))
+        is_array = isinstance(value, np.ndarray)
+        clip = None if is_array else as_clip(value, max_seconds=self.options.max_seconds)
+        return sound_record(frames, self._feature_options, name=name, clip=clip)
 
     def split(self, rows: Iterable[Row], *, path: Path) -> EvalSplit:
         """Items with the names of their recordings."""

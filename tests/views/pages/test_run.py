@@ -7,11 +7,13 @@ import re
 
 import pytest
 from tests.factories.runs import (
+    audio_run,
     classifier_run,
     language_model_run,
     masked_run,
     regression_run,
     sequence_run,
+    speech_run,
     tree_run,
     unfinished_run,
 )
@@ -143,3 +145,42 @@ def test_numbers_have_no_mark_of_correctness() -> None:
 
 def test_ties_of_the_worst_items_are_counted() -> None:
     assert "409 items have the score of the last one." in text_of(run_page(classifier_run()))
+
+
+def test_recordings_have_a_spectrogram_and_a_player() -> None:
+    record = speech_run()
+    page = run_page(record)
+    assert page.count("<audio controls") == page.count('src="data:audio/wav;base64,') == 3
+    assert page.count('aria-label="Recording ann/00000"') == 1
+    assert "img-src data:; media-src data:" in page
+    identifiers = re.findall(r'\bid="([^"]+)"', page)
+    assert len(identifiers) == len(set(identifiers))
+    text = text_of(page)
+    assert "Alignment accuracy on test: 88.4 % (chance 16.5 %)" in text
+    assert "cross/1, head 1 31.0 31.0 cross/1, head 2 88.4 88.4 chance 16.5 16.5" in text
+    assert "reference three one four prediction ✗ wrong: tree one for" in text
+    assert "(empty)" in text
+    assert "Alignment accuracy on test: 88.4 %" in run_text(record, width=200)
+    assert len(page) < 500_000
+
+
+def test_other_pages_load_no_images_and_no_audio() -> None:
+    assert "img-src" not in run_page(sequence_run())
+    assert "media-src" not in run_page(classifier_run())
+
+
+def test_classes_of_recordings() -> None:
+    page = run_page(audio_run())
+    assert page.count("<audio") == 1
+    text = text_of(page)
+    assert "prediction ✗ wrong: 3 (80 %)" in text
+    assert "The data has features only, so there is no recording to play." in text
+
+
+def test_record_has_no_audio() -> None:
+    record = speech_run()
+    stored = RunRecord.from_json(record.as_json())
+    page = run_page(stored)
+    assert "<audio" not in page
+    assert "The audio is not in the record" in text_of(page)
+    assert page.count("<image") == run_page(record).count("<image") == 6

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from regard.core.errors import RegardError
 from regard.core.records.record import Record
+from regard.core.records.sound import SoundRecord
 
 Map = tuple[tuple[tuple[float, ...], ...], ...]
 
@@ -20,13 +21,17 @@ class AlignmentRecord(Record):
     """Attention maps of one input by name, each of shape (heads, output tokens, source tokens).
 
     `maps[name][head][i][j]` is the weight of source token j while output token i was generated. Every
-    map has at least one head; weights are finite and may be negative.
+    map has at least one head; weights are finite and may be negative. The source tokens of a recording,
+    which is in `sound`, are equal parts of its time.
     """
 
     source_tokens: tuple[str, ...]
     output_tokens: tuple[str, ...]
     maps: dict[str, Map]
     title: str
+    prediction: str = ""
+    reference: str = ""
+    sound: SoundRecord | None = None
 
     def __post_init__(self) -> None:
         if not (self.source_tokens and self.output_tokens):

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 from regard.core.errors import RegardError
 from regard.core.records.record import Record
+from regard.core.records.sound import SoundRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +143,7 @@ class DocumentRecord(Record):
         drops: Leave-one-out drop of the label's probability per token; None for special tokens.
         kendall_tau: Kendall's tau between drops and weights.
         truncated_tokens: Number of tokens beyond `max_length`, which the model did not read.
+        sound: The recording, whose equal parts are the tokens; None for a text.
     """
 
     tokens: tuple[str, ...]
@@ -156,6 +158,7 @@ class DocumentRecord(Record):
     drops: tuple[float | None, ...] | None = None
     kendall_tau: float | None = None
     truncated_tokens: int = 0
+    sound: SoundRecord | None = None
 
     def __post_init__(self) -> None:
         if not self.tokens:

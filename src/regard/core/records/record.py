@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Record:
     """A dataclass of plain values. `from_json` is the inverse of `as_json`.
 
-    Nested dataclasses need no base class. `HOW_TO_MAKE` ends the errors of `from_json`.
+    Nested dataclasses need no base class. Bytes, such as audio, are for pages only: JSON has null for
+    them. `HOW_TO_MAKE` ends the errors of `from_json`.
     """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {
@@ -36,7 +37,13 @@ class Record:
 
     def as_json(self) -> str:
         """Serialise the record as JSON."""
-        return json.dumps(asdict(self), indent=self.INDENT, ensure_ascii=False, allow_nan=False)
+        return json.dumps(
+            asdict(self),
+            indent=self.INDENT,
+            ensure_ascii=False,
+            allow_nan=False,
+            default=_left_out,
+        )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -45,6 +52,11 @@ class Record:
         way_out = cls.HOW_TO_MAKE or f"Pass the output of `{cls.__name__}.as_json`."
         record: Self = parse_json(cls, text, problem=problem, way_out=way_out)
         return record
+
+
+def _left_out(value: object) -> None:
+    if not isinstance(value, bytes):
+        raise TypeError(f"{type(value).__name__} is no value of a record")
 
 
 def parse_json(kind: Any, text: str | bytes, *, problem: str, way_out: str) -> Any:

@@ -80,6 +80,19 @@ class CalibrationRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AlignmentScore:
+    """Percentage of characters whose largest weight lies within their word, by `head` and by all `heads`.
+
+    The head was chosen on validation; `chance` is that of a uniformly random position.
+    """
+
+    accuracy: float | None
+    head: str
+    chance: float
+    heads: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SplitRecord:
     """Results of the best checkpoint on one split; `baselines` are scores by name of the baseline."""
 
@@ -90,6 +103,7 @@ class SplitRecord:
     confusion: ConfusionRecord | None = None
     calibration: CalibrationRecord | None = None
     deletion: DeletionRecord | None = None
+    alignment: AlignmentScore | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

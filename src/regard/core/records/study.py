@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 from regard.core.formatting import flat_settings
 from regard.core.records.attention import AlignmentRecord
 from regard.core.records.record import Record
+from regard.core.records.sound import SoundRecord
 
 RunState = Literal["finished", "failed", "missing"]
 
@@ -221,10 +222,11 @@ class Disagreement:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionExample:
-    """Attention of every variant for the same input."""
+    """Attention of every variant for the same input; `sound` is the one that all share."""
 
     input: str
     alignments: dict[str, AlignmentRecord]
+    sound: SoundRecord | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +242,8 @@ class StudyRecord(Record):
 
     `differences` are what is not equal between the runs besides what makes the variants, such as the budget
     or the data: a sentence by subject. A study has none; existing runs that are compared may, and then
-    `is_study` is False. `memory_is` says what the memory of variants is the peak of.
+    `is_study` is False. `memory_is` says what the memory of variants is the peak of, `attention_note` why
+    there are no examples of attention.
     """
 
     INDENT: ClassVar[int | None] = 1
@@ -270,6 +273,7 @@ class StudyRecord(Record):
     differences: dict[str, str] = field(default_factory=dict)
     is_study: bool = True
     memory_is: str = STEP_MEMORY
+    attention_note: str = ""
 
     @property
     def is_finished(self) -> bool:

@@ -1,4 +1,4 @@
-"""The one heatmap: attention weights, alignments, matrices of claims, confusion matrices.
+"""The one heatmap: attention weights, alignments, matrices of claims, confusion matrices, spectrograms.
 
 Rows are queries, columns keys. Values are drawn by opacity over the background of the page, so they work in
 light and dark mode; negative ones in a second colour. Cells that are large enough contain their number.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,9 @@ from regard.views.charts.svg import (
     MARGIN,
     Attribute,
     element,
+    joined,
     place,
+    png_uri,
     size_of,
     stack,
     svg,
@@ -105,7 +108,7 @@ def matrix_chart(
         interactive = {"tabindex": "0", "data_columns": len(columns)}
     return svg(
         element("rect", class_="ground", x=left, y=top, **ground),
-        element("g", *_row_labels(rows, left, top, height), class_="rows", aria_hidden="true"),
+        element("g", *row_labels(rows, left, top, height), class_="rows", aria_hidden="true"),
         element(
             "g",
             *_column_labels(columns, left, top, width, upright=upright),
@@ -125,6 +128,61 @@ def matrix_chart(
     )
 
 
+def image_cells(values: Matrix, *, limit: float, key: str = "", **place: float) -> Markup:
+    """The cells of a large matrix as an image, without numbers and titles; see `image_levels`."""
+    layers = {"cells": 1, "negative": -1} if weight_limit([values])[1] else {"cells": 1}
+    return joined(
+        *(
+            image_levels(
+                [
+                    bytes(round(255 * opacity(max(sign * each, 0.0), limit=limit)) for each in row)
+                    for row in values
+                ],
+                class_=name,
+                key=key,
+                is_pixelated=True,
+                has_ground=sign > 0,
+                **place,
+            )
+            for name, sign in layers.items()
+        )
+    )
+
+
+def image_levels(
+    levels: Sequence[bytes],
+    *,
+    class_: str,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    key: str = "",
+    is_pixelated: bool = False,
+    has_ground: bool = True,
+) -> Markup:
+    """Opacities from 0 to 255 as one image: a mask over a rectangle, whose colour is that of the class.
+
+    `key` distinguishes images of a page that may be equal: a mask has an id.
+    """
+    at: dict[str, Attribute] = {"x": x, "y": y, "width": width, "height": height}
+    image = element(
+        "image",
+        href=png_uri(levels),
+        preserveAspectRatio="none",
+        image_rendering="optimizeSpeed" if is_pixelated else None,
+        style="image-rendering:pixelated" if is_pixelated else None,
+        **at,
+    )
+    content = f"{key}{image}".encode(errors="backslashreplace")
+    name = f"mask-{blake2b(content, digest_size=8).hexdigest()}"
+    return joined(
+        element("rect", class_="ground", **at) if has_ground else "",
+        element("mask", image, id=name, maskUnits="userSpaceOnUse", **at),
+        element("rect", class_=class_, mask=f"url(#{name})", **at),
+    )
+
+
 def _thinned(labels: Sequence[str], max_length: int) -> list[str]:
     """Short labels, of which at most `MAX_LABELS` are not empty."""
     step = math.ceil(len(labels) / MAX_LABELS) or 1
@@ -134,7 +192,8 @@ def _thinned(labels: Sequence[str], max_length: int) -> list[str]:
     ]
 
 
-def _row_labels(labels: Sequence[str], left: float, top: float, height: float) -> list[Markup]:
+def row_labels(labels: Sequence[str], left: float, top: float, height: float) -> list[Markup]:
+    """Labels of rows of this height, ending before `left`."""
     first = top + height / 2 + FONT_SIZE / 3
     return [
         element("text", label, x=left - 5, y=first + height * number, text_anchor="end")

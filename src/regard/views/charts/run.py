@@ -26,6 +26,7 @@ from regard.views.charts.figure_file import write_figure
 from regard.views.charts.heatmap import draw_alignment, matrix_chart
 from regard.views.charts.intervals import FigureRow, Interval, interval_chart, interval_scale
 from regard.views.charts.plot import Axis, Dot, Line, Plot, fitted_axis, plot_chart, quantity_axis
+from regard.views.charts.sound import draw_sound
 from regard.views.charts.svg import text_block
 from regard.views.charts.trees import draw_tree
 
@@ -236,8 +237,10 @@ def write_run_figures(record: RunRecord, folder: Path, *, suffix: str = ".svg") 
         path = folder / f"{name}{suffix}"
         write_figure(text_block(f"{record.name}: {name.replace('-', ' ')}"), chart, path=path)
         written.append(path)
-    shown: list[Callable[..., None]] = [partial(draw_alignment, one) for one in record.alignments]
-    shown += [partial(draw_document, one) for one in record.documents]
+    shown: list[Callable[..., None]] = [
+        partial(draw_sound if one.sound else draw_alignment, one) for one in record.alignments
+    ]
+    shown += [partial(draw_sound if one.sound else draw_document, one) for one in record.documents]
     shown += [partial(draw_tree, one) for one in record.trees]
     for number, draw in enumerate(shown, start=1):
         written.append(folder / f"attention-{number}{suffix}")

@@ -6,9 +6,12 @@ Markup('<text class="tick" x="1">a &lt; b</text>')
 
 from __future__ import annotations
 
+import base64
 import math
 import re
+import struct
 import unicodedata
+import zlib
 from collections.abc import Sequence
 
 from markupsafe import Markup, escape
@@ -47,6 +50,20 @@ def svg(*content: str, width: float, height: float, **attributes: Attribute) -> 
         attributes.setdefault("role", "img")
     view_box = f"0 0 {math.ceil(width)} {math.ceil(height)}"
     return element("svg", *content, viewBox=view_box, **attributes)
+
+
+def png_uri(rows: Sequence[bytes]) -> str:
+    """A grey image as the data URI of a PNG; a byte is a pixel, from 0 (black) to 255 (white)."""
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        check = zlib.crc32(name + content)
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", check)
+
+    header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)
+    pixels = zlib.compress(b"".join(b"\0" + row for row in rows), level=9)
+    parts = (chunk(b"IHDR", header), chunk(b"IDAT", pixels), chunk(b"IEND", b""))
+    file = b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+    return f"data:image/png;base64,{base64.b64encode(file).decode('ascii')}"
 
 
 def titled(title: str, *content: str, **attributes: Attribute) -> Markup:

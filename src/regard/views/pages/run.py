@@ -9,12 +9,14 @@ from markupsafe import Markup
 from regard.core.formatting import (
     flat_settings,
     interval_text,
+    percent_text,
     printable,
     score_text,
     truncate,
     weight_text,
 )
 from regard.core.records.attention import AlignmentRecord
+from regard.core.records.document import DocumentRecord
 from regard.core.records.run import RunRecord, RunScore, SplitRecord
 from regard.core.records.study import MetricRecord
 from regard.views.charts.deletion import deletion_chart, deletion_sentence, deletion_verdict
@@ -27,10 +29,19 @@ from regard.views.charts.run import (
     reliability_chart,
     score_rows,
 )
+from regard.views.charts.sound import (
+    alignment_chart,
+    alignment_panel,
+    audio_uri,
+    hop_panel,
+    hops_chart,
+    largest,
+    weight_ramp,
+)
 from regard.views.charts.trees import tree_chart
 from regard.views.pages.document import MAX_WORDS, document_sentences
 from regard.views.pages.render import render_page
-from regard.views.text.run import cost_facts, run_headline
+from regard.views.text.run import alignment_sentence, cost_facts, run_headline
 
 SECTIONS = {
     "scores": "Scores",
@@ -48,13 +59,14 @@ def run_page(record: RunRecord, *, refresh_seconds: int | None = None) -> str:
     """The run as self-contained HTML; with `refresh_seconds` the browser loads it again and again."""
     curves = learning_curve_charts(record)
     attention = _attention(record)
+    aligned = {each.name: each.alignment for each in record.splits if each.alignment}
     with_errors = [split for split in record.splits if split.confusion or split.calibration]
     contents = {
         "scores": any(split.scores for split in record.splits),
         "curves": curves,
         "errors": with_errors,
         "items": record.examples or record.best_items or record.worst_items,
-        "attention": attention or any(split.deletion for split in record.splits),
+        "attention": attention or aligned or any(split.deletion for split in record.splits),
         "cost": True,
         "settings": record.settings,
         "repeat": record.reproducibility or record.files,
@@ -77,6 +89,9 @@ def run_page(record: RunRecord, *, refresh_seconds: int | None = None) -> str:
         ],
         item_metric=record.metric_named(record.item_metric),
         attention=attention,
+        has_sounds=any("sound" in pane for pane in attention),
+        alignment_sentence=alignment_sentence(record),
+        aligned=aligned,
         deletions=[
             (
                 split.name,
@@ -123,14 +138,41 @@ def _cell(metric: MetricRecord, score: RunScore | None) -> tuple[str, str]:
 
 def _attention(record: RunRecord) -> list[dict[str, Any]]:
     """Panes by input: alignments (the mean over heads), documents or trees of the best checkpoint."""
-    panes = [_alignment(one) for one in record.alignments]
+    shown: list[AlignmentRecord | DocumentRecord] = [*record.alignments, *record.documents]
+    panes = [_sound(one, key=str(number)) for number, one in enumerate(shown) if one.sound]
+    panes += [_alignment(one) for one in record.alignments if not one.sound]
     for document in record.documents:
+        if document.sound:
+            continue
         drawn = min(len(document.tokens), MAX_WORDS)
         sentences = document_sentences(document, weight_views(document)[:1], drawn=drawn)
         label = f"{printable(document.label)}, {prediction_sentence(document)}"
         panes.append({"title": document.title, "label": label, "sentences": sentences})
     panes += [{"title": tree.title, "charts": [("", tree_chart(tree))]} for tree in record.trees]
     return [{**pane, "title": truncate(printable(pane["title"]), 60)} for pane in panes]
+
+
+def _sound(record: AlignmentRecord | DocumentRecord, *, key: str) -> dict[str, Any]:
+    """A recording with the attention over it."""
+    sound = record.sound
+    assert sound is not None
+    if isinstance(record, AlignmentRecord):
+        panel, chart = alignment_panel(record), alignment_chart(record, sound, key=key)
+        said, chance = record.prediction, ""
+    else:
+        panel, chart = hop_panel(record), hops_chart(record, sound, key=key)
+        said, chance = record.label, f" ({percent_text(record.probabilities[record.label])})"
+    return {
+        "title": sound.name,
+        "sound": sound,
+        "audio": audio_uri(sound),
+        "reference": record.reference,
+        "prediction": f"{said}{chance}",
+        "correct": said.split() == record.reference.split() if record.reference else None,
+        "label": panel.name,
+        "chart": chart,
+        "ramp": weight_ramp(panel.weights, limit=largest(panel.weights)),
+    }
 
 
 def _alignment(record: AlignmentRecord) -> dict[str, Any]:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
 from regard.core.formatting import percent_text, rate_text, weight_text
+from regard.core.records.sound import SoundRecord
 from regard.core.records.study import AttentionExample, PairVerdict, StudyRecord, VariantRecord
-from regard.views.charts.heatmap import alignment_map, colour_ramp, mean_map, weight_limit
+from regard.views.charts.heatmap import Matrix, alignment_map, colour_ramp, mean_map, weight_limit
 from regard.views.charts.intervals import interval_axis, interval_row
+from regard.views.charts.sound import (
+    alignment_chart,
+    alignment_panel,
+    audio_uri,
+    largest,
+    sound_chart,
+    weight_ramp,
+)
 from regard.views.charts.study import (
     AXES,
     agreement_rows,
@@ -76,7 +85,7 @@ def study_page(record: StudyRecord) -> str:
         "pareto": costs,
         "curves": curves,
         "items": record.disagreements,
-        "attention": record.attention_examples,
+        "attention": record.attention_examples or record.attention_note,
         "agreement": agreement or record.agreement_source,
         "problems": any(run.state == "failed" for run in record.runs),
         "repeat": True,
@@ -104,6 +113,7 @@ def study_page(record: StudyRecord) -> str:
         equal_costs=[f"{one.name} ({one.text(costs[one][0])})" for one in equal],
         curves=curves,
         attention=[_attention(v, example) for example in record.attention_examples],
+        has_sounds=any(example.sound for example in record.attention_examples),
         agreement=agreement,
         agreement_scale=agreement_scale,
         options=list(dict.fromkeys(name for one in v.settings.values() for name in one)),
@@ -241,6 +251,8 @@ def _attention(v: Variants, example: AttentionExample) -> dict[str, Any]:
         best = [name for name in names if name in v.named]
         names = best[:MAX_HEATMAPS]
     means = {name: mean_map(example.alignments[name]) for name in names}
+    if example.sound:
+        return _sound(example, example.sound, means)
     limit, signed = weight_limit(list(means.values()))
     charts = []
     for name in names:
@@ -251,4 +263,32 @@ def _attention(v: Variants, example: AttentionExample) -> dict[str, Any]:
         charts.append((name, alignment_map(record, means[name], limit=limit, name=name), note))
     widest = max((len(example.alignments[name].source_tokens) for name in names), default=1)
     ramp = colour_ramp(weight_text(limit), signed=signed)
-    return {"input": example.input, "charts": charts, "widest": widest, "ramp": ramp}
+    found: dict[str, Any] = {"input": example.input, "charts": charts, "widest": widest}
+    return {**found, "ramp": ramp, "sound": None}
+
+
+def _sound(
+    example: AttentionExample, sound: SoundRecord, means: Mapping[str, Matrix]
+) -> dict[str, Any]:
+    """The spectrogram once, and the weights of every variant on the same time axis."""
+    weights = [row for matrix in means.values() for row in matrix]
+    limit = largest(weights)
+    records = {name: example.alignments[name] for name in means}
+    return {
+        "input": example.input,
+        "sound": sound,
+        "reference": next((each.reference for each in records.values()), ""),
+        "audio": audio_uri(sound),
+        "spectrogram": sound_chart(sound, key=example.input),
+        "charts": [
+            (
+                name,
+                alignment_chart(
+                    each, sound, limit=limit, with_spectrogram=False, key=f"{example.input}{name}"
+                ),
+                f"{alignment_panel(each).name}: {each.prediction or '(empty)'}",
+            )
+            for name, each in records.items()
+        ],
+        "ramp": weight_ramp(weights, limit=limit),
+    }

@@ -76,6 +76,21 @@ def cost_facts(record: RunRecord) -> dict[str, str]:
     return {name: text for name, text in facts.items() if text}
 
 
+def alignment_sentence(record: RunRecord) -> str:
+    """How well attention, or CTC, is aligned with the words of the split that counts; empty if unknown."""
+    found = next((each for each in record.splits if each.alignment), None)
+    if found is None or found.alignment is None:
+        return ""
+    score = found.alignment
+    accuracy = "–" if score.accuracy is None else f"{score_text(score.accuracy, decimals=1)} %"
+    chosen = ", the head that is best on validation," if len(score.heads) > 1 else ""
+    chance = score_text(score.chance, decimals=1)
+    return (
+        f"Alignment accuracy on {found.name}: {accuracy} (chance {chance} %), the characters whose largest "
+        f"weight by {score.head}{chosen} lies within their word."
+    )
+
+
 def run_text(record: RunRecord, *, width: int) -> str:
     """The run for a terminal: headline, a table of scores for each split, cost, caveats."""
     head = f"{record.name}: {record.model} on {record.task}, seed {record.seed}"
@@ -102,6 +117,7 @@ def run_text(record: RunRecord, *, width: int) -> str:
             wrapped(f"validation at step {integer_text(last.step)}: {', '.join(texts)}", width)
         )
     blocks.append("\n".join(aligned(list(cost_facts(record).items()), left=(0, 1))))
+    blocks.append(wrapped(alignment_sentence(record), width))
     blocks += [wrapped(note, width) for note in record.notes]
     return "\n\n".join(filter(None, blocks))
 
