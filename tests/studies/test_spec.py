@@ -153,6 +153,20 @@ def test_builtin_studies_are_valid() -> None:
         assert len(found.seeds) >= 5 or name == "first-look"
 
 
+@pytest.mark.parametrize("name", ["speech_decoders", "ljspeech_decoders"])
+def test_decoders_of_speech_share_their_encoder(name: str) -> None:
+    study = StudySpec.from_sections(read_study(name))
+    specs = [study.run_spec(variant, seed=0) for variant in study.variants]
+    assert [spec.model for spec in specs] == [
+        *("transformer", "transformer_recurrent", "transformer_recurrent", "ctc")
+    ]
+    for option in ("model_dim", "num_heads", "num_layers", "feed_forward_dim", "dropout", "stem"):
+        assert len({str(spec.model_options[option]) for spec in specs}) == 1
+    assert {spec.model_options["mechanism"] for spec in specs} == {"scaled_dot"}
+    assert len({str(spec.task_options) for spec in specs}) == 1
+    assert len({spec.training.steps for spec in specs}) == 1
+
+
 def test_unknown_and_malformed_files(tmp_path: Any) -> None:
     with pytest.raises(RegardError, match="scores"):
         read_study("scorse")
