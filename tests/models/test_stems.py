@@ -182,7 +182,10 @@ def test_types_and_defaults() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"type": "recurrent"}, "stem type 'recurrent'. Choose from: convolutional, convolutional_2d, linear"),
+        (
+            {"type": "recurrent"},
+            "'recurrent'. Choose from: convolutional, convolutional_2d, linear",
+        ),
         ({"type": "patches"}, "stem type 'patches'"),
         ({"type": None}, "stem type 'None'"),
         ({"type": "convolutional", "stride": 2}, "'stem.stride'. Did you mean 'stem.strides'"),

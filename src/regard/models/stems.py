@@ -1,9 +1,9 @@
 """Stems: modules from an input to vectors of model_dim, `stem(input: Input) -> FrameInput`.
 
-    FrameStem          real-valued frames, several at a time with `stride`            type "linear"
-    ConvolutionalStem  convolutions over frames, some of them with a stride           type "convolutional"
-    SpectrogramStem    convolutions over frames and bands                             type "convolutional_2d"
-    PatchStem          images in patches                                              type "patches"
+    FrameStem          real-valued frames, several at a time with `stride`     type "linear"
+    ConvolutionalStem  convolutions over frames, some of them with a stride    type "convolutional"
+    SpectrogramStem    convolutions over frames and bands                      type "convolutional_2d"
+    PatchStem          images in patches                                       type "patches"
 
 The stems of tokens are in `models.embeddings`. After its stem a model is the same for every kind of input:
 all vectors have the size of scaled token embeddings, and a row's vectors do not depend on its padding.
@@ -138,15 +138,16 @@ class ConvolutionalStem(nn.Module):
 
 
 class SpectrogramStem(nn.Module):
-    """Log-mel frames: norm(W · y + b), where y are the channels and bands of a(norm(conv(… a(norm(conv(frames)))))).
+    """Log-mel frames: norm(W · a(norm(conv(… a(norm(conv(frames)))))) + b), over time and frequency.
 
-    channels       output channels of each convolution over time and frequency
+    channels       output channels of each convolution
     strides        stride over frames of each convolution, as of `ConvolutionalStem`
     band_strides   stride over bands of each convolution
     kernel_size    frames and bands that each convolution sees, odd
 
-    One kernel serves all bands, so that a formant is found where a longer or shorter vocal tract has it. The
-    norms are over channels, at each frame and band. Padding is set to zero before each convolution.
+    A kernel is the same for all bands, so that it finds a formant wherever a longer or shorter vocal tract
+    has it. Norms are over channels, and W over the channels and bands of a frame. Padding is set to zero
+    before each convolution.
     """
 
     @validated

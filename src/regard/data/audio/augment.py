@@ -1,4 +1,4 @@
-"""Augmentation of features: SpecAugment, frequency warp, time stretch, equalisation, a noise floor and gain.
+"""Augmentation of features: SpecAugment, frequency warp, time stretch, equalisation, noise and gain.
 
     mask_time, mask_frequency     SpecAugment (Park et al. 2019): blocks of frames or bands become the mean
     warp_frequency                vocal tract length: band b is read from band factor · b
@@ -30,9 +30,9 @@ from regard.core.options import (
     PositiveInt,
     Probability,
 )
+from regard.data.audio.features import NEPERS_PER_DB
 
 Frames = Float[np.ndarray, "frames bands"]
-NEPERS_PER_DB = math.log(10) / 10  # of power, in natural logarithms
 NUM_COSINES = 3  # of an equalisation: a tilt, a hollow and a wave
 
 
@@ -183,7 +183,7 @@ def _interpolate(values: np.ndarray, position: np.ndarray) -> np.ndarray:
 
 
 def equalize(features: Frames, *, curve_db: Float[np.ndarray, " cosines"]) -> Frames:
-    """Louder or softer by a curve over the bands: number k of `curve_db` is of a cosine of k + 1 half periods.
+    """Louder or softer by a curve over the bands: cosines of 1, 2, … half periods with these amplitudes.
 
     >>> equalize(np.zeros((1, 3)), curve_db=np.array([10.0])).round(2).tolist()
     [[1.99, 0.0, -1.99]]
