@@ -172,8 +172,8 @@ class SpectrogramStem(nn.Module):
         self.features = features
         self.convolutions: Any = nn.ModuleList(
             nn.Conv2d(inputs, outputs, kernel_size, stride=stride, padding=kernel_size // 2)
-            for inputs, outputs, *stride in zip(
-                (1, *channels), channels, strides, band_strides, strict=False
+            for inputs, outputs, stride in zip(
+                (1, *channels[:-1]), channels, zip(strides, band_strides, strict=True), strict=True
             )
         )
         self.norms: Any = nn.ModuleList(nn.LayerNorm(outputs) for outputs in channels)
