@@ -67,7 +67,15 @@ def outputs(model: Any, source: Input) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "stem", [None, {"stride": 2}, {"stride": 3}, {"type": "convolutional"}], ids=str
+    "stem",
+    [
+        None,
+        {"stride": 2},
+        {"stride": 3},
+        {"type": "convolutional"},
+        {"type": "convolutional_2d", "channels": [2, 3, 4]},
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("name", SMALL)
 def test_frames_are_padding_invariant(name: str, stem: dict[str, Any] | None) -> None:

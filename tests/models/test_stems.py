@@ -1,4 +1,4 @@
-"""The convolutional stem: against plain convolutions, padding, lengths, cost, options."""
+"""The convolutional stems: against plain convolutions, padding, lengths, cost, options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.core.batches import FrameInput, FrameSpec, ImageSpec
 from regard.core.counting import count_call
 from regard.core.errors import RegardError
-from regard.models.stems import ConvolutionalStem, FrameStem, build_stem
+from regard.models.stems import ConvolutionalStem, FrameStem, SpectrogramStem, build_stem
 
 FEATURES, MODEL_DIM, FRAMES = 5, 8, 13
 LENGTHS = torch.tensor([13, 6, 1, 11])
@@ -29,6 +29,26 @@ def build(**options: Any) -> ConvolutionalStem:
     torch.manual_seed(0)
     stem = ConvolutionalStem(features=FEATURES, model_dim=MODEL_DIM, **options)
     return stem.double().eval()
+
+
+def build_2d(**options: Any) -> SpectrogramStem:
+    torch.manual_seed(0)
+    stem = SpectrogramStem(features=FEATURES, model_dim=MODEL_DIM, **options)
+    # Norms whose bias is not zero, which would hide padding that is not zeroed.
+    for norm in stem.norms:
+        nn.init.normal_(norm.bias)
+    return stem.double().eval()
+
+
+shapes_2d = pytest.mark.parametrize(
+    "options",
+    [
+        {"channels": (2, 3, 4)},
+        {"channels": (3,), "strides": (1,), "band_strides": (1,)},
+        {"channels": (2, 3), "strides": (2, 2), "band_strides": (1, 3), "kernel_size": 5},
+    ],
+    ids=str,
+)
 
 
 def frames(*, extra: int = 0, fill: float = 0.0) -> FrameInput:
@@ -65,8 +85,17 @@ def test_one_row_is_convolved_as_by_pytorch(kernel_size: int, strides: tuple[int
 def test_padding_changes_neither_vectors_nor_gradients(
     kernel_size: int, strides: tuple[int, ...]
 ) -> None:
-    stem = build(kernel_size=kernel_size, strides=strides)
+    _assert_padding_invariant(build(kernel_size=kernel_size, strides=strides), strides)
 
+
+@shapes_2d
+def test_padding_of_spectrograms_changes_neither_vectors_nor_gradients(
+    options: dict[str, Any],
+) -> None:
+    _assert_padding_invariant(build_2d(**options), options.get("strides", (1, 2, 1)))
+
+
+def _assert_padding_invariant(stem: nn.Module, strides: tuple[int, ...]) -> None:
     def results(*inputs: FrameInput) -> tuple[Tensor, ...]:
         """The vectors of all rows without padding, and gradients of a function of them."""
         rows = [
@@ -100,6 +129,37 @@ def test_parameters_and_flops() -> None:
     assert counted.matmul_flops == 2 * 4 * (FRAMES * first + 7 * second)
 
 
+@shapes_2d
+def test_one_spectrogram_is_convolved_as_by_pytorch(options: dict[str, Any]) -> None:
+    stem, x = build_2d(**options), frames().frames[:1]
+    y = x[:, None]
+    for convolution, norm in zip(stem.convolutions, stem.norms, strict=True):
+        y = F.conv2d(
+            y,
+            convolution.weight,
+            convolution.bias,
+            stride=convolution.stride,
+            padding=convolution.kernel_size[0] // 2,
+        )
+        channels = (y.shape[1],)
+        y = F.layer_norm(y.movedim(1, -1), channels, norm.weight, norm.bias).movedim(-1, 1)
+        y = F.gelu(y)
+    rows = [stem.linear(y[0, :, frame].T.flatten()) for frame in range(y.shape[2])]
+    expected = F.layer_norm(torch.stack(rows)[None], (MODEL_DIM,))
+    found = stem(FrameInput(x, LENGTHS[:1]))
+    torch.testing.assert_close(found.frames, expected)
+    assert found.lengths.tolist() == [expected.shape[1]]
+
+
+def test_parameters_and_flops_of_spectrograms() -> None:
+    stem, x = build_2d(channels=(2, 3), strides=(1, 2), band_strides=(2, 1)), frames()
+    first, second, linear = 9 * 2, 9 * 2 * 3, 3 * 3 * MODEL_DIM
+    parameters = first + second + linear + 3 * (2 + 3) + 3 * MODEL_DIM
+    assert sum(parameter.numel() for parameter in stem.parameters()) == parameters
+    counted = count_call(lambda: stem(x).frames, backward=False)
+    assert counted.matmul_flops == 2 * 4 * (FRAMES * 3 * first + 7 * (3 * second + linear))
+
+
 def test_types_and_defaults() -> None:
     spec = FrameSpec(FEATURES)
 
@@ -112,6 +172,9 @@ def test_types_and_defaults() -> None:
     assert isinstance(built, ConvolutionalStem)
     assert [each.linear.stride for each in built.convolutions] == [(1,), (2,)]
     assert [each.linear.kernel_size for each in built.convolutions] == [(3,), (3,)]
+    spectrogram = stem_of({"type": "convolutional_2d"})
+    assert isinstance(spectrogram, SpectrogramStem)
+    assert [each.stride for each in spectrogram.convolutions] == [(1, 2), (2, 2), (1, 2)]
     listed = stem_of({"type": "convolutional", "strides": [2, 2], "activation": "relu"})
     assert [each.linear.stride for each in listed.convolutions] == [(2,), (2,)]
 
@@ -119,7 +182,10 @@ def test_types_and_defaults() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"type": "recurrent"}, "stem type 'recurrent'. Choose from: convolutional, linear"),
+        (
+            {"type": "recurrent"},
+            "'recurrent'. Choose from: convolutional, convolutional_2d, linear",
+        ),
         ({"type": "patches"}, "stem type 'patches'"),
         ({"type": None}, "stem type 'None'"),
         ({"type": "convolutional", "stride": 2}, "'stem.stride'. Did you mean 'stem.strides'"),
@@ -130,6 +196,9 @@ def test_types_and_defaults() -> None:
         ({"type": "convolutional", "strides": [1, 0]}, "stem.strides="),
         ({"type": "convolutional", "strides": 2}, "stem.strides=2: it must be a list"),
         ({"type": "convolutional", "activation": "gelou"}, "'gelou'. Did you mean 'gelu'"),
+        ({"type": "convolutional_2d", "kernel_size": 2}, "stem.kernel_size=2: it must be odd"),
+        ({"type": "convolutional_2d", "channels": [4, 8]}, "one value per convolution"),
+        ({"type": "convolutional_2d", "band_strides": [0, 1, 1]}, "stem.band_strides="),
         ({"kernel_size": 3}, "'stem.kernel_size'.*stem.stride"),
     ],
 )

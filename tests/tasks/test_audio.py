@@ -102,6 +102,15 @@ def test_utterances_are_normalised(folder: Path) -> None:
     assert torch.allclose(row.mean(dim=0), torch.zeros(8), atol=1e-5)
 
 
+def test_levels_are_normalised(folder: Path) -> None:
+    task = classification(folder, normalize="level")
+    batch = task.epoch(0)[0]
+    assert isinstance(batch.input, FrameInput)
+    row = batch.input.frames[0, : int(batch.input.lengths[0])]
+    assert row.mean().abs() < 1e-5
+    assert row.mean(dim=0).abs().max() > 0.1
+
+
 def test_augmentation_is_of_training_only_and_reproducible(folder: Path) -> None:
     augmented = partial(
         classification, folder, freq_warp=0.2, noise_db=(20.0, 40.0), speeds=(0.9, 1.0, 1.1)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         FeatureOptions as FeatureOptions,
         log_mel as log_mel,
         mfcc as mfcc,
+        normalize_level as normalize_level,
         normalize_utterance as normalize_utterance,
     )
     from regard.data.audio.samples import resample as resample, trim_silence as trim_silence

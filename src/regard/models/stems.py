@@ -1,8 +1,9 @@
 """Stems: modules from an input to vectors of model_dim, `stem(input: Input) -> FrameInput`.
 
-    FrameStem          real-valued frames, several at a time with `stride`            type "linear"
-    ConvolutionalStem  convolutions over frames, some of them with a stride           type "convolutional"
-    PatchStem          images in patches                                              type "patches"
+    FrameStem          real-valued frames, several at a time with `stride`     type "linear"
+    ConvolutionalStem  convolutions over frames, some of them with a stride    type "convolutional"
+    SpectrogramStem    convolutions over frames and bands                      type "convolutional_2d"
+    PatchStem          images in patches                                       type "patches"
 
 The stems of tokens are in `models.embeddings`. After its stem a model is the same for every kind of input:
 all vectors have the size of scaled token embeddings, and a row's vectors do not depend on its padding.
@@ -12,6 +13,7 @@ all vectors have the size of scaled token embeddings, and a row's vectors do not
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -135,6 +137,70 @@ class ConvolutionalStem(nn.Module):
         return FrameInput(self.dropout(self.norm(x)), lengths, input.padded)
 
 
+class SpectrogramStem(nn.Module):
+    """Log-mel frames: norm(W · a(norm(conv(… a(norm(conv(frames)))))) + b), over time and frequency.
+
+    channels       output channels of each convolution
+    strides        stride over frames of each convolution, as of `ConvolutionalStem`
+    band_strides   stride over bands of each convolution
+    kernel_size    frames and bands that each convolution sees, odd
+
+    A kernel is the same for all bands, so that it finds a formant wherever a longer or shorter vocal tract
+    has it. Norms are over channels, and W over the channels and bands of a frame. Padding is set to zero
+    before each convolution.
+    """
+
+    @validated
+    def __init__(
+        self,
+        *,
+        features: PositiveInt,
+        model_dim: PositiveInt,
+        channels: Strides = (24, 48, 64),
+        strides: Strides = (1, 2, 1),
+        band_strides: Strides = (2, 2, 2),
+        kernel_size: Annotated[int, AfterValidator(_odd)] = 3,
+        activation: str = "gelu",
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__()
+        if not len(channels) == len(strides) == len(band_strides):
+            raise RegardError(
+                f"stem.channels={channels}, stem.strides={strides}, stem.band_strides={band_strides}: give "
+                "one value per convolution in each."
+            )
+        self.features = features
+        self.convolutions: Any = nn.ModuleList(
+            nn.Conv2d(inputs, outputs, kernel_size, stride=stride, padding=kernel_size // 2)
+            for inputs, outputs, stride in zip(
+                (1, *channels[:-1]), channels, zip(strides, band_strides, strict=True), strict=True
+            )
+        )
+        self.norms: Any = nn.ModuleList(nn.LayerNorm(outputs) for outputs in channels)
+        self.activation = lookup("activation", activation, ACTIVATIONS)
+        bands = features
+        for stride in band_strides:
+            bands = math.ceil(bands / stride)
+        self.linear = nn.Linear(bands * channels[-1], model_dim)
+        self.norm = nn.LayerNorm(model_dim)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, input: FrameInput) -> FrameInput:
+        _validate_features(input.frames, self.features)
+        x, lengths = input.frames[:, None], input.lengths
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            if input.padded:
+                keep = Mask(lengths=lengths).keep(x.shape[2])
+                x = x.masked_fill(~keep[:, None, :, None], 0.0)
+            # Channels last in memory, for the norm.
+            x = norm(convolution(x).permute(0, 2, 3, 1))
+            x = self.activation.function(x).permute(0, 3, 1, 2)
+            stride = convolution.stride[0]
+            lengths = (lengths + stride - 1) // stride
+        vectors = self.norm(self.linear(x.permute(0, 2, 3, 1).flatten(2)))
+        return FrameInput(self.dropout(vectors), lengths, input.padded)
+
+
 class PatchStem(nn.Module):
     """Images in square patches, row by row: norm(W · patch + b)   (Dosovitskiy et al. 2021)."""
 
@@ -167,7 +233,11 @@ class PatchStem(nn.Module):
 
 # The stems of real-valued input by their type; the first is the default.
 STEMS: dict[type, dict[str, Callable[..., nn.Module]]] = {
-    FrameSpec: {"linear": FrameStem, "convolutional": ConvolutionalStem},
+    FrameSpec: {
+        "linear": FrameStem,
+        "convolutional": ConvolutionalStem,
+        "convolutional_2d": SpectrogramStem,
+    },
     ImageSpec: {"patches": PatchStem},
 }
 

@@ -9,7 +9,7 @@ the recording.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from regard.core.traits import InputKind
 from regard.data.audio.augment import AugmentOptions, augment
 from regard.data.audio.cache import FeatureCache, cached_features, default_cache
 from regard.data.audio.clips import AudioClip, Part
-from regard.data.audio.features import FeatureOptions, normalize_utterance
+from regard.data.audio.features import FeatureOptions, normalize_level, normalize_utterance
 from regard.data.audio.picture import sound_record
 from regard.data.audio.wav import MAX_SECONDS
 from regard.data.batching import Batches
@@ -45,13 +45,19 @@ Speeds = Annotated[
     tuple[Annotated[float, Field(ge=0.5, le=2.0)], ...], Field(strict=False, min_length=1)
 ]
 Frames = Float32[np.ndarray, "frames features"]
+Normalization = Literal["utterance", "level", "dataset"]
+NORMALIZE: dict[str, Callable[[Frames], Frames]] = {
+    "utterance": normalize_utterance,
+    "level": normalize_level,
+}  # each utterance by itself
 
 
 class AudioOptions(AugmentOptions, FeatureOptions, TaskOptions):
     """As `TaskOptions`, with those of features and augmentation; `train_file` is a folder of WAV files.
 
     Args:
-        normalize: Mean 0 and deviation 1 of every feature: of each utterance, or of the training split.
+        normalize: Mean 0 and deviation 1: of every feature of each utterance, of every feature of the
+            training split ("dataset"), or of all features of an utterance together ("level").
         speeds: Speed perturbation (Ko et al. 2015): every epoch has each recording at one of these speeds.
         max_seconds: Longer recordings are malformed.
         max_length: Maximum number of frames; longer recordings are truncated.
@@ -61,7 +67,7 @@ class AudioOptions(AugmentOptions, FeatureOptions, TaskOptions):
 
     SECTION: ClassVar[str] = "task"
 
-    normalize: Literal["utterance", "dataset"] = "utterance"
+    normalize: Normalization = "utterance"
     speeds: Speeds = (1.0,)
     max_seconds: PositiveFloat = MAX_SECONDS
     max_length: PositiveInt = 3000
@@ -134,8 +140,8 @@ class AudioPreprocessor(Preprocessor):
 
     def normalize(self, frames: Frames) -> Frames:
         """Frames as a model takes them."""
-        if self.options.normalize == "utterance":
-            return normalize_utterance(frames)
+        if function := NORMALIZE.get(self.options.normalize):
+            return function(frames)
         return self.input.encode(frames).astype(np.float32)
 
     @classmethod
@@ -143,7 +149,7 @@ class AudioPreprocessor(Preprocessor):
         """Mean and deviation of every feature; 0 and 1 where utterances are normalised one by one."""
         plain = cls(options, input=None)
         frames = (plain.features(each) for each in inputs)
-        if options.normalize == "utterance":
+        if options.normalize in NORMALIZE:
             features = next((each.shape[1] for each in frames), 1)
             return Standardizer((0.0,) * features, (1.0,) * features)
         return Standardizer.fit(frames)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from regard.data.preprocessor import Encoded, Preprocessor
 from regard.data.readers.arrays import ArrayReader, spoken_digits
 from regard.data.readers.text_file import Reader
 from regard.data.splits import EvalSplit, Split
-from regard.tasks.audio import AudioOptions, AudioPreprocessor, AudioTask
+from regard.tasks.audio import AudioOptions, AudioPreprocessor, AudioTask, Normalization
 from regard.tasks.classification.task import Classification, LabelNames
 
 
@@ -36,7 +36,7 @@ class AudioClassificationOptions(AudioOptions):
         label_names: Names of the labels 0, 1, 2, … of a file.
     """
 
-    normalize: Literal["utterance", "dataset"] = "dataset"
+    normalize: Normalization = "dataset"
     max_length: PositiveInt = 400
     batch_tokens: PositiveInt = 2048
     label_smoothing: Probability = 0.0

@@ -14,6 +14,7 @@ from regard.data.audio.augment import (
     add_noise,
     augment,
     change_gain,
+    equalize,
     mask_frequency,
     mask_time,
     stretch_time,
@@ -26,6 +27,7 @@ ALL = AugmentOptions(
     freq_masks=2,
     freq_warp=0.1,
     time_stretch=0.1,
+    equalize_db=6.0,
     noise_db=(20.0, 40.0),
     gain_db=6.0,
 )
@@ -43,7 +45,7 @@ def test_all_is_off_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["time_masks", "freq_masks", "freq_warp", "time_stretch", "gain_db"]
+    "name", ["time_masks", "freq_masks", "freq_warp", "time_stretch", "equalize_db", "gain_db"]
 )
 def test_each_kind_alone(name: str) -> None:
     options = AugmentOptions(**{name: getattr(ALL, name)})
@@ -133,6 +135,25 @@ def test_gain() -> None:
     found = change_gain(FEATURES, gain_db=20.0)
     np.testing.assert_allclose(found - FEATURES, math.log(100), rtol=1e-5)
     assert found.dtype == np.float32
+
+
+def test_equalisation_is_a_sum_of_cosines_over_the_bands() -> None:
+    found = equalize(np.ones((2, 4)), curve_db=np.array([0.0, 10.0]))
+    half = math.log(10) * math.sqrt(0.5)
+    np.testing.assert_allclose(found, [[1 + half, 1 - half, 1 - half, 1 + half]] * 2)
+    tilted = equalize(FEATURES, curve_db=np.array([6.0, 3.0, 2.0])) - FEATURES
+    np.testing.assert_allclose(tilted, tilted[:1].repeat(60, 0), atol=1e-5)
+    assert tilted[0, 0] == pytest.approx(11 * math.log(10) / 10, abs=0.1)
+    assert tilted.dtype == np.float32
+
+
+def test_equalisation_stays_within_its_limits() -> None:
+    silence = np.zeros((1, 50), dtype=np.float32)
+    options = AugmentOptions(equalize_db=10.0)
+    for seed in range(50):
+        found = augment(silence, options, generator=generator(seed))
+        assert np.abs(found).max() <= (1 + 1 / 2 + 1 / 3) * math.log(10)
+        assert abs(found.mean()) < 1e-5
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ def test_every_setting_and_the_content_change_the_key(clip: AudioClip) -> None:
         "min_hz": 1.0,
         "max_hz": 7000.0,
         "trim_db": 30.0,
+        "top_db": 40.0,
     }
     assert set(changes) == set(FeatureOptions.model_fields)
     keys = {feature_key(clip, OPTIONS.replace(**{name: changes[name]})) for name in changes}

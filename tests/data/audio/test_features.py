@@ -17,12 +17,14 @@ from regard.core.errors import RegardError
 from regard.data.audio.features import (
     FLOOR,
     FeatureOptions,
+    dct_matrix,
     default_fft_size,
     hz_to_mel,
     log_mel,
     mel_filters,
     mel_to_hz,
     mfcc,
+    normalize_level,
     normalize_utterance,
 )
 from regard.data.audio.wav import read_wav
@@ -137,6 +139,31 @@ def test_an_utterance_is_normalised_by_band() -> None:
     np.testing.assert_allclose(found[:, :3].std(axis=0), 1.0, atol=1e-5)
     assert not found[:, 3].any()
     assert not normalize_utterance(features[:1]).any()
+
+
+def test_a_level_is_normalised_over_all_bands() -> None:
+    features = np.random.default_rng(0).normal(3.0, 2.0, (50, 4)).astype(np.float32)
+    features[:, 3] = -23.0
+    found = normalize_level(features)
+    assert found.mean() == pytest.approx(0.0, abs=1e-6)
+    assert found.std() == pytest.approx(1.0, abs=1e-5)
+    np.testing.assert_allclose(found * features.std() + features.mean(), features, atol=1e-4)
+    assert not normalize_level(features[:, 3:]).any()
+
+
+@pytest.mark.parametrize("features", ["log_mel", "mfcc"])
+def test_quiet_bands_are_raised_to_the_level_below_the_loudest(features: Any) -> None:
+    samples = NOISE.float().clone()
+    samples[:, : samples.shape[1] // 2] *= 1e-4
+    plain = log_mel(samples, sample_rate=16_000, num_bands=20)
+    found = log_mel(samples, sample_rate=16_000, num_bands=20, top_db=30.0)
+    for before, after in zip(plain, found, strict=True):
+        least = before.max() - 3 * np.log(10)
+        torch.testing.assert_close(after, before.clamp(min=float(least)))
+        assert (after > before).any()
+    options = FeatureOptions(features=features, num_bands=20, top_db=30.0)
+    expected = found[0] if features == "log_mel" else found[0].double() @ dct_matrix(20, 13)
+    np.testing.assert_allclose(options.extract(samples[0].numpy()), expected.numpy(), atol=1e-4)
 
 
 def librosa_log_mel(librosa: Any, samples: np.ndarray, rate: int, fft_size: int) -> np.ndarray:

@@ -1,8 +1,9 @@
-"""Augmentation of features: SpecAugment, frequency warp, time stretch, a noise floor and gain.
+"""Augmentation of features: SpecAugment, frequency warp, time stretch, equalisation, noise and gain.
 
     mask_time, mask_frequency     SpecAugment (Park et al. 2019): blocks of frames or bands become the mean
     warp_frequency                vocal tract length: band b is read from band factor · b
     stretch_time                  tempo without pitch
+    equalize                      frequency response: a smooth curve over the bands in the log domain
     add_noise                     noise in the log domain: log(exp(x) + exp(noise))
     change_gain                   loudness: a constant in the log domain
 
@@ -29,9 +30,10 @@ from regard.core.options import (
     PositiveInt,
     Probability,
 )
+from regard.data.audio.features import NEPERS_PER_DB
 
 Frames = Float[np.ndarray, "frames bands"]
-NEPERS_PER_DB = math.log(10) / 10  # of power, in natural logarithms
+NUM_COSINES = 3  # of an equalisation: a tilt, a hollow and a wave
 
 
 def _validate_range(value: tuple[float, float] | None) -> tuple[float, float] | None:
@@ -52,6 +54,7 @@ class AugmentOptions(Options):
         freq_masks, freq_width: Number of masked blocks of bands, and the maximum number of bands of each.
         freq_warp: Maximum change of the frequency axis, such as 0.1 for factors from 0.9 to 1.1.
         time_stretch: Maximum change of the tempo, as a fraction.
+        equalize_db: Maximum tilt of the frequency response, in dB at either end; finer curves have less.
         noise_db: Range of a noise floor, in dB below the loudest value, such as [20, 40].
         gain_db: Maximum change of the loudness, in dB.
     """
@@ -65,6 +68,7 @@ class AugmentOptions(Options):
     freq_width: PositiveInt = 10
     freq_warp: Probability = 0.0
     time_stretch: Probability = 0.0
+    equalize_db: NonNegativeFloat = 0.0
     noise_db: DecibelRange | None = None
     gain_db: NonNegativeFloat = 0.0
 
@@ -76,6 +80,7 @@ class AugmentOptions(Options):
             self.freq_masks,
             self.freq_warp,
             self.time_stretch,
+            self.equalize_db,
             self.gain_db,
         )
         return not any(amounts) and self.noise_db is None
@@ -84,7 +89,7 @@ class AugmentOptions(Options):
 def augment(
     features: Frames, options: AugmentOptions, *, generator: np.random.Generator
 ) -> Float32[np.ndarray, "new_frames bands"]:
-    """Varied features: stretched, warped, louder or softer, noisy, then masked."""
+    """Varied features: stretched, warped, equalised, louder or softer, noisy, then masked."""
     found = features.astype(np.float32, copy=False)
     if options.time_stretch:
         rate = 1.0 + generator.uniform(-options.time_stretch, options.time_stretch)
@@ -92,6 +97,9 @@ def augment(
     if options.freq_warp:
         factor = 1.0 + generator.uniform(-options.freq_warp, options.freq_warp)
         found = warp_frequency(found, factor=factor)
+    if options.equalize_db:
+        largest = options.equalize_db / np.arange(1, NUM_COSINES + 1)
+        found = equalize(found, curve_db=generator.uniform(-largest, largest))
     if options.gain_db:
         found = change_gain(found, gain_db=generator.uniform(-options.gain_db, options.gain_db))
     if options.noise_db is not None:
@@ -172,6 +180,18 @@ def _interpolate(values: np.ndarray, position: np.ndarray) -> np.ndarray:
     high = np.minimum(low + 1, len(values) - 1)
     weight = (position - low).astype(values.dtype)[:, None]
     return values[low] * (1 - weight) + values[high] * weight
+
+
+def equalize(features: Frames, *, curve_db: Float[np.ndarray, " cosines"]) -> Frames:
+    """Louder or softer by a curve over the bands: cosines of 1, 2, … half periods with these amplitudes.
+
+    >>> equalize(np.zeros((1, 3)), curve_db=np.array([10.0])).round(2).tolist()
+    [[1.99, 0.0, -1.99]]
+    """
+    bands = features.shape[1]
+    order = np.arange(1, len(curve_db) + 1)[:, None]
+    cosines = np.cos(math.pi / bands * order * (np.arange(bands) + 0.5))
+    return features + (curve_db @ cosines * NEPERS_PER_DB).astype(features.dtype)
 
 
 def add_noise(

@@ -25,6 +25,7 @@ from regard.core.options import NonNegativeFloat, Options, PositiveFloat, Positi
 from regard.data.audio.wav import MAX_RATE, MIN_RATE
 
 FLOOR = 1e-10
+NEPERS_PER_DB = math.log(10) / 10  # of power, in natural logarithms
 MIN_DEVIATION = 1e-3  # a band that is constant but for rounding is not scaled up
 MAX_FFT_FACTOR = 4  # of the smallest FFT: zeros after a window add frequencies, but no resolution
 
@@ -47,6 +48,8 @@ class FeatureOptions(Options):
         fft_size: Samples of an FFT; default: the smallest power of two that fits.
         min_hz, max_hz: The range of the mel bands; `max_hz` is half of the sample rate by default.
         trim_db: Remove silence at both ends: what is this many dB below the peak. Default: keep it.
+        top_db: Raise mel bands to at least this many dB below the loudest value of the recording, so that
+            recordings with more and less background noise are alike. Default: as they are.
     """
 
     SECTION: ClassVar[str] = "features"
@@ -61,6 +64,7 @@ class FeatureOptions(Options):
     min_hz: NonNegativeFloat = 0.0
     max_hz: PositiveFloat | None = None
     trim_db: PositiveFloat | None = None
+    top_db: PositiveFloat | None = None
 
     @property
     def num_features(self) -> int:
@@ -74,7 +78,7 @@ class FeatureOptions(Options):
         kwargs: dict[str, Any] = {
             name: getattr(self, name)
             for name in (
-                "sample_rate", "num_bands", "window_ms", "hop_ms", "fft_size", "min_hz", "max_hz",
+                "sample_rate", "num_bands", "window_ms", "hop_ms", "fft_size", "min_hz", "max_hz", "top_db",
             )
         }  # fmt: skip
         given = torch.from_numpy(np.ascontiguousarray(samples, dtype=np.float32))
@@ -93,6 +97,7 @@ def log_mel(
     fft_size: int | None = None,
     min_hz: float = 0.0,
     max_hz: float | None = None,
+    top_db: float | None = None,
 ) -> Float[Tensor, "*batch frames bands"]:
     """The log-mel spectrogram of one clip, or of several of one length; one frame per hop, and one more.
 
@@ -131,7 +136,11 @@ def log_mel(
     power = real.square_().addcmul_(imaginary, imaginary)
     filters = _filter_tensor(sample_rate, size, *bank, dtype=samples.dtype).to(samples.device)
     bands = power.transpose(-1, -2) @ filters
-    return bands.clamp_(min=FLOOR).log_().reshape(*samples.shape[:-1], -1, num_bands)
+    bands = bands.clamp_(min=FLOOR).log_()
+    if top_db is not None:
+        loudest = bands.amax((-2, -1), keepdim=True)
+        bands = bands.maximum(loudest - top_db * NEPERS_PER_DB)
+    return bands.reshape(*samples.shape[:-1], -1, num_bands)
 
 
 def mfcc(
@@ -145,6 +154,7 @@ def mfcc(
     fft_size: int | None = None,
     min_hz: float = 0.0,
     max_hz: float | None = None,
+    top_db: float | None = None,
 ) -> Float[Tensor, "*batch frames coefficients"]:
     """Mel-frequency cepstral coefficients: the first of the orthonormal DCT-II of the log-mel bands."""
     if not 1 <= num_coefficients <= num_bands:
@@ -160,6 +170,7 @@ def mfcc(
         fft_size=fft_size,
         min_hz=min_hz,
         max_hz=max_hz,
+        top_db=top_db,
     )
     # The first coefficient is a sum of large numbers: in single precision it would be off by 1e-4.
     matrix = dct_matrix(num_bands, num_coefficients).to(bands.device)
@@ -270,4 +281,17 @@ def normalize_utterance(
     """
     centred = features - features.mean(axis=0, dtype=np.float64)
     deviation = np.sqrt(np.square(centred).mean(axis=0))
+    return (centred / np.maximum(deviation, MIN_DEVIATION)).astype(np.float32)
+
+
+def normalize_level(
+    features: Float[np.ndarray, "frames bands"],
+) -> Float32[np.ndarray, "frames bands"]:
+    """All values together with mean 0 and standard deviation 1, so that the shape of the spectrum stays.
+
+    >>> normalize_level(np.array([[1.0, 5.0], [1.0, 5.0]])).tolist()
+    [[-1.0, 1.0], [-1.0, 1.0]]
+    """
+    centred = features - features.mean(dtype=np.float64)
+    deviation = np.sqrt(np.square(centred).mean())
     return (centred / np.maximum(deviation, MIN_DEVIATION)).astype(np.float32)
