@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -78,8 +79,7 @@ def total(model: Any, given: Batch, label_smoothing: float = 0.0) -> torch.Tenso
 @joint
 def test_joint_loss_by_hand(name: str, options: dict[str, Any]) -> None:
     model, given = build(name, **options, ctc_weight=WEIGHT), batch()
-    assert isinstance(model, JointModel)
-    assert isinstance(model, SequenceModel)
+    assert all(isinstance(model, protocol) for protocol in (JointModel, SequenceModel))
     logits = model(given.input, given.target.decoder_input)
     attention = torch.tensor(0.0).double()
     for row, tokens in enumerate(TARGETS):
@@ -108,8 +108,8 @@ def test_joint_loss_by_hand(name: str, options: dict[str, Any]) -> None:
 def test_padding_changes_neither_loss_nor_gradients(name: str, options: dict[str, Any]) -> None:
     model = build(name, **options, ctc_weight=WEIGHT)
     results = []
-    for padding in ({}, {"extra": 4}, {"extra": 3, "fill": 9.0}):
-        loss = total(model, batch(**padding))
+    for given in (batch(), batch(extra=4), batch(extra=3, fill=9.0)):
+        loss = total(model, given)
         results.append((loss, *torch.autograd.grad(loss, list(model.parameters()))))
     rows = [total(model, batch().select(torch.tensor([row]))) for row in range(3)]
     alone = torch.stack(rows).sum()
@@ -125,7 +125,7 @@ def test_parameters_and_flops_of_the_ctc_output(name: str, options: dict[str, An
     assert added == {"ctc.weight", "ctc.bias"}
     outputs = VOCABULARY - END
     assert model.ctc.weight.numel() == outputs * MODEL_DIM
-    flops = [training_flops(lambda one=one: total(one, batch())) for one in (plain, model)]
+    flops = [training_flops(partial(total, one, batch())) for one in (plain, model)]
     # The products forwards, and backwards to the weight and to the frames; and the softmax.
     products = 3 * 2 * 3 * ((FRAMES + 1) // 2) * outputs * MODEL_DIM
     assert products < flops[1] - flops[0] < 1.3 * products
@@ -133,6 +133,7 @@ def test_parameters_and_flops_of_the_ctc_output(name: str, options: dict[str, An
 
 def test_row_without_a_path_has_no_ctc_loss() -> None:
     model, given = build("transformer", tie="target", ctc_weight=WEIGHT), batch()
+    assert isinstance(given.input, FrameInput)
     short = FrameInput(given.input.frames[:, :5], torch.tensor([5, 5, 5]))
     losses = model.ctc.losses(model.encode(short), given.target)
     assert losses[0] == 0  # five frames for "4 5 blank 5 8" after a stem that halves them
@@ -165,7 +166,13 @@ def test_token_dropout_replaces_the_decoder_input() -> None:
     model, given = build("transformer", tie="target", token_dropout=0.5), batch()
     found: list[torch.Tensor] = []
     embed = model.target_embedding.embed
-    model.target_embedding.embed = lambda tokens: found.append(tokens) or embed(tokens)
+
+    def spy(tokens: torch.Tensor) -> torch.Tensor:
+        found.append(tokens)
+        embedded: torch.Tensor = embed(tokens)
+        return embedded
+
+    model.target_embedding.embed = spy
     torch.manual_seed(0)
     for _ in range(50):
         model.hidden(given.input, given.target.decoder_input)
@@ -224,7 +231,7 @@ def test_alignment_loss_by_hand(name: str, options: dict[str, Any]) -> None:
 @aligned
 def test_padding_does_not_change_the_alignment_loss(name: str, options: dict[str, Any]) -> None:
     model = build(name, **options, ctc_weight=WEIGHT, alignment_weight=0.5)
-    losses = [total(model, batch(**padding)) for padding in ({}, {"extra": 3, "fill": 9.0})]
+    losses = [total(model, given) for given in (batch(), batch(extra=3, fill=9.0))]
     torch.testing.assert_close(losses[1], losses[0], rtol=0, atol=1e-10)
 
 
