@@ -217,3 +217,25 @@ def test_invalid_input() -> None:
             tokens=lambda _: nn.Identity(),
             stem={"type": "convolutional"},
         )
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("linear", {"stride": 3}),
+        ("convolutional", {"strides": [1, 2]}),
+        ("convolutional", {"strides": [2, 2], "kernel_size": 5}),
+        ("convolutional_2d", {"channels": [2, 3], "strides": [1, 2], "band_strides": [1, 1]}),
+    ],
+)
+def test_positions_are_centred_at_their_frames(kind: str, options: dict[str, Any]) -> None:
+    """The frames on which position 5 depends lie around frame 5 · frame_stride + frame_offset."""
+    torch.manual_seed(0)
+    stem: Any = build_stem(
+        FrameSpec(4), model_dim=6, tokens=torch.nn.Identity, stem={"type": kind, **options}
+    ).double()
+    frames = torch.randn(1, 40, 4, dtype=torch.float64, requires_grad=True)
+    stem(FrameInput(frames, torch.tensor([40]))).frames[0, 5].square().sum().backward()
+    assert frames.grad is not None
+    seen = frames.grad[0].abs().sum(dim=1).nonzero().flatten().double()
+    assert float(seen.mean()) == 5 * stem.frame_stride + stem.frame_offset

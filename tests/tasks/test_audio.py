@@ -14,8 +14,10 @@ from tests.factories.sounds import sine, write_wav
 from regard.core.batches import FrameInput
 from regard.core.errors import RegardError
 from regard.data.audio.clips import AudioClip
+from regard.data.readers.text_file import RowErrors
 from regard.models import build_model
 from regard.models.generation.search import decode
+from regard.models.stems import FrameStem
 from regard.tasks.audio import AudioExamples, AudioTask
 from regard.tasks.audio_classification import AudioClassification, AudioClassificationOptions
 from regard.tasks.speech_recognition import SpeechOptions, SpeechRecognition
@@ -177,12 +179,31 @@ def test_strings_are_joined_from_recordings_of_their_split(folder: Path) -> None
         assert references == (" ".join(clip.words),)
 
 
+def test_splits_have_strings_of_their_own(folder: Path) -> None:
+    """With one seed, string i of every split would have the words and pauses of string i of the others."""
+    task = recognition(folder, **JOINED)
+    readers = task.readers(task.options)
+    strings = {
+        name: [row.input for row in reader.rows(errors=RowErrors())]
+        for name, reader in readers.items()
+    }
+    for name in ("validation", "test"):
+        pairs = list(zip(strings["train"], strings[name], strict=False))
+        assert sum(train.words == other.words for train, other in pairs) < len(pairs) / 2
+        pauses = [
+            [part.pause for part in clip.parts]
+            for clip in (*strings["train"][: len(pairs)], *strings[name])
+        ]
+        assert len({str(each) for each in pauses}) == len(pauses)
+
+
 class Peaks(torch.nn.Module):
     """Cross-attention that peaks in the middle of a character's word, at the first frame, at its end."""
 
     def __init__(self, task: SpeechRecognition, stride: int = 1) -> None:
         super().__init__()
         self.stride = stride
+        self.stem = FrameStem(features=2, model_dim=2, stride=stride)
         self.unused = torch.nn.Parameter(torch.zeros(1))
         self.task, self.rows = task, list(task.dataset.test.inputs)
 

@@ -6,7 +6,8 @@
     PatchStem          images in patches                                       type "patches"
 
 The stems of tokens are in `models.embeddings`. After its stem a model is the same for every kind of input:
-all vectors have the size of scaled token embeddings, and a row's vectors do not depend on its padding.
+all vectors have the size of scaled token embeddings, and a row's vectors do not depend on its padding. What
+a stem of frames returns at position i is centred at frame i · `frame_stride` + `frame_offset`.
 
     stem={"type": "convolutional", "strides": [1, 2]}     the option `stem` of a model
 """
@@ -58,7 +59,8 @@ class FrameStem(nn.Module):
         dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
-        self.stride = stride
+        self.stride = self.frame_stride = stride
+        self.frame_offset = (stride - 1) / 2
         self.linear = nn.Linear(stride * features, model_dim)
         self.norm = nn.LayerNorm(model_dim)
         self.dropout = Dropout(dropout)
@@ -114,6 +116,7 @@ class ConvolutionalStem(nn.Module):
     ) -> None:
         super().__init__()
         self.features = features
+        self.frame_stride, self.frame_offset = math.prod(strides), 0.0
         self.convolutions: Any = nn.ModuleList(
             Convolution(
                 model_dim=model_dim if number else features,
@@ -170,6 +173,7 @@ class SpectrogramStem(nn.Module):
                 "one value per convolution in each."
             )
         self.features = features
+        self.frame_stride, self.frame_offset = math.prod(strides), 0.0
         self.convolutions: Any = nn.ModuleList(
             nn.Conv2d(inputs, outputs, kernel_size, stride=stride, padding=kernel_size // 2)
             for inputs, outputs, stride in zip(

@@ -45,6 +45,7 @@ from regard.tasks.sequence import SequenceTask
 from regard.tasks.task import EvalResult, device_of
 
 JOIN_SEED = 20  # of the strings, whatever the seed of the run: all runs have the same data
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 ALIGNED_ITEMS = 500  # alignments are scored on the first items of a split
 
 
@@ -151,12 +152,13 @@ class TranscribedAudio(AudioPreprocessor):
 
 @dataclass(frozen=True, kw_only=True)
 class JoinedReader:
-    """Strings of recordings of a reader; with `part`, of those that a hash puts into this split."""
+    """Strings of recordings for a split; with `is_whole` False, of those that a hash puts into it."""
 
     reader: AudioFolderReader
     options: Any
     num_strings: int
-    part: Split | None = None
+    split: Split
+    is_whole: bool = True
 
     @property
     def path(self) -> Path:
@@ -168,8 +170,9 @@ class JoinedReader:
         options, by_speaker = self.options, dict[str, list[AudioClip]]()
         for row in self.reader.rows(errors=errors):
             clip = row.input
-            fraction = options.validation_fraction
-            if self.part in (None, split_of(clip.content_hash(), validation=fraction, test=0.0)):
+            key = TranscribedAudio.key(options, clip)
+            own = split_of(key, validation=options.validation_fraction, test=0.0)
+            if self.is_whole or own == self.split:
                 by_speaker.setdefault(clip.speaker, []).append(clip)
         shortest, longest = options.join
         strings = joined_clips(
@@ -178,7 +181,8 @@ class JoinedReader:
             min_words=shortest,
             max_words=longest,
             pause_range=(options.min_pause, options.max_pause),
-            seed=JOIN_SEED,
+            # With one seed, the splits would have the same strings, spoken in other takes.
+            seed=(JOIN_SEED, SPLITS.index(self.split)),
         )
         for number, clip in enumerate(strings, start=1):
             yield Row(clip, clip.transcript, number)
@@ -212,21 +216,26 @@ class SpeechRecognition(AudioTask, SequenceTask):
         found = cls.audio_readers(options)
         if options.join is None:
             return dict(found)
-        train, own = found["train"], "validation" in found
+        has_validation = "validation" in found
         joined = partial(JoinedReader, options=options)
-        part: Split = "train"
         readers: dict[Split, Reader] = {
             "train": joined(
-                reader=train, num_strings=options.num_strings, part=None if own else part
+                reader=found["train"],
+                num_strings=options.num_strings,
+                split="train",
+                is_whole=has_validation,
             ),
             "validation": joined(
-                reader=found.get("validation", train),
+                reader=found.get("validation", found["train"]),
                 num_strings=options.num_validation_strings,
-                part=None if own else "validation",
+                split="validation",
+                is_whole=has_validation,
             ),
         }
         if "test" in found:
-            readers["test"] = joined(reader=found["test"], num_strings=options.num_test_strings)
+            readers["test"] = joined(
+                reader=found["test"], num_strings=options.num_test_strings, split="test"
+            )
         return readers
 
     @classmethod
@@ -268,6 +277,8 @@ class SpeechRecognition(AudioTask, SequenceTask):
         part = EvalSplit(inputs=tuple(clips), references=split.references[: len(clips)])
         examples = preprocessor.encode_split(part)
         batches = evaluation_batches(examples)
+        stem = getattr(model, "stem", None)
+        stride, offset = getattr(stem, "frame_stride", 1), getattr(stem, "frame_offset", 0.0)
         hits: dict[str, int] = {}
         total = 0
         for number in range(len(batches)):
@@ -278,8 +289,6 @@ class SpeechRecognition(AudioTask, SequenceTask):
             cross = {name: each for name, each in weights.items() if name.startswith("cross")}
             if not cross:  # a decoder without attention
                 return {}
-            # With a stride, a stem has ⌈frames / stride⌉ positions, each for the middle of its frames.
-            stride = -(-batch.input.shape[1] // next(iter(cross.values())).shape[-1])
             peaks = {
                 f"{name}, head {head + 1}" if each.shape[1] > 1 else name: each[:, head].argmax(-1)
                 for name, each in cross.items()
@@ -291,7 +300,7 @@ class SpeechRecognition(AudioTask, SequenceTask):
                 total += len(starts)
                 for name, peak in peaks.items():
                     position = peak[within, self._letters(clip)].cpu().numpy()
-                    own = position * stride + (stride - 1) / 2
+                    own = position * stride + offset
                     hits[name] = hits.get(name, 0) + int(((own >= starts) & (own <= ends)).sum())
         return {name: 100 * count / max(1, total) for name, count in hits.items()}
 
@@ -303,7 +312,7 @@ class SpeechRecognition(AudioTask, SequenceTask):
         """Where the word of each letter begins and ends, in frames: frame t is centred at t · hop."""
         options = self.options
         intervals = clip.word_intervals(sample_rate=options.sample_rate, trim_db=options.trim_db)
-        hop = options.hop_ms / 1000
+        hop = options.hop_seconds
         bounds = [(each.start / hop, each.end / hop) for each in intervals for _ in each.word]
         starts, ends = np.array(bounds).T
         return starts, ends
@@ -313,6 +322,8 @@ class SpeechRecognition(AudioTask, SequenceTask):
         shares = []
         for clip in split.inputs[:ALIGNED_ITEMS]:
             starts, ends = self._frame_bounds(clip)
-            frames = len(self.dataset.preprocessor.features(clip))
-            shares.append(((ends - starts) / frames).mean())
+            preprocessor = self.dataset.preprocessor
+            frames = len(preprocessor.cut(preprocessor.features(clip))[0])
+            inside = np.minimum(ends, frames) - np.minimum(starts, frames)
+            shares.append((inside / frames).mean())
         return float(100 * np.mean(shares))

@@ -178,12 +178,13 @@ def joined_clips(
     min_words: int,
     max_words: int,
     pause_range: tuple[float, float],
-    seed: int,
+    seed: int | Sequence[int],
 ) -> list[AudioClip]:
     """Strings of words, such as digits: clips of one speaker, joined with pauses of random length.
 
     The speaker, the number of words, the clips and the pauses are drawn uniformly; they depend on the seed
-    and on the names of the clips only. The transcript of a clip is the words of its parts.
+    and on the names of the clips only. Use another seed for each split: from other takes of the same words,
+    one seed draws the same strings. The transcript of a clip is the words of its parts.
     """
     if not (num_strings >= 0 and 1 <= min_words <= max_words):
         raise RegardError(

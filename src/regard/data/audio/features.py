@@ -71,6 +71,11 @@ class FeatureOptions(Options):
         """Features of a frame."""
         return self.num_bands if self.features == "log_mel" else self.num_coefficients
 
+    @property
+    def hop_seconds(self) -> float:
+        """The distance between two frames: a whole number of samples."""
+        return round(self.sample_rate * self.hop_ms / 1000) / self.sample_rate
+
     def extract(
         self, samples: Float[np.ndarray, " samples"]
     ) -> Float32[np.ndarray, "frames features"]:

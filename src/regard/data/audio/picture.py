@@ -48,7 +48,7 @@ def sound_record(
     )
     if clip is None:
         return picture
-    seconds = len(frames) * options.hop_ms / 1000
+    seconds = len(frames) * options.hop_seconds
     rate, trim_db = options.sample_rate, options.trim_db
     samples = clip.samples(sample_rate=rate, trim_db=trim_db)
     words = clip.word_intervals(sample_rate=rate, trim_db=trim_db) if clip.words[1:] else []
