@@ -73,9 +73,19 @@ def test_speakers_are_held_out(folder: Path) -> None:
 
 
 def test_speakers_by_hash(folder: Path) -> None:
-    task = classification(folder, split_by="speaker", validation_fraction=0.9)
-    assert 0 < len(speakers(task, "validation")) < 3
+    options: dict[str, Any] = {"split_by": "speaker", "test_speakers": ("ann",)}
+    task = classification(folder, **options, validation_fraction=0.7)
+    assert [speakers(task, name) for name in ("validation", "test")] == [{"eve"}, {"ann"}]
     assert not task.dataset.leakage["validation"]
+    strings = recognition(folder, **{**JOINED, **options, "validation_fraction": 0.7})
+    assert speakers(strings, "validation") == {"eve"}
+
+
+def test_speakers_of_one_split_leave_the_other_split_of_the_folder(folder: Path) -> None:
+    task = classification(folder, validation_speakers=("bob",))
+    assert speakers(task, "validation") == {"bob"}
+    assert speakers(task, "test") == {"ann", "eve"}
+    assert len(task.dataset.test) == 2 * 2 * 5
 
 
 @pytest.mark.parametrize(
@@ -88,12 +98,68 @@ def test_speakers_by_hash(folder: Path) -> None:
         ),
         ({"test_speakers": ("ann",), "test_file": "elsewhere"}, "give one of the two"),
         ({"train_file": "nowhere"}, "nowhere"),
+        ({"split_by": "speaker"}, "a split test of its own"),
+        (
+            {"split_by": "speaker", "test_speakers": ("ann", "bob"), "validation_fraction": 0.5},
+            "has 1 known speaker for the splits",
+        ),
+        ({"features": "mfcc", "freq_warp": 0.1}, r"freq_warp=0\.1 varies mel bands"),
+        ({"gain_db": 3.0, "normalize": "level"}, r"gain_db=3\.0 has no effect"),
+        ({"equalize_db": 3.0, "normalize": "utterance"}, r"equalize_db=3\.0 has no effect"),
     ],
 )
 def test_errors_name_the_option(folder: Path, options: dict[str, Any], message: str) -> None:
     place = Path(options.pop("train_file", folder))
     with pytest.raises(RegardError, match=message):
         classification(place, **options)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"test_speakers": ("ann",)},
+        {"speeds": (0.9, 1.1)},
+        {"freq_warp": 0.1},
+        {"split_by": "speaker"},
+    ],
+    ids=str,
+)
+def test_features_without_recordings(tmp_path: Path, option: dict[str, Any]) -> None:
+    np.savez(tmp_path / "frames.npz", inputs=np.zeros((4, 5, 2)), labels=np.arange(4) % 2)
+    name = next(iter(option))
+    with pytest.raises(
+        RegardError, match=rf"task\.{name}=.* needs recordings, but .* features only"
+    ):
+        classification(tmp_path / "frames.npz", **option)
+
+
+def test_recordings_that_are_too_long_for_their_transcript_are_malformed(folder: Path) -> None:
+    with pytest.raises(RegardError, match=r"too long: \d+ frames, but task\.max_length is 10"):
+        recognition(folder, max_length=10)
+
+
+def test_truncated_recordings_are_named(folder: Path) -> None:
+    task = classification(folder, max_length=10)
+    assert "recordings truncated to 10 frames" in task.dataset.describe()
+
+
+def test_joining_needs_single_words(tmp_path: Path) -> None:
+    for number in range(4):
+        write_wav(tmp_path / f"yes/{number}.wav", sine(400, seconds=0.2, sample_rate=RATE))
+    (tmp_path / "metadata.csv").write_text(
+        "file_name,text\n" + "".join(f"yes/{number}.wav,yes\n" for number in range(4))
+    )
+    with pytest.raises(RegardError, match=r"task\.join=\[2, 4\]: .* has the layout metadata"):
+        recognition(tmp_path, **JOINED)
+
+
+def test_a_folder_is_scored_on_its_test_split(folder: Path) -> None:
+    for task in (classification(folder), recognition(folder), recognition(folder, **JOINED)):
+        split = task.read_split(
+            str(folder), task.options, preprocessor=task.dataset.preprocessor, errors=RowErrors()
+        )
+        assert split.names == task.dataset.test.names
+        assert split.references == task.dataset.test.references
 
 
 def test_utterances_are_normalised(folder: Path) -> None:

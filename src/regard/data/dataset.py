@@ -242,7 +242,7 @@ class Dataset:
         truncated = "".join(
             f"; {name} split: {text}"
             for name, counts in self.truncation.items()
-            if (text := counts.describe(length))
+            if (text := counts.describe(length, unit=unit, piece=self.preprocessor.piece))
         )
         leaked = "".join(
             f"; {count:,} {name} inputs also occur in training"

@@ -130,8 +130,8 @@ class Truncation(NamedTuple):
         """The counts of both."""
         return type(self)(*(one + more for one, more in zip(self, other, strict=True)))
 
-    def describe(self, max_length: int) -> str:
-        """The counts in words; empty without truncation.
+    def describe(self, max_length: int, *, unit: str = "texts", piece: str = "tokens") -> str:
+        """The counts in words; empty without truncation. `unit` and `piece` are what was truncated.
 
         >>> Truncation(texts=1, of_texts=2, tokens=30, of_tokens=120).describe(80)
         '1 of 2 texts truncated to 80 tokens, 25.0 % of all tokens removed'
@@ -139,10 +139,10 @@ class Truncation(NamedTuple):
         if not self.texts:
             return ""
         percent = 100 * self.tokens / self.of_tokens
-        noun = "text" if self.of_texts == 1 else "texts"
+        noun = unit.removesuffix("s") if self.of_texts == 1 else unit
         return (
-            f"{self.texts:,} of {self.of_texts:,} {noun} truncated to {max_length:,} tokens, "
-            f"{percent:.1f} % of all tokens removed"
+            f"{self.texts:,} of {self.of_texts:,} {noun} truncated to {max_length:,} {piece}, "
+            f"{percent:.1f} % of all {piece} removed"
         )
 
 
@@ -156,6 +156,7 @@ class Preprocessor(ABC):
     """
 
     unit: ClassVar[str] = "texts"
+    piece: ClassVar[str] = "tokens"  # of which an input consists
     # Whether an input that is too long is truncated and counted.
     truncates: ClassVar[bool] = False
     # Whether a page shows a picture of an input, see `picture`; and of how many inputs it shows attention.

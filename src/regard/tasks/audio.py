@@ -22,6 +22,7 @@ from pydantic import Field, model_validator
 
 from regard.core.batches import Batch, FrameInput
 from regard.core.errors import RegardError
+from regard.core.formatting import counted
 from regard.core.options import PositiveFloat, PositiveInt, Probability
 from regard.core.records.sound import SoundRecord
 from regard.core.traits import InputKind
@@ -35,10 +36,12 @@ from regard.data.batching import Batches
 from regard.data.examples import Examples, Ragged
 from regard.data.preprocessor import Encoded, Preprocessor, Standardizer
 from regard.data.readers.audio_folder import AudioFolderReader
-from regard.data.readers.text_file import Row
+from regard.data.readers.text_file import Row, RowErrors
 from regard.data.splits import EvalSplit, Split, array_key
 from regard.tasks.task import Task, TaskOptions
 
+# Augmentation of mel bands, which other features do not have.
+SPECTRAL_OPTIONS = ("freq_masks", "freq_warp", "noise_db", "gain_db", "equalize_db")
 AUGMENT_SEED = 7  # apart from the order of the batches, which has the same seed and epoch
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 Speeds = Annotated[
@@ -79,6 +82,24 @@ class AudioOptions(AugmentOptions, FeatureOptions, TaskOptions):
     test_speakers: Names = ()
 
     @model_validator(mode="after")
+    def _validate_augmentation(self) -> Self:
+        spectral = [name for name in SPECTRAL_OPTIONS if getattr(self, name)]
+        if self.features == "mfcc" and spectral:
+            raise RegardError(
+                f"task.{spectral[0]}={getattr(self, spectral[0])} varies mel bands, but task.features is "
+                "'mfcc'. Use task.features='log_mel', or leave the option out."
+            )
+        cancelled = self.gain_db and self.normalize != "dataset" and "gain_db"
+        if self.equalize_db and self.normalize == "utterance" and self.noise_db is None:
+            cancelled = "equalize_db"
+        if cancelled:
+            raise RegardError(
+                f"task.{cancelled}={getattr(self, cancelled)} has no effect with task.normalize="
+                f"'{self.normalize}', which removes it. Leave one of the two out."
+            )
+        return self
+
+    @model_validator(mode="after")
     def _validate_speakers(self) -> Self:
         if both := set(self.validation_speakers) & set(self.test_speakers):
             raise RegardError(
@@ -111,6 +132,7 @@ class AudioPreprocessor(Preprocessor):
     """
 
     unit: ClassVar[str] = "recordings"
+    piece: ClassVar[str] = "frames"
     truncates: ClassVar[bool] = True
     has_pictures: ClassVar[bool] = True
     num_shown: ClassVar[int] = 3  # each has an image and audio
@@ -132,7 +154,7 @@ class AudioPreprocessor(Preprocessor):
         return self.options.feature_options()
 
     def features(self, value: Any, *, speed: float = 1.0) -> Frames:
-        """The frames of an input before normalisation, truncated to the maximum length."""
+        """The frames of an input before normalisation."""
         if not isinstance(value, np.ndarray):
             clip = as_clip(value, max_seconds=self.options.max_seconds)
             value = cached_features(clip, self._feature_options, speed=speed, cache=self._cache)
@@ -154,7 +176,7 @@ class AudioPreprocessor(Preprocessor):
             return Standardizer((0.0,) * features, (1.0,) * features)
         return Standardizer.fit(frames)
 
-    def cut(self, frames: Frames) -> tuple[Frames, int]:
+    def cut(self, frames: Frames) -> tuple[Float32[np.ndarray, "kept features"], int]:
         """At most `max_length` frames, and how many were removed."""
         limit = self.options.max_length
         return frames[:limit], max(0, len(frames) - limit)
@@ -230,6 +252,17 @@ class AudioTask(Task):
         return AudioFolderReader(path=path, target=cls.audio_target, max_seconds=seconds)
 
     @classmethod
+    def read_split(
+        cls, file: str, options: Any, *, preprocessor: Any, errors: RowErrors
+    ) -> EvalSplit:
+        """The test split of a folder that has one; else all recordings."""
+        reader = cls.reader(options, file)
+        if isinstance(reader, AudioFolderReader) and "test" in reader.splits():
+            reader = reader.with_split("test")
+        found: EvalSplit = preprocessor.split(reader.rows(errors=errors), path=reader.path)
+        return found
+
+    @classmethod
     def audio_readers(cls, options: Any) -> dict[Split, AudioFolderReader]:
         """The splits of a folder: by speakers, by its own splits, or by files of their own."""
         whole = cls.audio_reader(options, options.train_file)
@@ -250,8 +283,22 @@ class AudioTask(Task):
                 found[name] = cls.audio_reader(options, file)
             elif speakers:
                 found[name] = replace(whole, speakers=speakers)
-            elif name in known and not held_out:
-                found[name] = whole.with_split(name)
+            elif name in known:
+                if options.split_by == "speaker":
+                    raise RegardError(
+                        f"task.split_by='speaker': '{whole.path}' has a split {name} of its own, with all "
+                        f"speakers. Name those to hold out, as in task.{name}_speakers=['ann']."
+                    )
+                found[name] = replace(whole.with_split(name), without_speakers=held_out)
+        if options.split_by == "speaker" and len(found) < 3:
+            speakers = set(whole.all_speakers()) - set(held_out)
+            if len(speakers) <= 3 - len(found):
+                number = counted(len(speakers), "known speaker")
+                raise RegardError(
+                    f"task.split_by='speaker': '{whole.path}' has {number} for the splits, each of which "
+                    "needs one. Use task.split_by='recording', or name speakers with "
+                    "task.validation_speakers and task.test_speakers."
+                )
         return found
 
     def epoch(self, number: int) -> Batches:

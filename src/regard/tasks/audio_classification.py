@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from regard.core.errors import RegardError
 from regard.core.options import PositiveInt, Probability
 from regard.data.examples import Examples, Ragged
 from regard.data.item_preprocessor import EncodedInput, ItemPreprocessor
@@ -22,7 +23,13 @@ from regard.data.preprocessor import Encoded, Preprocessor
 from regard.data.readers.arrays import ArrayReader, spoken_digits
 from regard.data.readers.text_file import Reader
 from regard.data.splits import EvalSplit, Split
-from regard.tasks.audio import AudioOptions, AudioPreprocessor, AudioTask, Normalization
+from regard.tasks.audio import (
+    SPECTRAL_OPTIONS,
+    AudioOptions,
+    AudioPreprocessor,
+    AudioTask,
+    Normalization,
+)
 from regard.tasks.classification.task import Classification, LabelNames
 
 
@@ -85,10 +92,25 @@ class AudioClassification(AudioTask, Classification):
         """The splits of a folder, or files of their own."""
         file = options.train_file
         if file is None or file in cls.datasets or Path(file).suffix == ".npz":
+            cls._validate_features(options)
             return super().readers(options)
         found = cls.audio_readers(options)
         names = options.label_names
         return {split: NamedLabels(each, names) if names else each for split, each in found.items()}
+
+    @classmethod
+    def _validate_features(cls, options: Any) -> None:
+        """Raise for options of recordings, where the data is features without recordings."""
+        speakers = ("test_speakers", "validation_speakers", *SPECTRAL_OPTIONS)
+        given = [name for name in speakers if getattr(options, name)]
+        given += ["speeds"] * (options.speeds != (1.0,))
+        given += ["split_by"] * (options.split_by != "recording")
+        if given:
+            name = options.train_file or next(iter(cls.datasets))
+            raise RegardError(
+                f"task.{given[0]}={getattr(options, given[0])} needs recordings, but '{name}' has features "
+                "only. Leave the option out, or give a folder of WAV files with --train-file."
+            )
 
     def baseline_inputs(self, split: EvalSplit) -> Examples:
         """Frames before normalisation, as those of the training examples."""

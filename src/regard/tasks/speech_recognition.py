@@ -63,6 +63,7 @@ class SpeechOptions(AudioOptions):
 
     Args:
         lowercase: Lower-case all transcripts.
+        max_length: Maximum number of frames; longer recordings are malformed.
         max_characters: Longer transcripts are malformed, and longer outputs are cut off.
         label_smoothing: Probability mass spread over all characters (Szegedy et al. 2016); not of CTC.
         beam_size: Beam width in decoding; 1 is greedy.
@@ -94,8 +95,9 @@ class SpeechOptions(AudioOptions):
 
 
 class TranscribedAudio(AudioPreprocessor):
-    """Recordings with transcripts, in characters."""
+    """Recordings with transcripts, in characters. Truncated ones would not match their transcripts."""
 
+    truncates: ClassVar[bool] = False
     has_target_vocabulary: ClassVar[bool] = True
 
     @classmethod
@@ -113,18 +115,21 @@ class TranscribedAudio(AudioPreprocessor):
         )
 
     def encode(self, rows: Iterable[Row], *, path: Path, errors: RowErrors) -> Iterator[Encoded]:
-        """Frames and characters; a transcript that is too long is malformed."""
+        """Frames and characters; a transcript or a recording that is too long is malformed."""
         limit = self.options.max_characters
         for block in blocks(rows):
             targets = self.target.encode_all(row.target for row in block)
             for row, target in zip(block, targets, strict=True):
-                if len(target) > limit:
-                    reason = (
-                        f"too long: {len(target)} characters, but task.max_characters is {limit}"
-                    )
-                    errors.report(path=path, line=row.line, reason=reason)
-                    continue
                 frames, removed = self.cut(self.features(row.input))
+                reason = ""
+                if len(target) > limit:
+                    reason = f"{len(target)} characters, but task.max_characters is {limit}"
+                elif removed:
+                    longest = self.options.max_length
+                    reason = f"{len(frames) + removed} frames, but task.max_length is {longest}"
+                if reason:
+                    errors.report(path=path, line=row.line, reason=f"too long: {reason}")
+                    continue
                 yield Encoded(row, frames, target, None, removed)
 
     def examples(self, encoded: Iterable[Encoded]) -> Examples:
@@ -211,11 +216,33 @@ class SpeechRecognition(AudioTask, SequenceTask):
         return cls.audio_reader(options, file)
 
     @classmethod
+    def read_split(
+        cls, file: str, options: Any, *, preprocessor: Any, errors: RowErrors
+    ) -> EvalSplit:
+        """The test split of a folder that has one, else all of it; joined to strings as in training."""
+        if options.join is None:
+            return super().read_split(file, options, preprocessor=preprocessor, errors=errors)
+        whole = cls.audio_reader(options, file)
+        reader = JoinedReader(
+            reader=whole.with_split("test") if "test" in whole.splits() else whole,
+            options=options,
+            num_strings=options.num_test_strings,
+            split="test",
+        )
+        found: EvalSplit = preprocessor.split(reader.rows(errors=errors), path=reader.path)
+        return found
+
+    @classmethod
     def readers(cls, options: Any) -> dict[Split, Reader]:
         """The splits of a folder; joined to strings, with recordings held out for validation."""
         found = cls.audio_readers(options)
         if options.join is None:
             return dict(found)
+        if (layout := found["train"].layout().name) != "fsdd":
+            raise RegardError(
+                f"task.join={list(options.join)}: '{options.train_file}' has the layout {layout}. Only "
+                "recordings of single words are joined, those of the layout fsdd. Leave the option out."
+            )
         has_validation = "validation" in found
         joined = partial(JoinedReader, options=options)
         readers: dict[Split, Reader] = {

@@ -23,8 +23,8 @@ from regard.data.audio.samples import background_level, resample, trim_silence
 from regard.data.audio.wav import (
     MAX_CHECKED_FILES,
     MAX_SECONDS,
-    AudioFileError,
     file_stamp,
+    opened,
     read_wav,
     validate_wav,
 )
@@ -153,13 +153,8 @@ class AudioClip:
 
 def file_hash(path: Path) -> str:
     """A hash of the bytes of a file, remembered until the file changes."""
-    try:
+    with opened(path):  # which says why a file cannot be read
         return _file_hash(path, file_stamp(path))
-    except (OSError, ValueError) as error:
-        details = getattr(error, "strerror", None) or str(error)
-        raise AudioFileError(
-            path, "unreadable file", details, way_out="Check its name and permissions"
-        ) from error
 
 
 @lru_cache(maxsize=MAX_CHECKED_FILES)

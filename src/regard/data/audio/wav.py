@@ -94,13 +94,13 @@ class Sound(NamedTuple):
 
 def read_header(path: Path, *, max_seconds: float = MAX_SECONDS) -> WavHeader:
     """The header of a WAV file whose samples are complete, and not longer than `max_seconds`."""
-    with _opened(path) as file:
+    with opened(path) as file:
         return _parse_header(file, path, max_seconds=max_seconds)
 
 
 def read_wav(path: Path, *, max_seconds: float = MAX_SECONDS) -> Sound:
     """The samples of a WAV file, averaged over its channels, in [-1, 1]; louder ones are clipped."""
-    with _opened(path) as file:
+    with opened(path) as file:
         header = _parse_header(file, path, max_seconds=max_seconds)
         file.seek(header.data_offset)
         content = file.read(header.num_samples * header.frame_bytes)
@@ -145,7 +145,8 @@ def _validate(path: Path, stamp: tuple[int, int, int], max_seconds: float) -> Wa
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """An open file; raises an `AudioFileError` that says why it cannot be read."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # to open a named pipe would block
             kind = "a folder" if path.is_dir() else "no regular file"

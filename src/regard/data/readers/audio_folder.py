@@ -146,6 +146,11 @@ class AudioFolderReader:
         root = self.path.resolve()
         usable, count_before, listed_before = 0, errors.count, len(errors.rows)
         for item in layout.recordings(errors=errors):
+            if layout.splits and item.split is None and self.split in (None, "train"):
+                reason = f"in no split: '{item.file}'"
+                hint = f"Put the file into one of the folders {', '.join(layout.splits)}"
+                errors.report(path=item.source, line=item.line, reason=reason, hint=hint)
+                continue
             if not self._is_selected(item):
                 continue
             try:
@@ -158,7 +163,9 @@ class AudioFolderReader:
         if not usable:
             found = [*errors.rows[listed_before:], None][0]
             why = f" ({errors.count - count_before:,} errors; the first: {found})" if found else ""
-            chosen = " of these speakers" if self.speakers or self.without_speakers else ""
+            chosen = f" of {', '.join(self.speakers)}" if self.speakers else ""
+            if self.without_speakers:
+                chosen = f" without {', '.join(self.without_speakers)}"
             where = f" in the split {self.split}" if self.split else ""
             raise RegardError(
                 f"'{self.path}' has no valid recording{chosen}{where}{why}. Check the folder with: regard "
@@ -185,7 +192,7 @@ class AudioFolderReader:
     def _path(self, file: str, root: Path) -> Path:
         """The path of a file in the folder; a path that leads out of it is a fault."""
         if reason := text_error("file name", file):
-            raise _RowFaultError(reason, "Name the file")
+            raise _RowFaultError(reason, "Rename the file")
         inside = "Put the file into the folder, and give its path in the folder"
         if PurePosixPath(file).is_absolute() or PureWindowsPath(file).drive:
             raise _RowFaultError(f"absolute path: '{file}'", inside)

@@ -122,6 +122,11 @@ def find_layout(folder: Path) -> Layout:
             return Layout(
                 name="fsdd", folder=folder, sources=((place, None),), splits=("train", "test")
             )
+        if strays := [name for name in files if not FSDD_NAME.fullmatch(name)]:
+            named = len(files) - len(strays)
+            if named:
+                others = f"{named:,} files named DIGIT_SPEAKER_TAKE.wav, but also '{strays[0]}'"
+                raise unknown_layout(folder, f"has {others}")
     if labels:
         return Layout(name="label_folders", folder=folder, sources=((folder, None),))
     raise unknown_layout(folder, "has no known audio layout")
