@@ -1,7 +1,8 @@
 """Spoken digits, runs against logistic regression on mean MFCCs: `python -m benchmarks.fsdd FOLDER RUN ...`
 
 One row per test split of the Free Spoken Digit Dataset: takes 0 to 4, and each speaker left out. Accuracies
-have a 95 % Wilson interval. Runs are of `audio_classification`; those of one test split are pooled.
+have a 95 % Wilson interval over recordings. Runs are of `audio_classification`; of several runs with one
+test split it is that of their mean accuracy, with as many recordings as one has: they share them.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import binomtest
+from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from regard.core.formatting import counted, integer_text
 from regard.data import AudioFolderReader, FeatureOptions, RowErrors
 from regard.data.audio.cache import cached_features
 
@@ -28,10 +30,12 @@ FEATURES = FeatureOptions(features="mfcc", sample_rate=8000, num_bands=40, trim_
 
 def baseline(reader: AudioFolderReader, speaker: str | None) -> np.ndarray:
     """Whether each test recording is classified correctly: of one speaker, or of the test split."""
-    if speaker is None:
-        splits = reader.with_split("train"), reader.with_split("test")
-    else:
-        splits = replace(reader, without_speakers=(speaker,)), replace(reader, speakers=(speaker,))
+    splits = reader.with_split("train"), reader.with_split("test")
+    if speaker is not None:
+        splits = (
+            replace(splits[0], without_speakers=(speaker,)),
+            replace(reader, speakers=(speaker,)),
+        )
     (train, train_labels), (test, test_labels) = map(examples, splits)
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000))
     found: np.ndarray = model.fit(train, train_labels).predict(test) == test_labels
@@ -53,11 +57,14 @@ def run_counts(folder: Path) -> tuple[str, int, int]:
     return ", ".join(speakers) or TAKES, int(np.trace(counts)), int(counts.sum())
 
 
-def cell(correct: int, total: int) -> str:
-    """Accuracy with its interval, and the counts."""
-    interval = binomtest(correct, total).proportion_ci(method="wilson")
-    percents = [100 * value for value in (correct / total, interval.low, interval.high)]
-    return "{:.1f} % ({:.1f} to {:.1f}), {} of {}".format(*percents, correct, total)
+def cell(correct: float, total: int) -> str:
+    """Accuracy with its interval; `correct` is a mean over runs."""
+    rate, z = correct / total, norm.ppf(0.975)
+    middle = (rate + z**2 / (2 * total)) / (1 + z**2 / total)
+    half = z / (1 + z**2 / total) * (rate * (1 - rate) / total + z**2 / (4 * total**2)) ** 0.5
+    return "{:.1f} % ({:.1f} to {:.1f})".format(
+        *(100 * each for each in (rate, middle - half, middle + half))
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,12 +84,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         correct = baseline(reader, speaker)
         found = runs.get(speaker or TAKES, [])
         hits, total = (sum(each) for each in zip(*found, strict=True)) if found else (0, 0)
-        model = cell(hits, total) if found else "—"
+        errors = f", {counted(total - hits, 'error')} in {integer_text(total)}"
+        model = cell(hits / len(found), total // len(found)) + errors if found else "—"
         own = cell(int(correct.sum()), len(correct))
         print(f"| {speaker or TAKES} | {len(found)} | {model} | {own} |", flush=True)
         if speaker:
             means.append([hits / total if found else np.nan, correct.mean()])
-    print("| mean of speakers | | {:.1f} % | {:.1f} % |".format(*100 * np.mean(means, axis=0)))
+    model, baselines = 100 * np.mean(means, axis=0)
+    mean = "—" if np.isnan(model) else f"{model:.1f} %"
+    print(f"| mean of speakers | | {mean} | {baselines:.1f} % |")
     return 0
 
 
