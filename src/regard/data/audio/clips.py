@@ -20,14 +20,8 @@ from jaxtyping import Float32
 
 from regard.core.errors import RegardError
 from regard.data.audio.samples import background_level, resample, trim_silence
-from regard.data.audio.wav import (
-    MAX_CHECKED_FILES,
-    MAX_SECONDS,
-    AudioFileError,
-    file_stamp,
-    read_wav,
-    validate_wav,
-)
+from regard.data.audio.wav import MAX_SECONDS, AudioFileError, read_wav, validate_wav
+from regard.data.media_files import MAX_CHECKED_FILES, file_stamp
 
 HASH_BYTES = 16
 MAX_PAUSE_SECONDS = 60.0
