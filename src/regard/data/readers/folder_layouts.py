@@ -25,13 +25,14 @@ from regard.data.readers.formats import (
     json_records,
 )
 from regard.data.readers.text_file import RowErrors, TextFile, nonblank_lines
-from regard.data.splits import Split
+from regard.data.splits import SPLIT_ORDER, Split
 
 METADATA_FILES = ("metadata.csv", "metadata.jsonl")
 FILE_COLUMN, LABEL_COLUMN = "file_name", "label"
 SPEAKER_COLUMNS = ("speaker", "speaker_id")
 MAX_LINE_BYTES = 1_000_000
 MAX_KEY_ROWS = 1_000
+MAX_SEARCHED = 10_000
 # Name of a folder → the split in it, as Hugging Face has them.
 SPLIT_FOLDERS: dict[str, Split] = {
     "train": "train",
@@ -44,7 +45,6 @@ SPLIT_FOLDERS: dict[str, Split] = {
     "testing": "test",
     "eval": "test",
 }
-SPLIT_ORDER: tuple[Split, ...] = ("train", "validation", "test")
 
 
 class Item(NamedTuple):
@@ -264,6 +264,12 @@ class Media:
         for line, (label, name) in enumerate(files, start=1):
             file = (prefix / label / name).as_posix()
             yield Item(place, line, file, text=label, label=label, split=split)
+
+
+def has_files(folder: Path, media: Media) -> bool:
+    """Whether any of the first files in a folder, or in the folders of it, is of this kind."""
+    paths = islice(folder.rglob("*"), MAX_SEARCHED)
+    return any(path.name.lower().endswith(media.suffixes) for path in paths)
 
 
 def _metadata_names(folder: Path) -> list[str]:
