@@ -132,8 +132,9 @@ def describe(
     """Descriptive statistics of any data that a task reads.
 
     `file` is a text file, two parallel files FIRST,SECOND, arrays (.npz), a folder of audio or images, or
-    the name of an embedded dataset. `target` is what a text or a recording has beside it: text, label, number
-    or none; by default it is inferred. Row errors are counted and listed with line and reason; they do not stop it.
+    the name of an embedded dataset. `target` is what a text or a recording has beside it: text, label,
+    number or none; by default it is inferred. Row errors are counted and listed with line and reason; they
+    do not stop it.
     """
     from regard.data.readers.describe import describe_file
     from regard.data.readers.text_reader import FORMATS_OF

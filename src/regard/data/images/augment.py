@@ -5,8 +5,8 @@
     erase                    random erasing (Zhong et al. 2020): a rectangle becomes the mean of its image
     noise                    normal noise, added to every pixel
 
-Pixels are from 0 to 1, before they are standardised. Each image draws from a generator of its own, made
-from a seed and its row, so that its variant does not depend on the others in the batch.
+Pixels are from 0 to 1, before they are standardised. Each image has random numbers of its own, a hash of
+the seed and its row, so that its variant does not depend on the others in the batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Float64, UInt64
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
@@ -26,6 +26,8 @@ from regard.core.options import Fraction, NonNegativeFloat, NonNegativeInt, Opti
 
 MAX_LOG_ASPECT = math.log(3.3)  # of an erased rectangle
 NUM_DRAWS = 9
+MIN_UNIFORM = 1e-6  # so that noise is finite
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 Images = Float[Tensor, "batch channels height width"]
 Draws = Float[Tensor, " batch"]
@@ -71,8 +73,9 @@ def augment_images(
     images: Images, options: ImageAugmentOptions, *, seed: Sequence[int], rows: Sequence[int]
 ) -> Images:
     """Varied images, of the same size; the image of a row depends on seed, row and options only."""
-    generators = [np.random.default_rng([*seed, row]) for row in rows]
-    table = torch.from_numpy(np.stack([each.random(NUM_DRAWS) for each in generators])).to(images)
+    count = images[0].numel() if options.noise else 0
+    table = torch.from_numpy(row_uniforms(seed, rows, NUM_DRAWS + count)).to(images)
+    table, for_noise = table[:, :NUM_DRAWS], table[:, NUM_DRAWS:]
     right, down, turn, grow, flipped, area, aspect, across, along = table.unbind(dim=1)
     if options.flip:
         images = flip_images(images, flipped < options.flip)
@@ -94,10 +97,28 @@ def augment_images(
             along=along,
         )
     if options.noise:
-        shape = tuple(images.shape[1:])
-        noise = np.stack([each.standard_normal(shape, dtype=np.float32) for each in generators])
-        images = images + options.noise * torch.from_numpy(noise)
+        normal = torch.special.ndtri(for_noise.clamp(MIN_UNIFORM, 1 - MIN_UNIFORM))
+        images = images + options.noise * normal.view_as(images)
     return images
+
+
+def row_uniforms(
+    seed: Sequence[int], rows: Sequence[int], count: int
+) -> Float64[np.ndarray, "rows count"]:
+    """Uniform random numbers in [0, 1) for each row: SplitMix64 (Steele et al. 2014), seeded by its hash.
+
+    A generator of NumPy for each row would take longer than the augmentation.
+    """
+    start = np.random.SeedSequence(list(seed)).generate_state(1, np.uint64)
+    of_row = _mixed(start + np.asarray(rows, dtype=np.uint64) * GOLDEN)
+    steps = np.arange(1, count + 1, dtype=np.uint64) * GOLDEN
+    return (_mixed(of_row[:, None] + steps) >> np.uint64(11)) * 2.0**-53
+
+
+def _mixed(x: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 def flip_images(images: Images, flipped: Bool[Tensor, " batch"]) -> Images:

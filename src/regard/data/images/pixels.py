@@ -25,7 +25,8 @@ from regard.core.errors import MissingDependencyError, RegardError
 from regard.data.media_files import MAX_CHECKED_FILES, MediaFileError, file_stamp, opened
 from regard.data.splits import array_key
 
-Pixels = UInt8[np.ndarray, "height width channels"] | Float32[np.ndarray, "height width channels"]
+# Height, width and channels; without names, since a function may change them.
+Pixels = UInt8[np.ndarray, "_ _ _"] | Float32[np.ndarray, "_ _ _"]
 
 # What Pillow may decode; others run programs, as EPS does, or are rarely tested.
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
@@ -100,8 +101,8 @@ def read_image(path: Path) -> Pixels:
             "Image files are read with Pillow, which is not installed. Run: pip install 'regard[images]'"
         ) from error
     with opened(path, ImageFileError) as file, warnings.catch_warnings():
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
         warnings.filterwarnings("ignore", module="PIL")  # of damaged metadata
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
             with Image.open(file, formats=FORMATS) as image:
                 if (frames := getattr(image, "n_frames", 1)) > 1:
