@@ -28,7 +28,7 @@ def no_decoding(model: Any, source: Input) -> Any:
 
 
 def build(file: Path | str | None = None, **options: Any) -> ImageClassification:
-    chosen = ImageClassificationOptions(train_file=file and str(file), **options)
+    chosen = ImageClassificationOptions(train_file=None if file is None else str(file), **options)
     return ImageClassification.from_options(chosen, seed=0, decode=no_decoding)
 
 

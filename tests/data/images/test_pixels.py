@@ -45,7 +45,8 @@ def test_16_bits_are_scaled_by_their_range(tmp_path: Path, kind: str) -> None:
     values = np.array([[0, 65_535], [13_107, 255]], dtype=np.uint16)
     found = read(tmp_path, Image.fromarray(values), kind)
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found[..., 0], [[0, 1], [0.2, 255 / 65_535]], atol=1e-7)
+    expected = np.array([[0.0, 1.0], [0.2, 255 / 65_535]])
+    np.testing.assert_allclose(found[..., 0], expected, atol=1e-7)
 
 
 def test_a_palette_becomes_rgb(tmp_path: Path) -> None:

@@ -265,7 +265,6 @@ class Description:
             f"distinct inputs   {self.distinct_inputs:>10,}",
             f"duplicate rows    {self.duplicate_rows:>10,}",
             f"bad rows          {self.errors.count:>10,}",
-            "",
             *self._lengths(),
         ]
         lines += ["", *self.media.lines()] if self.media is not None else self.input.lines()
@@ -284,11 +283,14 @@ class Description:
                 ends = [f"{value:,}" for value in (found.minimum, found.median)]
                 ends += [f"{found.mean:.1f}", f"{found.quantile_95:,}", f"{found.maximum:,}"]
                 table[f"{side.name} {unit}"] = ends
+        if len(table) == 1:  # images have sizes
+            return []
         width = max(18, *(len(name) for name in table))
-        return [
+        lines = (
             f"{name:<{width}}{''.join(f'{value:>8}' for value in row)}"
             for name, row in table.items()
-        ]
+        )
+        return ["", *lines]
 
 
 def describe(reader: Reader, *, target: str | None = None, name: str = "") -> Description:
@@ -343,7 +345,8 @@ def _describe_media(
     errors: RowErrors,
 ) -> Description:
     """Statistics of recordings or images, with their splits."""
-    format_name, kind = "array" if reader.path.exists() else "embedded", "label"
+    is_embedded = isinstance(reader, ImageArrayReader) and reader.load is not None
+    format_name, kind = "embedded" if is_embedded else "array", "label"
     if isinstance(reader, MediaFolderReader):
         layout = reader.layout()
         format_name, kind = layout.name, reader.target_kind(layout)
