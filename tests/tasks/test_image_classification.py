@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.factories.command_line import regard
 from tests.factories.images import bright, write_classes, write_image
 
 from regard.core.batches import ImageInput, ImageSpec, Input
@@ -18,6 +19,7 @@ from regard.core.errors import MissingDependencyError, RegardError
 from regard.data.datasets import digits as digits_module
 from regard.data.readers.text_file import RowErrors
 from regard.models import build_model
+from regard.runs.load import load
 from regard.tasks.image_classification import ImageClassification, ImageClassificationOptions
 
 MODEL: dict[str, Any] = {"model_dim": 8, "num_heads": 2, "num_layers": 1, "dropout": 0.0}
@@ -277,3 +279,25 @@ def test_pneumoniamnist() -> None:
     dataset = build(file).dataset
     assert (len(dataset.train), len(dataset.validation), len(dataset.test)) == (4708, 524, 624)
     assert dataset.preprocessor.sizes() == {"source": ImageSpec(1, 28, 28), "outputs": 2}
+
+
+def test_command_line(folder: Path, tmp_path: Path) -> None:
+    small = ["--steps", "2", "--threads", "1", "--out", tmp_path / "run"]
+    trained = regard("train", "image_classification", "--train-file", folder, *small)
+    assert trained.returncode == 0, trained.stderr
+    assert "image.png" in trained.stdout
+    files = [folder / "dark" / "1.png", folder / "light" / "2.png"]
+    predicted = regard("predict", tmp_path / "run", *files)
+    assert set(predicted.stdout.split()) <= {"dark", "light"}
+    assert len(predicted.stdout.split()) == 2
+    (tmp_path / "text.png").write_text("not an image")
+    failed = regard("predict", tmp_path / "run", tmp_path / "text.png")
+    assert failed.returncode == 2
+    assert "text.png': not an image" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    run = load(tmp_path / "run")
+    assert len(run.predict(files)) == 2
+    np.savez(tmp_path / "a.npz", images=np.zeros((3, 4, 4), np.uint8), labels=np.array([0, 0, 0]))
+    assert len(run.predict(tmp_path / "a.npz")) == 3
+    with pytest.raises(RegardError, match="give a list of files"):
+        run.predict(files[0])
