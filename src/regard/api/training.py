@@ -434,8 +434,9 @@ def predict_command(run: TrainedRun) -> str:
     used = run.record["spec"].get("plugins", {}).values()
     plugins = "".join(f" --plugin {record['target']}" for record in used)
     file = run.spec.task_options.train_file
-    is_audio = kind == "frames" and file is not None and Path(file).suffix != ".npz"
-    given = '"some text"' if kind == "tokens" else "clip.wav" if is_audio else "--score FILE.npz"
+    is_folder = file is not None and Path(file).is_dir()
+    files = {"frames": "clip.wav", "images": "image.png"}
+    given = '"some text"' if kind == "tokens" else files[kind] if is_folder else "--score FILE.npz"
     return f"regard predict {run.folder.path} {given}{plugins}"
 
 

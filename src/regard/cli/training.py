@@ -185,8 +185,8 @@ def run_data(
     file: Annotated[
         str,
         "FILE",
-        "A text file, gzipped or not; two parallel files as FIRST,SECOND; a .npz file; a folder of audio; "
-        "or an embedded dataset, such as film-languages (`regard list datasets`).",
+        "A text file, gzipped or not; two parallel files as FIRST,SECOND; a .npz file; a folder of audio "
+        "or images; or an embedded dataset, such as film-languages (`regard list datasets`).",
     ],
     *,
     target: Annotated[

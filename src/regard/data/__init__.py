@@ -1,4 +1,4 @@
-"""Data: readers, tokenizers, audio, embedded datasets, splits, preprocessors, storage and batching.
+"""Data: readers, tokenizers, audio, images, embedded datasets, splits, preprocessors, storage and batching.
 
 reader (rows)  →  Dataset.read (splits, leakage, row errors)  →  preprocessor  →  Examples  →  token_batches
 """
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         g2p_alignments as g2p_alignments,
         word_syllables as word_syllables,
     )
+    from regard.data.datasets.digits import digits as digits, mnist5000 as mnist5000
     from regard.data.datasets.films import (
         FilmDocuments as FilmDocuments,
         FilmLanguages as FilmLanguages,
@@ -56,6 +57,16 @@ if TYPE_CHECKING:
     )
     from regard.data.datasets.movie_reviews import MovieReviews as MovieReviews
     from regard.data.examples import Examples as Examples, Ragged as Ragged
+    from regard.data.folds import Folds as Folds
+    from regard.data.images.augment import (
+        ImageAugmentOptions as ImageAugmentOptions,
+        augment_images as augment_images,
+    )
+    from regard.data.images.pixels import (
+        ImageFile as ImageFile,
+        ImageFileError as ImageFileError,
+        read_image as read_image,
+    )
     from regard.data.item_preprocessor import ItemPreprocessor as ItemPreprocessor
     from regard.data.labels import ClassBalance as ClassBalance, Labels as Labels
     from regard.data.noising import (
@@ -74,6 +85,8 @@ if TYPE_CHECKING:
     )
     from regard.data.readers.audio_folder import AudioFolderReader as AudioFolderReader
     from regard.data.readers.describe import Description as Description
+    from regard.data.readers.image_arrays import ImageArrayReader as ImageArrayReader
+    from regard.data.readers.image_folder import ImageFolderReader as ImageFolderReader
     from regard.data.readers.text_file import (
         GeneratedRows as GeneratedRows,
         Reader as Reader,
@@ -118,9 +131,10 @@ def describe(
 ) -> Description:
     """Descriptive statistics of any data that a task reads.
 
-    `file` is a text file, two parallel files FIRST,SECOND, arrays (.npz), a folder of audio or the name of
-    an embedded dataset. `target` is what a text or a recording has beside it: text, label, number or none;
-    by default it is inferred. Row errors are counted and listed with line and reason; they do not stop it.
+    `file` is a text file, two parallel files FIRST,SECOND, arrays (.npz), a folder of audio or images, or
+    the name of an embedded dataset. `target` is what a text or a recording has beside it: text, label,
+    number or none; by default it is inferred. Row errors are counted and listed with line and reason; they
+    do not stop it.
     """
     from regard.data.readers.describe import describe_file
     from regard.data.readers.text_reader import FORMATS_OF

@@ -20,8 +20,6 @@ from regard.core.batches import Batch
 from regard.core.errors import RegardError
 from regard.data.examples import Examples
 
-EVAL_BATCH_TOKENS = 8192  # larger than in training: evaluation stores no gradients
-
 # Receives how many rows of an evaluation were read, and of how many.
 Progress = Callable[[int, int], None]
 _PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
@@ -147,7 +145,7 @@ def evaluation_batches(
     """All examples sorted by length, not shuffled; `indices` maps results back. By default all fit."""
     if max_tokens is None:
         longest = int((examples.input_lengths + examples.target_lengths).max(initial=0))
-        max_tokens = max(EVAL_BATCH_TOKENS, longest)
+        max_tokens = max(examples.eval_batch_tokens, longest)
     order = length_order(examples, np.arange(len(examples)))
     starts, ends = batch_bounds(examples, order, max_tokens=max_tokens)
     return Batches(

@@ -27,10 +27,13 @@ from regard.core.batches import (
     Batch,
     ClassTarget,
     FrameInput,
+    Input,
     SequenceTarget,
     TokenInput,
     ValueTarget,
 )
+
+EVAL_BATCH_TOKENS = 8192  # larger than in training: evaluation stores no gradients
 
 
 class FlatPositions(NamedTuple):
@@ -185,7 +188,12 @@ class Examples:
             digest.update(np.ascontiguousarray(part, dtype=part.dtype.newbyteorder("<")).data)
         return digest.hexdigest()
 
-    def collate_inputs(self, rows: Int64[np.ndarray, " rows"]) -> TokenInput | FrameInput:
+    @property
+    def eval_batch_tokens(self) -> int:
+        """Positions in a batch of an evaluation."""
+        return EVAL_BATCH_TOKENS
+
+    def collate_inputs(self, rows: Int64[np.ndarray, " rows"]) -> Input:
         """The padded inputs of these examples."""
         values, lengths = self.inputs.padded(rows, start=self.start, end=self.end)
         padded = bool(len(lengths)) and int(lengths.min()) < values.shape[1]
@@ -202,19 +210,20 @@ class Examples:
 
     def collate(self, rows: Int64[np.ndarray, " rows"]) -> Batch:
         """The padded batch of these examples."""
+        return Batch(self.collate_inputs(rows), self.collate_targets(rows))
+
+    def collate_targets(self, rows: Int64[np.ndarray, " rows"]) -> Any:
+        """The padded targets of these examples; None if they have none."""
         targets = self.targets
-        target: Any
         if isinstance(targets, Ragged):
             tokens, lengths = targets.padded(rows, start=True, end=True)
             padded = int(lengths.min(initial=tokens.shape[1])) < tokens.shape[1]
-            target = SequenceTarget(torch.from_numpy(tokens), torch.from_numpy(lengths), padded)
-        elif targets is None:
-            target = None
-        elif np.issubdtype(targets.dtype, np.floating):
-            target = ValueTarget(torch.from_numpy(targets[rows]))
-        else:
-            target = ClassTarget(torch.from_numpy(targets[rows]))
-        return Batch(self.collate_inputs(rows), target)
+            return SequenceTarget(torch.from_numpy(tokens), torch.from_numpy(lengths), padded)
+        if targets is None:
+            return None
+        values = torch.from_numpy(targets[rows])
+        is_float = np.issubdtype(targets.dtype, np.floating)
+        return ValueTarget(values) if is_float else ClassTarget(values)
 
 
 def concatenate_pairs(parts: Sequence[Examples]) -> Examples:

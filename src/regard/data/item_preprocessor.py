@@ -15,6 +15,7 @@ from regard.core.batches import UNKNOWN
 from regard.core.errors import RegardError
 from regard.data.examples import Examples, Ragged
 from regard.data.labels import (
+    COLUMN_HINT,
     ClassBalance,
     Labels,
     short_label,
@@ -50,6 +51,8 @@ class ItemPreprocessor(Preprocessor):
     # Whether an evaluation row with a label unseen in training is malformed, rather than an error.
     rejects_unseen_labels: ClassVar[bool] = True
     target_class: ClassVar[type[Labels] | type[Standardizer]] = Labels
+    # The way out where there is one label.
+    label_hint: ClassVar[str] = COLUMN_HINT
 
     @property
     def is_fitted(self) -> bool:
@@ -77,7 +80,7 @@ class ItemPreprocessor(Preprocessor):
         if cls.target_class is Standardizer:
             return cls(options, input=found, target=Standardizer.fit(values))
         validate_label_column(labels, path)
-        validate_labels(labels, path)
+        validate_labels(labels, path, hint=cls.label_hint)
         order = {name: number for number, name in enumerate(getattr(options, "label_names", ()))}
         ordered = sorted(labels, key=lambda label: (order.get(label, 0), label))
         return cls(options, input=found, target=Labels(tuple(ordered)))
@@ -215,7 +218,9 @@ class ItemPreprocessor(Preprocessor):
         """Labels unseen in training, and truncated inputs."""
         found = [self.truncation(split.inputs).describe(self.options.max_length)]
         if isinstance(self.target, Labels):
-            found.insert(0, unseen_labels_note(split.references, self.target.labels))
+            found.insert(
+                0, unseen_labels_note(split.references, self.target.labels, unit=self.unit)
+            )
         return [note for note in found if note]
 
 

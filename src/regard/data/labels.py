@@ -173,13 +173,15 @@ class ClassBalance:
         }
 
 
-def validate_labels(labels: Collection[str], path: Path) -> None:
-    """Raise if there are fewer than two labels."""
+COLUMN_HINT = "Check the columns (--source-column, --target-column) and the format."
+
+
+def validate_labels(labels: Collection[str], path: Path, *, hint: str = COLUMN_HINT) -> None:
+    """Raise if there are fewer than two labels; `hint` is the way out."""
     if len(labels) < 2:
         count = "1 label" if len(labels) == 1 else "no labels"
         raise RegardError(
-            f"The training split of '{path}' has {count}; classification needs two or more. Check the "
-            "columns (--source-column, --target-column) and the format."
+            f"The training split of '{path}' has {count}; classification needs two or more. {hint}"
         )
 
 
@@ -198,8 +200,10 @@ def validate_label_column(counts: Counter[str], path: Path) -> None:
         )
 
 
-def unseen_labels_note(targets: Sequence[str], known: Collection[str]) -> str:
-    """A note on texts whose label the model was not trained on; empty if there are none.
+def unseen_labels_note(
+    targets: Sequence[str], known: Collection[str], *, unit: str = "texts"
+) -> str:
+    """A note on items whose label the model was not trained on; empty if there are none.
 
     >>> unseen_labels_note(["meh", "good"], ["bad", "good"])
     '1 of 2 texts with a label unseen in training: meh; counted as errors, without loss'
@@ -212,7 +216,7 @@ def unseen_labels_note(targets: Sequence[str], known: Collection[str]) -> str:
         named.append(f"and {len(unknown) - MAX_SHOWN_LABELS:,} more")
     a_label = "a label" if unknown.total() == 1 else "labels"
     return (
-        f"{unknown.total():,} of {len(targets):,} texts with {a_label} unseen in training: "
+        f"{unknown.total():,} of {len(targets):,} {unit} with {a_label} unseen in training: "
         f"{', '.join(named)}; counted as errors, without loss"
     )
 

@@ -4,6 +4,7 @@
     texts and labels      vocabulary, class ids            ItemPreprocessor
     texts and numbers     vocabulary, standardised         ItemPreprocessor
     frames and labels     standardised, class ids          ItemPreprocessor
+    images and labels     standardised, class ids          ImagePreprocessor
 
 A preprocessor is stored with a run: `as_json` has what was fitted, and the options of the task the rest.
 """
@@ -20,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from regard.core.batches import FrameSpec, InputSpec, TokenSpec
+from regard.core.batches import FrameSpec, ImageSpec, InputSpec, TokenSpec
 from regard.core.errors import RegardError
 from regard.core.records.sound import SoundRecord
 from regard.data.examples import Examples, Ragged
@@ -45,10 +46,14 @@ Rows = Callable[[], Iterator[Row]]
 
 @dataclass(frozen=True)
 class Standardizer:
-    """Standardises numbers, or each feature of vectors, to mean 0 and standard deviation 1."""
+    """Standardises numbers, or each feature of vectors, to mean 0 and standard deviation 1.
+
+    The features of images are their channels; `size` is their height and width.
+    """
 
     mean: tuple[float, ...]
     scale: tuple[float, ...]
+    size: tuple[int, int] | None = None
 
     @classmethod
     def fit(cls, batches: Iterable[Any]) -> Self:
@@ -83,19 +88,21 @@ class Standardizer:
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""
-        return {"kind": "standardizer", "mean": list(self.mean), "scale": list(self.scale)}
+        found = {"kind": "standardizer", "mean": list(self.mean), "scale": list(self.scale)}
+        return found if self.size is None else {**found, "size": list(self.size)}
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Self:
         """Load the output of `as_json`."""
         try:
             mean, scale = (tuple(map(float, record[name])) for name in ("mean", "scale"))
+            height, width = map(int, record.get("size", (0, 0)))
         except (KeyError, TypeError, ValueError) as error:
             raise RegardError(
-                "Invalid preprocessor: 'mean' or 'scale' is not a list of numbers. Restore the original "
-                "file, or train again."
+                "Invalid preprocessor: 'mean', 'scale' or 'size' is not a list of numbers. Restore the "
+                "original file, or train again."
             ) from error
-        return cls(mean, scale)
+        return cls(mean, scale, (height, width) if height else None)
 
 
 Component = Vocabulary | Labels | Standardizer
@@ -230,11 +237,13 @@ class Preprocessor(ABC):
 
     def sizes(self) -> dict[str, Any]:
         """Input spec, vocabulary sizes and number of outputs, as keyword arguments of a model."""
-        source: InputSpec = (
-            FrameSpec(len(self.input))
-            if isinstance(self.input, Standardizer)
-            else TokenSpec(self.input.size)
-        )
+        source: InputSpec
+        if not isinstance(self.input, Standardizer):
+            source = TokenSpec(self.input.size)
+        elif self.input.size is None:
+            source = FrameSpec(len(self.input))
+        else:
+            source = ImageSpec(len(self.input), *self.input.size)
         if self.target is None:
             return {"source": source}
         if isinstance(self.target, Vocabulary):
@@ -244,6 +253,9 @@ class Preprocessor(ABC):
     def describe(self) -> str:
         """The sizes in words."""
         if isinstance(self.input, Standardizer):
+            if self.input.size is not None:
+                colour = "grey" if len(self.input) == 1 else "colour"
+                return f"{'×'.join(map(str, self.input.size))} pixels, {colour}"
             return f"{len(self.input)} features"
         if isinstance(self.target, Vocabulary) and self.target is not self.input:
             return f"vocabulary sizes {self.input.size:,} and {self.target.size:,}"

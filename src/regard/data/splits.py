@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +18,13 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from regard.core.errors import RegardError
+from regard.core.formatting import counted, integer_text
 from regard.data.readers.text_file import Row
 from regard.data.tokenizers.vocabulary import normalize_text
 
 Split = Literal["train", "validation", "test"]
+SPLIT_ORDER: tuple[Split, ...] = ("train", "validation", "test")
+MAX_LISTED = 10
 
 
 def split_of(
@@ -136,3 +140,45 @@ class EvalSplit:
         inputs = [each if isinstance(each, str) else content_key(each) for each in self.inputs]
         text = json.dumps([inputs, self.references])
         return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
+
+
+class SplitCounts:
+    """Number of items in each split, and of those in several."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._splits_of: dict[str, set[str]] = {}
+
+    def add(self, split: str | None, *, key: str) -> None:
+        """Count one item; items with the same `key` are duplicates."""
+        if split is not None:
+            self.counts[split] += 1
+            self._splits_of.setdefault(key, set()).add(split)
+
+    @property
+    def in_several(self) -> int:
+        """Number of distinct items that occur in more than one split."""
+        return sum(len(splits) > 1 for splits in self._splits_of.values())
+
+    def ordered(self) -> list[tuple[str, int]]:
+        """The splits that have items, with their numbers."""
+        return [(name, self.counts[name]) for name in SPLIT_ORDER if self.counts[name]]
+
+    def lines(self, noun: str) -> list[str]:
+        """The numbers in one line; none without splits."""
+        if not self.counts:
+            return []
+        verb = "occurs" if self.in_several == 1 else "occur"
+        twice = f"{counted(self.in_several, noun)} {verb} in several"
+        return [f"splits: {listed_counts(self.ordered())}; {twice}"]
+
+
+def listed_counts(counts: Iterable[tuple[str, int]]) -> str:
+    """Names with their counts in one line, the first ten.
+
+    >>> listed_counts([("ann", 3), ("bob", 1)])
+    'ann 3, bob 1'
+    """
+    shown = [f"{name} {integer_text(count)}" for name, count in counts]
+    more = [f"and {len(shown) - MAX_LISTED} more"] if len(shown) > MAX_LISTED else []
+    return ", ".join([*shown[:MAX_LISTED], *more])

@@ -108,16 +108,23 @@ class TrainedRun:
     ) -> list[Any]:
         """The prediction for each input; decoding options default to those of the spec.
 
-        Inputs are texts, or arrays (frames, features) or the path of a .npz file for a run on frames.
+        Inputs are texts; for a run on frames or images also arrays, or the path of a .npz file.
         """
         if isinstance(inputs, str | PathLike):
             inputs = self._file_inputs(Path(inputs))
         return list(self.predict_each(inputs, beam_size=beam_size, length_penalty=length_penalty))
 
     def _file_inputs(self, path: Path) -> Iterator[Any]:
-        if task_class(self.spec.task).input_kind != "frames":
-            raise RegardError(f"predict('{path}'): give a list of texts, such as ['{path}'].")
-        return (row.input for row in ArrayReader(path=path).rows(errors=RowErrors()))
+        kind = task_class(self.spec.task)
+        if kind.input_kind == "tokens" or path.suffix != ".npz":
+            what = "texts" if kind.input_kind == "tokens" else "files"
+            raise RegardError(f"predict('{path}'): give a list of {what}, such as ['{path}'].")
+        reader = (
+            ArrayReader(path=path)
+            if kind.input_kind == "frames"
+            else kind.reader(self.spec.task_options, str(path))
+        )
+        return (row.input for row in reader.rows(errors=RowErrors()))
 
     def predict_each(
         self,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         TextOptions as TextOptions,
     )
     from regard.tasks.closed_book_qa import ClosedBookQA as ClosedBookQA
+    from regard.tasks.image_classification import ImageClassification as ImageClassification
     from regard.tasks.language_model import (
         LanguageModelling as LanguageModelling,
         LMOptions as LMOptions,
@@ -112,6 +113,23 @@ TASKS: dict[str, Entry] = {
         "texts",
         "class",
         "frames",
+    ),
+    "image_classification": Entry(
+        "image_classification",
+        "ImageClassification",
+        "classification of images",
+        (
+            "accuracy",
+            "balanced_accuracy",
+            "auc",
+            "macro_f1",
+            "calibration_error",
+            "loss",
+            "hop_overlap",
+        ),
+        "texts",
+        "class",
+        "images",
     ),
     "speech_recognition": Entry(
         "speech_recognition",

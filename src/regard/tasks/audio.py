@@ -320,8 +320,7 @@ class AudioTask(Task):
                 generator = np.random.default_rng([self.seed, epoch, row, AUGMENT_SEED])
                 found = augment(found, self.options, generator=generator)
             frames.append(preprocessor.normalize(found))
-        target = examples.collate(rows).target
-        return Batch(padded_frames(frames), target)
+        return Batch(padded_frames(frames), examples.collate_targets(rows))
 
 
 def padded_frames(frames: Sequence[Float[np.ndarray, "frames features"]]) -> FrameInput:

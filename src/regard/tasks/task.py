@@ -276,14 +276,18 @@ class Task(ABC):
         del split
         return {}
 
+    def baseline_scores(self, predictions: Any, split: EvalSplit) -> dict[str, float]:
+        """The scores of what a baseline predicts."""
+        return self.scores(predictions, split.references, self.options)
+
     def baseline(
-        self, found: Baselines, name: str, split: EvalSplit, predict: Callable[[], Sequence[Any]]
+        self, found: Baselines, name: str, split: EvalSplit, predict: Callable[[], Any]
     ) -> None:
         """Add the scores of the predictions of a baseline, and the time to fit and predict."""
         begin = time.perf_counter()
         predictions = predict()
         seconds = time.perf_counter() - begin
-        scores = self.scores(predictions, split.references, self.options)
+        scores = self.baseline_scores(predictions, split)
         found[name] = {"scores": scores, "seconds": round(seconds, 3)}
 
 

@@ -266,7 +266,7 @@ def test_folders_without_a_layout(tmp_path: Path) -> None:
     file = write_wav(tmp_path / "a.wav", TONE)
     with pytest.raises(RegardError, match=r"has no known audio layout.*LABEL/recording"):
         read(tmp_path)
-    with pytest.raises(RegardError, match=r"a\.wav' is a file; audio is read from a folder"):
+    with pytest.raises(RegardError, match=r"a\.wav' is a file; recordings are read from a folder"):
         read(file)
     file.unlink()
     write(tmp_path / "train", "1.wav")

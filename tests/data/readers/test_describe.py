@@ -228,3 +228,38 @@ def test_table_of_datasets(name: str) -> None:
     assert name in task_class(entry.task).datasets
     module = importlib.import_module(f"regard.data.{entry.module}")
     assert callable(getattr(module, entry.class_name))
+
+
+def test_images_of_a_folder(tmp_path: Path) -> None:
+    from tests.factories.images import bright, write_image
+
+    for split, label, seed in (("train", "a", 1), ("train", "b", 2), ("test", "a", 1)):
+        write_image(tmp_path / split / label / f"{seed}.png", bright(seed=seed, level=9))
+    (tmp_path / "test" / "a" / "broken.png").write_bytes(b"")
+    wide = bright(seed=3, level=9, size=(4, 6))
+    write_image(tmp_path / "test" / "b" / "3.png", np.repeat(wide[..., None], 3, axis=2))
+    found = describe_file(str(tmp_path))
+    assert found.format == "label_folders"
+    assert (found.rows, found.distinct_inputs, found.errors.count) == (4, 3, 1)
+    images = found.as_json()["images"]
+    assert images["sizes"] == [[4, 4, 3], [4, 6, 1]]
+    assert images["channels"] == {"1": 3, "3": 1}
+    assert images["splits"] == {"train": 2, "test": 2}
+    assert images["images_in_several_splits"] == 1
+    text = found.as_text()
+    assert "2 sizes (height×width): 4×4 3, 4×6 1" in text
+    assert "splits: train 2, test 2; 1 image occurs in several" in text
+    assert "2 labels in 4 rows" in text
+    with pytest.raises(RegardError, match="folder of images, which has no format"):
+        describe_file(str(tmp_path), format="tsv")
+    with pytest.raises(RegardError, match="an image has a label"):
+        describe_file(str(tmp_path), target="number")
+
+
+def test_images_of_arrays(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, images=np.zeros((3, 5, 7), np.uint8), labels=np.array([0, 1, 1]))
+    found = describe_file(str(path))
+    assert (found.rows, found.distinct_inputs) == (3, 1)
+    assert "1 size (height×width): 5×7" in found.as_text()
+    assert describe_file("digits").rows == 1797

@@ -20,14 +20,8 @@ from jaxtyping import Float32
 
 from regard.core.errors import RegardError
 from regard.data.audio.samples import background_level, resample, trim_silence
-from regard.data.audio.wav import (
-    MAX_CHECKED_FILES,
-    MAX_SECONDS,
-    file_stamp,
-    opened,
-    read_wav,
-    validate_wav,
-)
+from regard.data.audio.wav import MAX_SECONDS, AudioFileError, read_wav, validate_wav
+from regard.data.media_files import MAX_CHECKED_FILES, file_stamp, opened
 
 HASH_BYTES = 16
 MAX_PAUSE_SECONDS = 60.0
@@ -153,7 +147,7 @@ class AudioClip:
 
 def file_hash(path: Path) -> str:
     """A hash of the bytes of a file, remembered until the file changes."""
-    with opened(path):  # which says why a file cannot be read
+    with opened(path, AudioFileError):  # which says why a file cannot be read
         return _file_hash(path, file_stamp(path))
 
 

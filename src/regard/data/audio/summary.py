@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,7 @@ import numpy as np
 from regard.core.formatting import counted, duration_text, integer_text
 from regard.data.audio.clips import AudioClip
 from regard.data.audio.wav import validate_wav
-
-MAX_LISTED = 10
-SPLIT_ORDER = ("train", "validation", "test")
+from regard.data.splits import SplitCounts, listed_counts
 
 
 class AudioSummary:
@@ -23,8 +20,7 @@ class AudioSummary:
         self.seconds: list[float] = []
         self.sample_rates: Counter[int] = Counter()
         self.speakers: Counter[str] = Counter()
-        self.splits: Counter[str] = Counter()
-        self._splits_of: dict[str, set[str]] = {}
+        self.splits = SplitCounts()
 
     def add(self, clip: AudioClip, *, split: str | None = None, key: str) -> None:
         """Count one clip; clips with the same `key` are duplicates."""
@@ -33,14 +29,7 @@ class AudioSummary:
         self.sample_rates.update({header.sample_rate for header in headers})
         if clip.speaker:
             self.speakers[clip.speaker] += 1
-        if split is not None:
-            self.splits[split] += 1
-            self._splits_of.setdefault(key, set()).add(split)
-
-    @property
-    def in_several_splits(self) -> int:
-        """Number of distinct recordings that occur in more than one split."""
-        return sum(len(splits) > 1 for splits in self._splits_of.values())
+        self.splits.add(split, key=key)
 
     def durations(self) -> dict[str, float]:
         """Summary of the durations in seconds; empty without clips."""
@@ -55,9 +44,6 @@ class AudioSummary:
             "max": float(seconds.max()),
         }
 
-    def _ordered_splits(self) -> list[tuple[str, int]]:
-        return [(name, self.splits[name]) for name in SPLIT_ORDER if self.splits[name]]
-
     def as_json(self) -> dict[str, Any]:
         """All statistics by name."""
         return {
@@ -65,8 +51,8 @@ class AudioSummary:
             "seconds": self.durations(),
             "sample_rates": {str(rate): count for rate, count in sorted(self.sample_rates.items())},
             "speakers": dict(sorted(self.speakers.items())),
-            "splits": dict(self._ordered_splits()),
-            "recordings_in_several_splits": self.in_several_splits,
+            "splits": dict(self.splits.ordered()),
+            "recordings_in_several_splits": self.splits.in_several,
         }
 
     def lines(self) -> list[str]:
@@ -76,19 +62,9 @@ class AudioSummary:
         if len(rates) == 1:
             found.append(f"sample rate: {integer_text(rates[0][0])} Hz")
         elif rates:
-            shown = _listed((f"{integer_text(rate)} Hz", count) for rate, count in rates)
+            shown = listed_counts((f"{integer_text(rate)} Hz", count) for rate, count in rates)
             found.append(f"sample rates: {shown}")
         if self.speakers:
             ordered = sorted(self.speakers.items(), key=lambda item: (-item[1], item[0]))
-            found.append(f"{counted(len(ordered), 'speaker')}: {_listed(ordered)}")
-        if self.splits:
-            twice = counted(self.in_several_splits, "recording")
-            verb = "occurs" if self.in_several_splits == 1 else "occur"
-            found.append(f"splits: {_listed(self._ordered_splits())}; {twice} {verb} in several")
-        return found
-
-
-def _listed(counts: Iterable[tuple[str, int]]) -> str:
-    shown = [f"{name} {integer_text(count)}" for name, count in counts]
-    more = [f"and {len(shown) - MAX_LISTED} more"] if len(shown) > MAX_LISTED else []
-    return ", ".join([*shown[:MAX_LISTED], *more])
+            found.append(f"{counted(len(ordered), 'speaker')}: {listed_counts(ordered)}")
+        return found + self.splits.lines("recording")

@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import io
 import os
-import stat
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -23,8 +20,8 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from jaxtyping import Float32
 
-from regard.core.errors import RegardError
 from regard.core.formatting import duration_text, integer_text
+from regard.data.media_files import MAX_CHECKED_FILES, MediaFileError, file_stamp, opened
 
 MAX_SECONDS = 60.0
 MIN_RATE, MAX_RATE = 1_000, 384_000
@@ -32,7 +29,6 @@ MAX_CHANNELS = 64
 MAX_DATA_BYTES = 1 << 30  # decoded at once
 MAX_CHUNKS = 1_000  # before the samples: a file of empty chunks would be walked for hours
 MAX_FLOAT_PEAK = 10.0  # a little above 1 is overdriven, far above 1 is another scale
-MAX_CHECKED_FILES = 1 << 16
 
 BYTE_ORDERS = {b"RIFF": "<", b"RIFX": ">", b"RF64": "<"}
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
@@ -53,14 +49,10 @@ CONVERT = "Convert it, as with: ffmpeg -i FILE -c:a pcm_s16le NEW.wav"
 COPY = "Copy or download it again"
 
 
-class AudioFileError(RegardError):
-    """A sound file that cannot be used: its path, the kind of error, details and the way out."""
+class AudioFileError(MediaFileError):
+    """A sound file that cannot be used."""
 
-    def __init__(self, path: Path, kind: str, details: str, *, way_out: str) -> None:
-        super().__init__(f"'{path}': {kind}: {details}. {way_out}.")
-        self.kind = kind
-        self.details = details
-        self.way_out = way_out
+    what = "a WAV file"
 
 
 class WavHeader(NamedTuple):
@@ -94,13 +86,13 @@ class Sound(NamedTuple):
 
 def read_header(path: Path, *, max_seconds: float = MAX_SECONDS) -> WavHeader:
     """The header of a WAV file whose samples are complete, and not longer than `max_seconds`."""
-    with opened(path) as file:
+    with opened(path, AudioFileError) as file:
         return _parse_header(file, path, max_seconds=max_seconds)
 
 
 def read_wav(path: Path, *, max_seconds: float = MAX_SECONDS) -> Sound:
     """The samples of a WAV file, averaged over its channels, in [-1, 1]; louder ones are clipped."""
-    with opened(path) as file:
+    with opened(path, AudioFileError) as file:
         header = _parse_header(file, path, max_seconds=max_seconds)
         file.seek(header.data_offset)
         content = file.read(header.num_samples * header.frame_bytes)
@@ -129,12 +121,6 @@ def validate_wav(path: Path, *, max_seconds: float = MAX_SECONDS) -> WavHeader:
     return _validate(path, stamp, max_seconds)
 
 
-def file_stamp(path: Path) -> tuple[int, int, int]:
-    """What changes with the content of a file: inode, size, time of modification."""
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
-
-
 @lru_cache(maxsize=MAX_CHECKED_FILES)
 def _validate(path: Path, stamp: tuple[int, int, int], max_seconds: float) -> WavHeader:
     del stamp
@@ -142,28 +128,6 @@ def _validate(path: Path, stamp: tuple[int, int, int], max_seconds: float) -> Wa
     if header.is_float:
         read_wav(path, max_seconds=max_seconds)
     return header
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """An open file; raises an `AudioFileError` that says why it cannot be read."""
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):  # to open a named pipe would block
-            kind = "a folder" if path.is_dir() else "no regular file"
-            raise AudioFileError(path, "not a WAV file", f"it is {kind}", way_out="Name a file")
-        with path.open("rb") as file:
-            yield file
-    except RegardError:
-        raise
-    except FileNotFoundError as error:
-        raise AudioFileError(
-            path, "missing file", "there is no such file", way_out="Check the path"
-        ) from error
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        details = getattr(error, "strerror", None) or str(error)
-        raise AudioFileError(
-            path, "unreadable file", details, way_out="Check its name and permissions"
-        ) from error
 
 
 def _parse_header(file: BinaryIO, path: Path, *, max_seconds: float) -> WavHeader:

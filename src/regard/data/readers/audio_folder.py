@@ -4,49 +4,35 @@
     for row in reader.rows(errors=RowErrors(skip=True)):
         row.input, row.target, row.line          an AudioClip, "three", 1
 
-`audio_layouts.py` lists the layouts. The header of every file is checked, and no samples are decoded but
-floating-point ones, once. A file outside of the folder is never opened.
+The header of every file is checked, and no samples are decoded but floating-point ones, once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Literal, NamedTuple, Self
-from unicodedata import normalize
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
 
 from regard.core.errors import RegardError
 from regard.core.registry import lookup, unknown_name
 from regard.data.audio.clips import AudioClip, Part
-from regard.data.audio.wav import MAX_SECONDS, AudioFileError, validate_wav
-from regard.data.readers.audio_layouts import Layout, Recording, find_layout
-from regard.data.readers.text_file import Row, RowErrors
-from regard.data.readers.text_reader import text_error
-from regard.data.splits import Split
+from regard.data.audio.wav import MAX_SECONDS, validate_wav
+from regard.data.readers.audio_layouts import AUDIO
+from regard.data.readers.folder_layouts import Item, Layout, Media
+from regard.data.readers.media_folder import (
+    TARGET_NAMES,
+    MediaFolderReader,
+    MediaTarget,
+    SplitRow,
+)
+from regard.data.readers.text_file import RowErrors
 
-AudioTarget = Literal["label", "text"]
-TARGETS: dict[str, AudioTarget] = {"label": "label", "text": "text"}
-TARGET_NAMES = {"label": "label", "text": "transcript"}
-
-
-class _RowFaultError(Exception):
-    """Why a recording is a bad row, and the way out."""
-
-    def __init__(self, reason: str, hint: str) -> None:
-        super().__init__(reason)
-        self.hint = hint
-
-
-class SplitRow(NamedTuple):
-    """A row, and the split that the folder puts it in; None if it has no splits."""
-
-    split: Split | None
-    row: Row
+TARGETS: dict[str, MediaTarget] = {"label": "label", "text": "text"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class AudioFolderReader:
+class AudioFolderReader(MediaFolderReader):
     """The recordings of a folder.
 
     Args:
@@ -59,9 +45,9 @@ class AudioFolderReader:
         max_seconds: A longer recording is a bad row.
     """
 
-    path: Path
+    media: ClassVar[Media] = AUDIO
+
     target: str | None = None
-    split: Split | None = None
     speakers: tuple[str, ...] | None = None
     without_speakers: tuple[str, ...] = ()
     max_seconds: float = MAX_SECONDS
@@ -70,32 +56,13 @@ class AudioFolderReader:
         if self.target is not None:
             lookup("target of audio", self.target, TARGETS)
 
-    def layout(self) -> Layout:
-        """The layout of the folder; raises if it is not known."""
-        return find_layout(self.path)
-
-    def splits(self) -> tuple[Split, ...]:
-        """The splits of the folder; empty if it has none."""
-        return self.layout().splits
-
-    def with_split(self, split: Split) -> Self:
-        """A reader of one split of the folder."""
-        known = self.splits()
-        if split not in known:
-            has = f"the splits {', '.join(known)}" if known else "no splits"
-            raise RegardError(
-                f"split={split}: '{self.path}' has {has}. Hold out a part of the training split instead, "
-                "or give a folder of its own."
-            )
-        return replace(self, split=split)
-
     def all_speakers(self) -> list[str]:
         """The names of all speakers of the folder; empty where they are not known."""
         errors = RowErrors(skip=True)
-        found = {item.speaker for item in self.layout().recordings(errors=errors)}
+        found = {item.speaker for item in self.layout().items(errors=errors)}
         return sorted(found - {""})
 
-    def target_kind(self, layout: Layout) -> AudioTarget:
+    def target_kind(self, layout: Layout) -> MediaTarget:
         """What is read beside a recording; raises if the folder does not have it."""
         if self.target is None:
             has_transcripts = layout.name in ("metadata", "ljspeech") and layout.has_text
@@ -108,18 +75,10 @@ class AudioFolderReader:
             )
         return TARGETS[self.target]
 
-    def rows(self, *, errors: RowErrors) -> Iterator[Row]:
-        """All valid rows: a clip, and its label or transcript."""
-        return (row for _, row in self.split_rows(errors=errors))
-
     def split_rows(self, *, errors: RowErrors) -> Iterator[SplitRow]:
         """As `rows`, with the split of each."""
-        layout = self.layout()
-        kind = self.target_kind(layout)
         self._validate_speakers()
-        if self.split is not None:
-            self.with_split(self.split)
-        return self._valid_rows(layout, kind, errors=errors)
+        return super().split_rows(errors=errors)
 
     def _validate_speakers(self) -> None:
         given = (*(self.speakers or ()), *self.without_speakers)
@@ -133,54 +92,24 @@ class AudioFolderReader:
             if name not in known:
                 raise unknown_name("speaker", name, known)
 
-    def _is_selected(self, item: Recording) -> bool:
+    def is_selected(self, item: Item) -> bool:
+        """Whether a recording is of this split and these speakers."""
         return (
-            (self.split is None or item.split == self.split)
+            super().is_selected(item)
             and (self.speakers is None or item.speaker in self.speakers)
             and item.speaker not in self.without_speakers
         )
 
-    def _valid_rows(
-        self, layout: Layout, kind: AudioTarget, *, errors: RowErrors
-    ) -> Iterator[SplitRow]:
-        root = self.path.resolve()
-        usable, count_before, listed_before = 0, errors.count, len(errors.rows)
-        for item in layout.recordings(errors=errors):
-            if layout.splits and item.split is None and self.split in (None, "train"):
-                reason = f"in no split: '{item.file}'"
-                hint = f"Put the file into one of the folders {', '.join(layout.splits)}"
-                errors.report(path=item.source, line=item.line, reason=reason, hint=hint)
-                continue
-            if not self._is_selected(item):
-                continue
-            try:
-                row = Row(self._clip(item, root), _target(item, kind), item.line)
-            except _RowFaultError as fault:
-                errors.report(path=item.source, line=item.line, reason=str(fault), hint=fault.hint)
-            else:
-                usable += 1
-                yield SplitRow(item.split, row)
-        if not usable:
-            found = [*errors.rows[listed_before:], None][0]
-            why = f" ({errors.count - count_before:,} errors; the first: {found})" if found else ""
-            chosen = f" of {', '.join(self.speakers)}" if self.speakers else ""
-            if self.without_speakers:
-                chosen = f" without {', '.join(self.without_speakers)}"
-            where = f" in the split {self.split}" if self.split else ""
-            raise RegardError(
-                f"'{self.path}' has no valid recording{chosen}{where}{why}. Check the folder with: regard "
-                f"data describe {self.path}"
-            )
+    def selection(self) -> str:
+        """The speakers and the split, in words."""
+        chosen = f" of {', '.join(self.speakers)}" if self.speakers else ""
+        if self.without_speakers:
+            chosen = f" without {', '.join(self.without_speakers)}"
+        return f"{chosen}{super().selection()}"
 
-    def _clip(self, item: Recording, root: Path) -> AudioClip:
-        """The clip of a recording whose file lies in the folder and has a valid header."""
-        path = self._path(item.file, root)
-        try:
-            validate_wav(path, max_seconds=self.max_seconds)
-        except AudioFileError as error:
-            raise _RowFaultError(
-                f"{error.kind}: '{item.file}': {error.details}", error.way_out
-            ) from error
+    def read_input(self, item: Item, path: Path) -> AudioClip:
+        """The clip of a file with a valid header."""
+        validate_wav(path, max_seconds=self.max_seconds)
         return AudioClip(
             name=item.file,
             parts=(Part(path),),
@@ -188,35 +117,3 @@ class AudioFolderReader:
             words=item.words,
             max_seconds=self.max_seconds,
         )
-
-    def _path(self, file: str, root: Path) -> Path:
-        """The path of a file in the folder; a path that leads out of it is a fault."""
-        if reason := text_error("file name", file):
-            raise _RowFaultError(reason, "Rename the file")
-        inside = "Put the file into the folder, and give its path in the folder"
-        if PurePosixPath(file).is_absolute() or PureWindowsPath(file).drive:
-            raise _RowFaultError(f"absolute path: '{file}'", inside)
-        if ".." in PurePosixPath(file).parts or ".." in PureWindowsPath(file).parts:
-            raise _RowFaultError(f"path with '..': '{file}'", inside)
-        path = self.path / file
-        try:
-            is_inside = path.resolve().is_relative_to(root)
-        except (OSError, RuntimeError) as error:  # circular links
-            raise _RowFaultError(f"unreadable file: '{file}': {error}", "Check the file") from error
-        if not is_inside:
-            raise _RowFaultError(
-                f"link out of the folder: '{file}'",
-                "Copy the file that it leads to into the folder",
-            )
-        return path
-
-
-def _target(item: Recording, kind: AudioTarget) -> str:
-    """The label or transcript in NFC, without white space around it."""
-    name = TARGET_NAMES[kind]
-    text = normalize("NFC", (item.text if kind == "text" else item.label) or "").strip()
-    if not text:
-        raise _RowFaultError(f"missing {name}: '{item.file}'", f"Add the {name}")
-    if reason := text_error(name, text):
-        raise _RowFaultError(reason, f"Fix the {name}")
-    return text

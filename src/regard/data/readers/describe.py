@@ -1,6 +1,6 @@
 """Descriptive statistics of rows: lengths, histograms, tokens, labels, numbers, duplicates, row errors.
 
-Of recordings also hours, durations, sample rates, speakers and splits.
+Of recordings also hours, durations, sample rates, speakers and splits; of images sizes, channels, splits.
 
 The file is streamed. Memory grows with the number of distinct words and eight bytes of hash per row.
 """
@@ -20,12 +20,19 @@ from regard.core.errors import RegardError
 from regard.data.audio.clips import AudioClip
 from regard.data.audio.summary import AudioSummary
 from regard.data.datasets import DATASETS, dataset_reader
+from regard.data.images.pixels import image_facts
+from regard.data.images.summary import ImageSummary
 from regard.data.labels import ClassBalance
 from regard.data.readers.arrays import ArrayReader
-from regard.data.readers.audio_folder import TARGET_NAMES, TARGETS, AudioFolderReader
+from regard.data.readers.audio_folder import TARGETS, AudioFolderReader
+from regard.data.readers.audio_layouts import AUDIO
 from regard.data.readers.columns import columns_text
+from regard.data.readers.folder_layouts import has_files
 from regard.data.readers.formats import EXTENSIONS, FORMATS, HEADER_FORMATS
 from regard.data.readers.header import LABEL_NAMES, MIN_LABEL_COUNT, are_column_names
+from regard.data.readers.image_arrays import ImageArrayReader, has_images
+from regard.data.readers.image_folder import IMAGES, ImageFolderReader
+from regard.data.readers.media_folder import TARGET_NAMES, MediaFolderReader
 from regard.data.readers.text_file import Reader, RowErrors, TextFile, file_exists
 from regard.data.readers.text_reader import LARGE_LINE_BYTES, SIDES, TextReader, parse_number
 from regard.data.splits import array_key
@@ -217,7 +224,7 @@ class Description:
     """Statistics of rows. `duplicate_rows` counts rows whose input and target occurred before.
 
     `columns` are those of the file, each with whether it is used; `note` is on a header read as a pair, and
-    `audio` are the statistics of recordings.
+    `media` are the statistics of recordings or images.
     """
 
     name: str
@@ -230,7 +237,7 @@ class Description:
     target: Side
     errors: RowErrors
     note: str = ""
-    audio: AudioSummary | None = None
+    media: AudioSummary | ImageSummary | None = None
 
     def as_json(self) -> dict[str, Any]:
         """All statistics by name."""
@@ -241,7 +248,7 @@ class Description:
             "rows": self.rows,
             "distinct_inputs": self.distinct_inputs,
             "duplicate_rows": self.duplicate_rows,
-            self.input.name: self.input.as_json() if self.audio is None else self.audio.as_json(),
+            self.input.name: self.input.as_json() if self.media is None else self.media.as_json(),
             self.target.name: self.target.as_json(),
             "row_errors": self.errors.as_json(),
             **({"note": self.note} if self.note else {}),
@@ -258,10 +265,9 @@ class Description:
             f"distinct inputs   {self.distinct_inputs:>10,}",
             f"duplicate rows    {self.duplicate_rows:>10,}",
             f"bad rows          {self.errors.count:>10,}",
-            "",
             *self._lengths(),
         ]
-        lines += ["", *self.audio.lines()] if self.audio is not None else self.input.lines()
+        lines += ["", *self.media.lines()] if self.media is not None else self.input.lines()
         lines += self.target.lines()
         if self.errors.count:
             lines += ["", self.errors.summary()]
@@ -270,18 +276,21 @@ class Description:
     def _lengths(self) -> list[str]:
         """A table of lengths, one row for each unit of each side."""
         table = {"length": ["min", "median", "mean", "95 %", "max"]}
-        if self.audio is not None and (seconds := self.audio.durations()):
+        if isinstance(self.media, AudioSummary) and (seconds := self.media.durations()):
             table[f"{self.input.name} seconds"] = [f"{value:.2f}" for value in seconds.values()]
         for side in (self.input, self.target):
             for unit, found in side.summaries().items():
                 ends = [f"{value:,}" for value in (found.minimum, found.median)]
                 ends += [f"{found.mean:.1f}", f"{found.quantile_95:,}", f"{found.maximum:,}"]
                 table[f"{side.name} {unit}"] = ends
+        if len(table) == 1:  # images have sizes
+            return []
         width = max(18, *(len(name) for name in table))
-        return [
+        lines = (
             f"{name:<{width}}{''.join(f'{value:>8}' for value in row)}"
             for name, row in table.items()
-        ]
+        )
+        return ["", *lines]
 
 
 def describe(reader: Reader, *, target: str | None = None, name: str = "") -> Description:
@@ -291,8 +300,8 @@ def describe(reader: Reader, *, target: str | None = None, name: str = "") -> De
     """
     errors = RowErrors(skip=True)
     columns: list[tuple[str, bool]] = []
-    if isinstance(reader, AudioFolderReader):
-        return _describe_audio(reader, name=name, errors=errors)
+    if isinstance(reader, AudioFolderReader | ImageFolderReader | ImageArrayReader):
+        return _describe_media(reader, name=name, errors=errors)
     if isinstance(reader, TextReader):
         target, kind, columns = reader.target, reader.format_name, reader.all_columns()
         name = name or ", ".join(str(path) for path in (reader.path, reader.target_path) if path)
@@ -329,34 +338,52 @@ def describe(reader: Reader, *, target: str | None = None, name: str = "") -> De
     )
 
 
-def _describe_audio(reader: AudioFolderReader, *, name: str, errors: RowErrors) -> Description:
-    layout = reader.layout()
-    kind = reader.target_kind(layout)
-    audio, targets = AudioSummary(), Side(TARGET_NAMES[kind], is_label=kind == "label")
-    seen, pairs = set[str](), set[int]()
+def _describe_media(
+    reader: AudioFolderReader | ImageFolderReader | ImageArrayReader,
+    *,
+    name: str,
+    errors: RowErrors,
+) -> Description:
+    """Statistics of recordings or images, with their splits."""
+    is_embedded = isinstance(reader, ImageArrayReader) and reader.load is not None
+    format_name, kind = "embedded" if is_embedded else "array", "label"
+    if isinstance(reader, MediaFolderReader):
+        layout = reader.layout()
+        format_name, kind = layout.name, reader.target_kind(layout)
+    media: AudioSummary | ImageSummary
+    is_audio = isinstance(reader, AudioFolderReader)
+    media = AudioSummary() if is_audio else ImageSummary()
+    targets = Side(TARGET_NAMES[kind], is_label=kind == "label")
+    rows, seen, pairs = 0, set[str](), set[int]()
     for split, row in reader.split_rows(errors=errors):
-        key = row.input.content_hash()
+        if isinstance(media, AudioSummary):
+            key = row.input.content_hash()
+            media.add(row.input, split=split, key=key)
+        else:
+            value = row.input
+            facts = image_facts(value) if isinstance(value, np.ndarray) else value.facts()
+            key = facts.key
+            media.add(facts, split=split)
+        rows += 1
         seen.add(key)
         pairs.add(hash64(f"{key}\0{row.target}"))
-        audio.add(row.input, split=split, key=key)
         targets.add(row.target)
-    rows = len(audio.seconds)
     return Description(
         name=name or str(reader.path),
-        format=layout.name,
+        format=format_name,
         columns=(),
         rows=rows,
         distinct_inputs=len(seen),
         duplicate_rows=rows - len(pairs),
-        input=Side("audio"),
+        input=Side("audio" if is_audio else "images"),
         target=targets,
         errors=errors,
-        audio=audio,
+        media=media,
     )
 
 
 def describe_file(file: str, *, target: str | None = None, **options: Any) -> Description:
-    """Describe an embedded dataset, an audio folder, a .npz file, or a text file (`TextReader` options)."""
+    """Describe an embedded dataset, a folder, a .npz file, or a text file (`TextReader` options)."""
     path = Path(file)
     if file in DATASETS and not file_exists(path):
         own = DATASETS[file].target
@@ -372,17 +399,24 @@ def describe_file(file: str, *, target: str | None = None, **options: Any) -> De
     if file_exists(path) and path.is_dir():
         return _describe_folder(path, target=target, **options)
     if file.endswith(".npz"):
-        return describe(ArrayReader(path=path), target=target)
+        kind = ImageArrayReader if has_images(path) else ArrayReader
+        return describe(kind(path=path), target=target)
     return describe(
         TextReader.from_text(file, target=target or infer_target(path, **options), **options)
     )
 
 
 def _describe_folder(path: Path, *, target: str | None, **options: Any) -> Description:
+    is_images = has_files(path, IMAGES) and not has_files(path, AUDIO)
     if given := [name for name, value in options.items() if value not in (None, False)]:
+        what = "images" if is_images else "audio"
         raise RegardError(
-            f"'{path}' is a folder of audio, which has no {given[0]}. Remove the option."
+            f"'{path}' is a folder of {what}, which has no {given[0]}. Remove the option."
         )
+    if is_images:
+        if target not in (None, "label"):
+            raise RegardError(f"--target {target}: an image has a label beside it. Remove it.")
+        return describe(ImageFolderReader(path=path))
     if target not in (None, *TARGETS):
         raise RegardError(
             f"--target {target}: a recording has a label or a text beside it. Use one of: "

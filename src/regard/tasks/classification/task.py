@@ -47,6 +47,7 @@ from regard.data.splits import EvalSplit
 from regard.tasks.classification.deletion import deletion_curve, mean_deletion
 from regard.tasks.metrics import Accuracy, HopOverlap, Loss as LossMetric, MacroF1, Metric
 from regard.tasks.metrics.classification import Calibration, ConfusionMatrix
+from regard.tasks.metrics.metric import ProbabilityMetric
 from regard.tasks.sequence import Tokenizer
 from regard.tasks.task import Baselines, EvalResult, FileOptions, Task, device_of
 
@@ -56,6 +57,7 @@ DELETION_TEXTS = 100
 DELETION_BATCH = 10
 OVERLAP_TEXTS = 100
 MAX_LINEAR_ROWS = 20_000  # of the training split, evenly spaced
+MAX_IMAGE_ROWS, MAX_IMAGE_SIDE = 5_000, 32  # of images, whose pixels are many
 MAX_LINEAR_ITERATIONS = 200
 
 
@@ -171,11 +173,25 @@ class Classification(Task):
         loss = F.cross_entropy(logits, labels, ignore_index=IGNORE_INDEX, reduction="sum").item()
         known = int((labels != IGNORE_INDEX).sum())
         predictions = [preprocessor.target.labels[number] for number in logits.argmax(dim=-1)]
+        probabilities = logits.double().softmax(dim=-1).numpy()
         scores = {
             **self.scores(predictions, split.references, self.options),
+            **self.probability_scores(probabilities, examples.targets),
             "loss": loss / known if known else math.nan,
         }
         return EvalResult(scores | mean_hop_overlap(model, examples), predictions, logits)
+
+    def probability_scores(
+        self,
+        probabilities: Float[np.ndarray, "items classes"],
+        targets: Int64[np.ndarray, " items"],
+    ) -> dict[str, float]:
+        """Every metric of the probabilities of classes."""
+        return {
+            metric.name: metric.of_probabilities(probabilities, targets)
+            for metric in self.all_metrics(self.options)
+            if isinstance(metric, ProbabilityMetric)
+        }
 
     @classmethod
     def predict(
@@ -190,18 +206,28 @@ class Classification(Task):
     def baselines(self, split: EvalSplit) -> Baselines:
         """The most frequent training label, and a linear model."""
         found: Baselines = {}
-        preprocessor, train = self.dataset.preprocessor, self.dataset.train
-        labels = np.array(preprocessor.target.labels)
-        majority = preprocessor.balance(train).most_frequent
-        self.baseline(found, "majority baseline", split, lambda: [majority] * len(split))
+        train = self.dataset.train
+        classes = len(self.dataset.preprocessor.target)
+        shares = np.bincount(np.asarray(train.targets), minlength=classes) / len(train)
+        self.baseline(found, "majority baseline", split, lambda: np.tile(shares, (len(split), 1)))
 
-        def linear() -> list[str]:
+        def linear() -> Float[np.ndarray, "items classes"]:
             test = self.baseline_inputs(split)
-            chosen: list[str] = labels[linear_predictions(train, test, is_classifier=True)].tolist()
-            return chosen
+            known = linear_predictions(train, test, is_classifier=True)
+            return np.pad(known, ((0, 0), (0, classes - known.shape[1])))
 
         self.baseline(found, self.linear_baseline, split, linear)
         return found
+
+    def baseline_scores(self, predictions: Any, split: EvalSplit) -> dict[str, float]:
+        """The scores of predicted labels, or of probabilities of classes."""
+        if not isinstance(predictions, np.ndarray):
+            return super().baseline_scores(predictions, split)
+        target = self.dataset.preprocessor.target
+        numbers = np.array([target.encode(label) for label in split.references], dtype=np.int64)
+        labels = [target.labels[number] for number in predictions.argmax(axis=1)]
+        scores = super().baseline_scores(labels, split)
+        return {**scores, **self.probability_scores(predictions, numbers)}
 
     def baseline_inputs(self, split: EvalSplit) -> Examples:
         """The inputs of a split as the linear model sees them: encoded like the training examples."""
@@ -324,27 +350,32 @@ def class_logits(model: Any, examples: Examples) -> Float[Tensor, "rows classes"
 
 def linear_predictions(
     train: Examples, test: Examples, *, is_classifier: bool
-) -> Shaped[np.ndarray, " items"]:
-    """Predicted class ids (logistic regression) or numbers (ridge regression): a classical baseline.
+) -> Shaped[np.ndarray, "items *classes"]:
+    """Probabilities of classes (logistic regression) or numbers (ridge regression): a classical baseline.
 
     Texts are counted in the tokens of the task's preprocessor; frames are summarised by the mean and the
-    standard deviation of every feature.
+    standard deviation of every feature; images are pixels, averaged to at most 32×32.
     """
     from sklearn.feature_extraction.text import TfidfTransformer
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    step = max(1, -(-len(train) // MAX_LINEAR_ROWS))
-    fitted = train.select(np.arange(0, len(train), step))
-    frames = train.inputs.values.ndim > 1
-    scale: Any = StandardScaler() if frames else TfidfTransformer(sublinear_tf=True)
+    dimensions = train.inputs.values.ndim
+    rows = MAX_IMAGE_ROWS if dimensions == 4 else MAX_LINEAR_ROWS
+    fitted = train.select(np.arange(0, len(train), max(1, -(-len(train) // rows))))
+    is_text = dimensions == 1
+    scale: Any = TfidfTransformer(sublinear_tf=True) if is_text else StandardScaler()
     kind: Any = LogisticRegression(max_iter=MAX_LINEAR_ITERATIONS) if is_classifier else Ridge()
-    features = _moments if frames else _counts
-    size = 0 if frames else 1 + int(max(train.inputs.values.max(), test.inputs.values.max()))
+    features = {1: _counts, 2: _moments, 4: _pixels}[dimensions]
+    size = 1 + int(max(train.inputs.values.max(), test.inputs.values.max())) if is_text else 0
     model = make_pipeline(scale, kind)
     model.fit(features(fitted, size), fitted.targets)
-    return np.asarray(model.predict(features(test, size)))
+    if not is_classifier:
+        return np.asarray(model.predict(features(test, size)))
+    found = np.zeros((len(test), 1 + int(max(model.classes_))))
+    found[:, model.classes_] = model.predict_proba(features(test, size))
+    return found
 
 
 def _counts(examples: Examples, size: int) -> Any:
@@ -363,3 +394,10 @@ def _moments(examples: Examples, _: int) -> Any:
     """Mean and standard deviation of every feature over the frames."""
     rows = [examples.inputs[row] for row in range(len(examples))]
     return np.array([np.concatenate([row.mean(axis=0), row.std(axis=0)]) for row in rows])
+
+
+def _pixels(examples: Examples, _: int) -> Any:
+    """The pixels of each image, of large ones averaged."""
+    images = torch.from_numpy(examples.inputs.values.astype(np.float32))
+    height, width = (min(side, MAX_IMAGE_SIDE) for side in images.shape[2:])
+    return F.adaptive_avg_pool2d(images, (height, width)).flatten(1).numpy()

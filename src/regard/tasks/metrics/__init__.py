@@ -12,8 +12,11 @@ from regard.core.registry import Registry
 
 if TYPE_CHECKING:
     from regard.tasks.metrics.classification import (
+        AUC as AUC,
         Accuracy as Accuracy,
+        BalancedAccuracy as BalancedAccuracy,
         Calibration as Calibration,
+        CalibrationError as CalibrationError,
         ConfusionMatrix as ConfusionMatrix,
         HopOverlap as HopOverlap,
         MacroF1 as MacroF1,
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
         Loss as Loss,
         Metric as Metric,
         ModelMetric as ModelMetric,
+        ProbabilityMetric as ProbabilityMetric,
         RatioMetric as RatioMetric,
     )
     from regard.tasks.metrics.regression import MAE as MAE, RMSE as RMSE, PearsonR as PearsonR
@@ -78,6 +82,11 @@ METRICS: dict[str, Entry] = {
     "bleu": Entry("translation", "BLEU", "BLEU-4 by sacrebleu"),
     "chrf": Entry("translation", "ChrF", "chrF2 by sacrebleu"),
     "accuracy": Entry("classification", "Accuracy", "correct labels"),
+    "balanced_accuracy": Entry("classification", "BalancedAccuracy", "mean recall over labels"),
+    "auc": Entry("classification", "AUC", "area under the ROC curve"),
+    "calibration_error": Entry(
+        "classification", "CalibrationError", "distance between confidence and accuracy"
+    ),
     "macro_f1": Entry("classification", "MacroF1", "mean F1 over labels"),
     "hop_overlap": Entry("classification", "HopOverlap", "overlap of attention hops"),
     "bits_per_character": Entry("language_model", "BitsPerCharacter", "bits per character"),

@@ -1,4 +1,4 @@
-"""Classification metrics: accuracy, macro-F1, overlap of hops, confusion matrix and calibration.
+"""Classification metrics: accuracy, macro-F1, AUC, overlap of hops, confusion matrix and calibration.
 
 `ConfusionMatrix` has precision, recall and F1 of each label:
 
@@ -24,6 +24,7 @@ are clipped to 2⁻⁵² from 0 and 1, since it is infinite for a confident mist
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Self
@@ -33,7 +34,7 @@ from jaxtyping import Bool, Float, Int64
 
 from regard.core.errors import RegardError
 from regard.core.formatting import aligned, truncate
-from regard.tasks.metrics.metric import Metric, ModelMetric, RatioMetric, only
+from regard.tasks.metrics.metric import Metric, ModelMetric, ProbabilityMetric, RatioMetric, only
 
 
 class Accuracy(RatioMetric):
@@ -53,16 +54,10 @@ class Accuracy(RatioMetric):
         return np.stack([hits, np.ones_like(hits)], axis=1)
 
 
-class MacroF1(Metric):
-    """The mean F1 over labels, in percent.
+class LabelMetric(Metric):
+    """A mean over labels, in percent; NaN without labels."""
 
-    As in scikit-learn, a label that is predicted but never true has an F1 of 0. NaN without labels.
-
-    >>> round(MacroF1()(["a", "a"], ["a", "b"]), 1)
-    33.3
-    """
-
-    name, unit = "macro_f1", "%"
+    unit = "%"
 
     def statistics(
         self, predictions: Sequence[Any], references: Sequence[Any]
@@ -79,12 +74,108 @@ class MacroF1(Metric):
 
     def score(self, sums: Float[np.ndarray, "*samples k"]) -> Float[np.ndarray, "*samples"]:
         hits, predicted, true = np.moveaxis(sums.reshape(*sums.shape[:-1], -1, 3), -1, 0)
-        counted = predicted + true > 0
-        of_label = np.divide(2 * hits, predicted + true, out=np.zeros_like(hits), where=counted)
+        part, whole = self.ratio(hits, predicted, true)
+        counted = whole > 0
+        of_label = np.divide(part, whole, out=np.zeros_like(hits), where=counted)
         labels = counted.sum(axis=-1)
         undefined = np.full(labels.shape, np.nan)
         mean = np.divide(of_label.sum(axis=-1), labels, out=undefined, where=labels > 0)
         return np.asarray(100 * mean)
+
+    @staticmethod
+    @abstractmethod
+    def ratio(
+        hits: np.ndarray, predicted: np.ndarray, true: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Numerator and denominator of each label; one with the denominator 0 is left out."""
+
+
+class MacroF1(LabelMetric):
+    """The mean F1 over labels, in percent.
+
+    As in scikit-learn, a label that is predicted but never true has an F1 of 0. NaN without labels.
+
+    >>> round(MacroF1()(["a", "a"], ["a", "b"]), 1)
+    33.3
+    """
+
+    name = "macro_f1"
+
+    @staticmethod
+    def ratio(
+        hits: np.ndarray, predicted: np.ndarray, true: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return 2 * hits, predicted + true
+
+
+class BalancedAccuracy(LabelMetric):
+    """The mean recall over labels that occur, in percent: every label counts the same.
+
+    >>> BalancedAccuracy()(["a", "a", "a", "a"], ["a", "a", "a", "b"])
+    50.0
+    """
+
+    name = "balanced_accuracy"
+
+    @staticmethod
+    def ratio(
+        hits: np.ndarray, predicted: np.ndarray, true: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        del predicted
+        return hits, true
+
+
+class AUC(ProbabilityMetric):
+    """The area under the ROC curve: how often an item of a class has a higher probability than others.
+
+    Of two classes, that of the second one. Of several, the mean over classes, each against the rest; one
+    that does not occur, or that all items are of, is left out. 0.5 is chance; ties count one half.
+
+    >>> AUC().of_probabilities(np.array([[0.6, 0.4], [0.2, 0.8], [0.5, 0.5]]), np.array([0, 1, 0]))
+    1.0
+    """
+
+    name, digits, note = "auc", 3, "area under the ROC curve"
+
+    def of_probabilities(
+        self,
+        probabilities: Float[np.ndarray, "items classes"],
+        targets: Int64[np.ndarray, " items"],
+    ) -> float:
+        """The mean rank of the items of a class among all, as Mann and Whitney have it."""
+        from scipy.stats import rankdata
+
+        known = targets >= 0
+        probabilities, targets = probabilities[known], targets[known]
+        classes = probabilities.shape[1]
+        is_class = targets[:, None] == np.arange(classes)
+        counts = is_class.sum(axis=0)
+        usable = np.flatnonzero((counts > 0) & (counts < len(targets)))
+        usable = usable[usable == 1] if classes == 2 else usable
+        if not len(usable):
+            return math.nan
+        ranks = rankdata(probabilities[:, usable], axis=0)
+        counts = counts[usable]
+        above = (ranks * is_class[:, usable]).sum(axis=0) - counts * (counts + 1) / 2
+        return float((above / (counts * (len(targets) - counts))).mean())
+
+
+class CalibrationError(ProbabilityMetric):
+    """The expected calibration error of ten bins, in points of a percentage; see `Calibration`."""
+
+    name, unit, lower_is_better = "calibration_error", "%", True
+    note = "expected calibration error, ten bins"
+
+    def of_probabilities(
+        self,
+        probabilities: Float[np.ndarray, "items classes"],
+        targets: Int64[np.ndarray, " items"],
+    ) -> float:
+        if not len(targets):
+            return math.nan
+        correct = probabilities.argmax(axis=1) == targets
+        confidence = probabilities.max(axis=1).clip(0.0, 1.0)
+        return 100 * Calibration.of(confidence, correct).expected_calibration_error
 
 
 class HopOverlap(ModelMetric):

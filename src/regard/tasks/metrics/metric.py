@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float, Real
+from jaxtyping import Float, Int64, Real
 
 from regard.core.errors import RegardError
 from regard.core.formatting import score_text
@@ -111,6 +111,18 @@ class ModelMetric(Metric):
 
     def score(self, sums: Float[np.ndarray, "*samples k"]) -> Float[np.ndarray, "*samples"]:
         raise RegardError(f"The metric '{self.name}' has no per-item statistics.")
+
+
+class ProbabilityMetric(ModelMetric):
+    """A metric of the probabilities of classes, which predictions do not hold."""
+
+    @abstractmethod
+    def of_probabilities(
+        self,
+        probabilities: Float[np.ndarray, "items classes"],
+        targets: Int64[np.ndarray, " items"],
+    ) -> float:
+        """The metric; a target is a class id, or negative for a label unseen in training."""
 
 
 class Loss(ModelMetric):

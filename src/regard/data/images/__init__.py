@@ -1,0 +1,1 @@
+"""Images: files and arrays of pixels, their summary, augmentation and preprocessor."""
