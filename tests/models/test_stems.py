@@ -210,10 +210,12 @@ def test_invalid_options(options: Any, message: str) -> None:
 def test_invalid_input() -> None:
     with pytest.raises(RegardError, match=r"3 features.*built for 5"):
         build()(FrameInput(torch.zeros(1, 4, 3).double(), torch.tensor([4])))
-    with pytest.raises(RegardError, match=r"stem type 'convolutional'\. Choose from: patches"):
+    with pytest.raises(
+        RegardError, match=r"stem type 'linear'\. Choose from: convolutional, patches"
+    ):
         build_stem(
             ImageSpec(1, 8, 8),
             model_dim=8,
             tokens=lambda _: nn.Identity(),
-            stem={"type": "convolutional"},
+            stem={"type": "linear"},
         )
