@@ -1,4 +1,4 @@
-"""Sequence-to-sequence models, language models, text encoders and text classifiers.
+"""Sequence-to-sequence models, language models, text encoders, classifiers of texts and of images.
 
     from regard.models import Transformer, build_model
 
