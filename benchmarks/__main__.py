@@ -18,6 +18,7 @@ from benchmarks.audio import audio
 from benchmarks.costs import costs
 from benchmarks.decoding import decoding
 from benchmarks.hierarchical import hierarchical
+from benchmarks.images import images
 from benchmarks.language_models import language_models
 from benchmarks.planning import planning
 from benchmarks.recursive_autoencoder import recursive_autoencoder
@@ -46,6 +47,7 @@ BENCHMARKS = {
     "study_statistics": study_statistics,
     "views": views,
     "audio": audio,
+    "images": images,
 }
 
 

@@ -184,11 +184,13 @@ def test_invalid_frames() -> None:
 
 
 def test_patches_are_in_reading_order() -> None:
-    stem = PatchStem(channels=1, height=2, width=4, model_dim=3, patch_size=2)
-    x = torch.randn(1, 1, 2, 4)
-    both, right = stem(ImageInput(x)).frames, stem(ImageInput(x[..., 2:])).frames
-    assert both.shape == (1, 2, 3)
-    torch.testing.assert_close(both[:, 1:], right)
+    stem = PatchStem(channels=1, height=4, width=6, model_dim=3, patch_size=2)
+    assert stem.grid == (2, 3)
+    x = torch.randn(1, 1, 4, 6)
+    moved = x.clone()
+    moved[..., 2:, :2] += 1  # the first patch of the second row
+    difference = (stem(ImageInput(moved)).frames - stem(ImageInput(x)).frames).abs().amax(-1)
+    assert difference.nonzero().tolist() == [[0, 3]]
 
 
 @pytest.mark.parametrize("name", MODELS)

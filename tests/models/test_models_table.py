@@ -29,7 +29,7 @@ def test_listing_does_not_import_torch() -> None:
         "text_encoder",
     ]
     names += ["structured", "hierarchical", "bag_of_words", "bilstm"]
-    names += ["recursive_autoencoder", "convolutional"]
+    names += ["recursive_autoencoder", "convolutional", "convnet", "vision_transformer"]
     assert ran.stdout.split() == list(MODELS) == names
 
 

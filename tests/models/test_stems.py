@@ -10,10 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.core.batches import FrameInput, FrameSpec, ImageSpec
+from regard.core.batches import FrameInput, FrameSpec, ImageInput, ImageSpec
 from regard.core.counting import count_call
 from regard.core.errors import RegardError
-from regard.models.stems import ConvolutionalStem, FrameStem, SpectrogramStem, build_stem
+from regard.models.stems import (
+    ConvolutionalStem,
+    FrameStem,
+    ImageConvolutionalStem,
+    SpectrogramStem,
+    build_stem,
+)
 
 FEATURES, MODEL_DIM, FRAMES = 5, 8, 13
 LENGTHS = torch.tensor([13, 6, 1, 11])
@@ -207,15 +213,38 @@ def test_invalid_options(options: Any, message: str) -> None:
         build_stem(FrameSpec(3), model_dim=8, tokens=lambda _: nn.Identity(), stem=options)
 
 
+def test_images_are_convolved_as_by_pytorch() -> None:
+    torch.manual_seed(0)
+    stem = ImageConvolutionalStem(
+        channels=3, height=9, width=14, model_dim=MODEL_DIM, filters=(4, 6, 5), strides=(2, 1, 2)
+    ).double()
+    pixels = torch.randn(2, 3, 9, 14, dtype=torch.float64)
+    expected = pixels
+    for convolution, channels in zip(stem.convolutions, (4, 6, 5), strict=True):
+        own = convolution.weight, convolution.bias, convolution.stride
+        maps = F.conv2d(expected, *own, padding=1).permute(0, 2, 3, 1)
+        expected = F.layer_norm(maps, (channels,)).relu().permute(0, 3, 1, 2)
+    assert stem.grid == expected.shape[2:] == (3, 4)
+    linear = F.linear(expected.flatten(2).transpose(1, 2), stem.linear.weight, stem.linear.bias)
+    found = stem(ImageInput(pixels))
+    torch.testing.assert_close(found.frames, F.layer_norm(linear, (MODEL_DIM,)))
+    assert (found.lengths.tolist(), found.padded) == ([12, 12], False)
+    # Every second row and column of both dimensions, then of both again.
+    per_image = 5 * 7 * 9 * (3 * 4 + 4 * 6) + 3 * 4 * (9 * 6 * 5 + 5 * MODEL_DIM)
+    assert count_call(lambda: stem(ImageInput(pixels))).matmul_flops == 2 * 2 * per_image
+
+
 def test_invalid_input() -> None:
     with pytest.raises(RegardError, match=r"3 features.*built for 5"):
         build()(FrameInput(torch.zeros(1, 4, 3).double(), torch.tensor([4])))
-    with pytest.raises(RegardError, match=r"stem type 'convolutional'\. Choose from: patches"):
+    with pytest.raises(
+        RegardError, match=r"stem type 'linear'\. Choose from: convolutional, patches"
+    ):
         build_stem(
             ImageSpec(1, 8, 8),
             model_dim=8,
             tokens=lambda _: nn.Identity(),
-            stem={"type": "convolutional"},
+            stem={"type": "linear"},
         )
 
 

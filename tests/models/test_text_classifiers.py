@@ -26,8 +26,15 @@ SMALL: dict[str, dict[str, Any]] = {
     "convolutional": {"model_dim": 10, "filters": 4, "widths": (3, 5)},
     "recursive_autoencoder": {"model_dim": 10},
 }
+
+
+def is_text_classifier(name: str) -> bool:
+    traits = traits_of(model_class(name))
+    return "tokens" in traits.inputs and "class" in traits.targets
+
+
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in MODELS if "class" in traits_of(model_class(name)).targets},
+    **{name: (name, {}) for name in MODELS if is_text_classifier(name)},
     "structured without a recurrent layer": ("structured", {"hidden_dim": 0}),
     "structured, bigrams": ("structured", {"bigram_buckets": 50, "feed_forward_dim": 7}),
     "bilstm, bigrams": ("bilstm", {"bigram_buckets": 50}),

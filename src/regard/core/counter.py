@@ -165,6 +165,8 @@ OPS_PER_OUTPUT = {
     "_log_softmax_backward_data": 4,
     "native_layer_norm": LAYER_NORM_OPS,
     "native_layer_norm_backward": 2 * LAYER_NORM_OPS,
+    "native_group_norm": LAYER_NORM_OPS,
+    "native_group_norm_backward": 2 * LAYER_NORM_OPS,
     "addcmul": 2,
     "addcdiv": 2,
     "masked_fill": 1,  # in place it has no pointwise tag in torch
@@ -178,7 +180,7 @@ OPS_PER_OUTPUT = {
 REDUCTIONS = {
     *("sum", "mean", "amax", "amin", "max", "min", "prod", "any", "all", "argmax", "argmin"),
     *("cumsum", "logcumsumexp", "cummax", "var", "std", "norm", "linalg_vector_norm"),
-    *("logsumexp", "embedding_dense_backward"),
+    *("logsumexp", "embedding_dense_backward", "max_pool2d_with_indices"),
 }
 # One addition per number of the last tensor read.
 SCATTER_ADDS = {"index_add", "scatter_add"}

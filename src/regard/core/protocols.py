@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.core.batches import Batch, Input
+from regard.core.errors import RegardError
 from regard.core.mechanism import State, Step
 
 
@@ -186,11 +187,15 @@ class TextAttention(NamedTuple):
     """Attention weights over tokens, one row per hop, and over sentences in hierarchical models.
 
     Token weights sum to one over the text, or over each sentence where `sentences` is present; sentence
-    weights sum to one over the text. Padding has weight zero.
+    weights sum to one over the text. Padding has weight zero. Of frames and images, tokens are the
+    vectors of the stem. The own weight of a class token is left out: the sum is less by that.
+
+    grid   of images, the rows and columns of patches that the tokens are, row by row
     """
 
     tokens: Float[Tensor, "batch hops length"]
     sentences: Float[Tensor, "batch sentences"] | None = None
+    grid: tuple[int, int] | None = None
 
     def importance(self, segments: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length"]:
         """One weight per token: the mean over hops times the sentence's weight; they sum to one."""
@@ -200,6 +205,14 @@ class TextAttention(NamedTuple):
         # Padding may carry any segment; its weight is zero.
         sentence = segments.clamp(max=self.sentences.shape[1] - 1)
         return mean * torch.gather(self.sentences, 1, sentence)
+
+    def maps(self) -> Float[Tensor, "batch hops rows columns"]:
+        """Of images: the weights as maps over the grid of patches."""
+        if self.grid is None:
+            raise RegardError(
+                "There are no attention maps: the stem has no grid of patches. Use images."
+            )
+        return self.tokens.unflatten(-1, self.grid)
 
 
 def text_attention(model: Any, texts: Any) -> TextAttention | None:

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
         SinusoidalPositions as SinusoidalPositions,
         build_position as build_position,
     )
+    from regard.layers.positions_2d import (
+        Rotary2D as Rotary2D,
+        SinusoidalPositions2D as SinusoidalPositions2D,
+        build_position_2d as build_position_2d,
+    )
     from regard.layers.recurrent import (
         BidirectionalRecurrent as BidirectionalRecurrent,
         Recurrent as Recurrent,

@@ -38,10 +38,16 @@ class Rotary(nn.Module):
         self, positions: Int[Tensor, " length"] | Int[Tensor, "batch length"], dtype: torch.dtype
     ) -> Rotation:
         """The rotation for these positions, which may differ between examples."""
-        turned = angles(positions, width=self.head_dim, base=self.base)
+        turned = self.angles(positions)
         if positions.dim() == 2:
             turned = turned[:, None]  # the same for all heads of an example
         return Rotation(cosine=turned.cos().to(dtype), sine=turned.sin().to(dtype))
+
+    def angles(
+        self, positions: Int[Tensor, "*batch length"]
+    ) -> Float[Tensor, "*batch length pairs"]:
+        """The angle of each pair at these positions."""
+        return angles(positions, width=self.head_dim, base=self.base)
 
     def rotate(
         self, heads: Float[Tensor, "batch heads length head_dim"], rotation: Rotation

@@ -1,4 +1,4 @@
-"""Sequence-to-sequence models, language models, text encoders and text classifiers.
+"""Sequence-to-sequence models, language models, text encoders, classifiers of texts and of images.
 
     from regard.models import Transformer, build_model
 
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
         BiLSTMClassifier as BiLSTMClassifier,
         ConvolutionalClassifier as ConvolutionalClassifier,
     )
+    from regard.models.classifiers.convnet import ConvNet as ConvNet
     from regard.models.classifiers.hierarchical import (
         HierarchicalClassifier as HierarchicalClassifier,
     )
     from regard.models.classifiers.structured import StructuredClassifier as StructuredClassifier
+    from regard.models.classifiers.vision_transformer import VisionTransformer as VisionTransformer
     from regard.models.decoder_only import DecoderOnly as DecoderOnly
     from regard.models.embeddings import (
         TokenEmbedding as TokenEmbedding,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from regard.models.stems import (
         ConvolutionalStem as ConvolutionalStem,
         FrameStem as FrameStem,
+        ImageConvolutionalStem as ImageConvolutionalStem,
         PatchStem as PatchStem,
         build_stem as build_stem,
     )
@@ -184,6 +187,20 @@ MODELS: dict[str, Entry] = {
         "ConvolutionalClassifier",
         "convolutions of several widths with max pooling over time",
         "Kim 2014",
+    ),
+    "convnet": Entry(
+        "classifiers.convnet",
+        "ConvNet",
+        "convolutions over images, max-pooled or strided: a baseline without attention",
+        "LeCun et al. 1998",
+        inputs=("images",),
+    ),
+    "vision_transformer": Entry(
+        "classifiers.vision_transformer",
+        "VisionTransformer",
+        "encoder over the patches of images (ViT), any mechanism in each layer",
+        "Dosovitskiy et al. 2021",
+        inputs=("images",),
     ),
 }
 

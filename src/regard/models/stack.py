@@ -18,9 +18,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from regard.core.errors import RegardError
+from regard.core.masks import NO_MASK, Mask
 from regard.core.mechanism import Mechanism
 from regard.core.registry import lookup
 from regard.core.traits import Slot
@@ -29,6 +31,7 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.multi_head import MultiHead
 from regard.layers.names import POSITIONS
 from regard.layers.positions import build_position
+from regard.layers.rotary import Rotary
 from regard.mechanisms.compatibility import compatible_mechanisms, mechanism_name
 
 # Types of the options `mechanism` and `mechanism_options` of a stack.
@@ -72,7 +75,7 @@ class StackBuilder:
     num_heads: int
     num_kv_heads: int | None
     feed_forward_dim: int | None
-    position: str
+    position: str | Rotary
     max_length: int
     activation: str
     norm_first: bool
@@ -85,12 +88,14 @@ class StackBuilder:
 
     @property
     def _is_added(self) -> bool:
+        if isinstance(self.position, Rotary):
+            return False
         return lookup("position", self.position, POSITIONS).acts_on == "tokens"
 
     def build_position(self) -> Any:
         """The positions that are added to embeddings: none for rotary and ALiBi."""
         return build_position(
-            self.position if self._is_added else "none",
+            self.position if isinstance(self.position, str) and self._is_added else "none",
             model_dim=self.model_dim,
             head_dim=self.model_dim // self.num_heads,
             num_heads=self.num_heads,
@@ -211,6 +216,17 @@ def _validate_masks(slot: Slot, attention: MultiHead) -> None:
         f"Attention slot '{slot.name}': mechanism '{mechanism_name(attention.mechanism)}' cannot be "
         f"used, because {why}. Choose {slot.option} from: {', '.join(compatible)}."
     )
+
+
+def block_weights(
+    blocks: Iterable[Any], x: Float[Tensor, "batch length model_dim"], mask: Mask = NO_MASK
+) -> tuple[dict[str, Float[Tensor, "batch heads length length"]], Tensor]:
+    """The attention weights of each block, "encoder/0", …, and the output of the last one."""
+    found: dict[str, Tensor] = {}
+    for number, block in enumerate(blocks):
+        found[f"encoder/{number}"] = block.weights(x, mask)
+        x = block(x, mask)
+    return found, x
 
 
 def longest_sequence(position: nn.Module, attention: Iterable[Any]) -> int | None:

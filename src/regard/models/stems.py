@@ -1,13 +1,15 @@
 """Stems: modules from an input to vectors of model_dim, `stem(input: Input) -> FrameInput`.
 
-    FrameStem          real-valued frames, several at a time with `stride`     type "linear"
-    ConvolutionalStem  convolutions over frames, some of them with a stride    type "convolutional"
-    SpectrogramStem    convolutions over frames and bands                      type "convolutional_2d"
-    PatchStem          images in patches                                       type "patches"
+    FrameStem               real-valued frames, several at a time with `stride`     type "linear"
+    ConvolutionalStem       convolutions over frames, some of them with a stride    type "convolutional"
+    SpectrogramStem         convolutions over frames and bands                      type "convolutional_2d"
+    PatchStem               images in patches                                       type "patches"
+    ImageConvolutionalStem  convolutions over images                                type "convolutional"
 
 The stems of tokens are in `models.embeddings`. After its stem a model is the same for every kind of input:
 all vectors have the size of scaled token embeddings, and a row's vectors do not depend on its padding. What
 a stem of frames returns at position i is centred at frame i · `frame_stride` + `frame_offset`.
+Stems of images have a `grid`: the rows and columns of their vectors, which are in reading order.
 
     stem={"type": "convolutional", "strides": [1, 2]}     the option `stem` of a model
 """
@@ -38,7 +40,7 @@ from regard.core.options import PositiveInt, Probability, options_of, validated
 from regard.core.registry import lookup
 from regard.layers.convolution import Convolution
 from regard.layers.dropout import Dropout
-from regard.layers.feed_forward import ACTIVATIONS
+from regard.layers.feed_forward import ACTIVATIONS, Activation
 from regard.models.embeddings import WordEmbedding
 
 
@@ -167,24 +169,13 @@ class SpectrogramStem(nn.Module):
         dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
-        if not len(channels) == len(strides) == len(band_strides):
-            raise RegardError(
-                f"stem.channels={channels}, stem.strides={strides}, stem.band_strides={band_strides}: give "
-                "one value per convolution in each."
-            )
+        _validate_counts(channels=channels, strides=strides, band_strides=band_strides)
         self.features = features
         self.frame_stride, self.frame_offset = math.prod(strides), 0.0
-        self.convolutions: Any = nn.ModuleList(
-            nn.Conv2d(inputs, outputs, kernel_size, stride=stride, padding=kernel_size // 2)
-            for inputs, outputs, stride in zip(
-                (1, *channels[:-1]), channels, zip(strides, band_strides, strict=True), strict=True
-            )
-        )
-        self.norms: Any = nn.ModuleList(nn.LayerNorm(outputs) for outputs in channels)
+        both_strides = tuple(zip(strides, band_strides, strict=True))
+        self.convolutions, self.norms = _convolutions(1, channels, both_strides, kernel_size)
         self.activation = lookup("activation", activation, ACTIVATIONS)
-        bands = features
-        for stride in band_strides:
-            bands = math.ceil(bands / stride)
+        bands = _after_strides(features, band_strides)
         self.linear = nn.Linear(bands * channels[-1], model_dim)
         self.norm = nn.LayerNorm(model_dim)
         self.dropout = Dropout(dropout)
@@ -196,13 +187,48 @@ class SpectrogramStem(nn.Module):
             if input.padded:
                 keep = Mask(lengths=lengths).keep(x.shape[2])
                 x = x.masked_fill(~keep[:, None, :, None], 0.0)
-            # Channels last in memory, for the norm.
-            x = norm(convolution(x).permute(0, 2, 3, 1))
-            x = self.activation.function(x).permute(0, 3, 1, 2)
+            x = _convolved(x, convolution, norm, self.activation)
             stride = convolution.stride[0]
             lengths = (lengths + stride - 1) // stride
         vectors = self.norm(self.linear(x.permute(0, 2, 3, 1).flatten(2)))
         return FrameInput(self.dropout(vectors), lengths, input.padded)
+
+
+def _validate_counts(**lists: tuple[int, ...]) -> None:
+    if len({len(values) for values in lists.values()}) > 1:
+        given = ", ".join(f"stem.{name}={values}" for name, values in lists.items())
+        raise RegardError(f"{given}: give one value per convolution in each.")
+
+
+def _convolutions(
+    inputs: int,
+    channels: tuple[int, ...],
+    strides: tuple[tuple[int, int], ...],
+    kernel_size: int,
+) -> tuple[Any, Any]:
+    """2-D convolutions that keep height and width but for their strides, and a norm for each."""
+    convolutions = nn.ModuleList(
+        nn.Conv2d(inputs, outputs, kernel_size, stride=stride, padding=kernel_size // 2)
+        for inputs, outputs, stride in zip((inputs, *channels[:-1]), channels, strides, strict=True)
+    )
+    return convolutions, nn.ModuleList(nn.LayerNorm(outputs) for outputs in channels)
+
+
+def _convolved(
+    x: Float[Tensor, "batch inputs height width"],
+    convolution: nn.Module,
+    norm: nn.Module,
+    activation: Activation,
+) -> Float[Tensor, "batch channels rows columns"]:
+    """activation(norm(conv(x))); channels are last in memory, for the norm over channels."""
+    normed = norm(convolution(x).permute(0, 2, 3, 1))
+    return activation.function(normed).permute(0, 3, 1, 2)
+
+
+def _after_strides(size: int, strides: tuple[int, ...]) -> int:
+    for stride in strides:
+        size = math.ceil(size / stride)
+    return size
 
 
 class PatchStem(nn.Module):
@@ -225,14 +251,81 @@ class PatchStem(nn.Module):
                 f"patch_size={patch_size} does not divide the images of {height}×{width} pixels. Choose "
                 "a divisor of both."
             )
+        self.source = ImageSpec(channels, height, width)
+        self.grid = (height // patch_size, width // patch_size)
         self.linear = nn.Conv2d(channels, model_dim, patch_size, stride=patch_size)
         self.norm = nn.LayerNorm(model_dim)
         self.dropout = Dropout(dropout)
 
     def forward(self, input: ImageInput) -> FrameInput:
+        validate_pixels(input, self.source)
         patches = self.linear(input.pixels).flatten(2).transpose(1, 2)
-        lengths = torch.full(patches.shape[:1], patches.shape[1], device=patches.device)
-        return FrameInput(self.dropout(self.norm(patches)), lengths, padded=False)
+        return _unpadded(self.dropout(self.norm(patches)))
+
+
+class ImageConvolutionalStem(nn.Module):
+    """Images: norm(W · a(norm(conv(… a(norm(conv(pixels)))))) + b)   (Xiao et al. 2021).
+
+    filters        output channels of each convolution
+    strides        stride of each convolution: with two of 2, there is one vector per 4×4 pixels
+    kernel_size    height and width that each convolution sees, odd
+
+    W is a 1×1 convolution. Norms are over channels, not over the batch as in the paper.
+    """
+
+    @validated
+    def __init__(
+        self,
+        *,
+        channels: PositiveInt,
+        height: PositiveInt,
+        width: PositiveInt,
+        model_dim: PositiveInt,
+        filters: Strides = (24, 48),
+        strides: Strides = (2, 2),
+        kernel_size: Annotated[int, AfterValidator(_odd)] = 3,
+        activation: str = "relu",
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__()
+        _validate_counts(filters=filters, strides=strides)
+        self.source = ImageSpec(channels, height, width)
+        self.grid = (_after_strides(height, strides), _after_strides(width, strides))
+        both_strides = tuple((stride, stride) for stride in strides)
+        self.convolutions, self.norms = _convolutions(channels, filters, both_strides, kernel_size)
+        self.activation = lookup("activation", activation, ACTIVATIONS)
+        self.linear = nn.Linear(filters[-1], model_dim)
+        self.norm = nn.LayerNorm(model_dim)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, input: ImageInput) -> FrameInput:
+        validate_pixels(input, self.source)
+        x = input.pixels
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x = _convolved(x, convolution, norm, self.activation)
+        vectors = self.linear(x.flatten(2).transpose(1, 2))
+        return _unpadded(self.dropout(self.norm(vectors)))
+
+
+def _unpadded(vectors: Float[Tensor, "batch length model_dim"]) -> FrameInput:
+    lengths = torch.full(vectors.shape[:1], vectors.shape[1], device=vectors.device)
+    return FrameInput(vectors, lengths, padded=False)
+
+
+def validate_pixels(input: ImageInput, source: ImageSpec) -> None:
+    """Raise an error unless the images have the channels and the size that a model was built for."""
+    channels, height, width = input.pixels.shape[1:]
+    if ImageSpec(channels, height, width) != source:
+        raise RegardError(
+            f"The images have {height}×{width} pixels and {channels} channel(s), but the model was built "
+            f"for {source.height}×{source.width} and {source.channels}. Resize the images."
+        )
+
+
+def grid_of(stem: nn.Module) -> tuple[int, int] | None:
+    """The rows and columns of a stem's vectors; None if they are no grid."""
+    grid: tuple[int, int] | None = getattr(stem, "grid", None)
+    return grid
 
 
 # The stems of real-valued input by their type; the first is the default.
@@ -242,7 +335,7 @@ STEMS: dict[type, dict[str, Callable[..., nn.Module]]] = {
         "convolutional": ConvolutionalStem,
         "convolutional_2d": SpectrogramStem,
     },
-    ImageSpec: {"patches": PatchStem},
+    ImageSpec: {"patches": PatchStem, "convolutional": ImageConvolutionalStem},
 }
 
 StemOptions = dict[str, Any] | nn.Module | None  # the type of a model's option `stem`

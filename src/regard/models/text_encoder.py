@@ -38,9 +38,10 @@ from regard.models.stack import (
     MechanismOptions,
     Mechanisms,
     StackBuilder,
+    block_weights,
     longest_sequence,
 )
-from regard.models.stems import StemOptions, build_stem
+from regard.models.stems import StemOptions, build_stem, grid_of
 
 
 class MaskedTokenHead(nn.Module):
@@ -225,20 +226,17 @@ class TextEncoder(Classifier):
         Earlier blocks have already mixed the positions, so it is not a full attribution.
         """
         last = self.weights(input)[f"encoder/{len(self.blocks) - 1}"]
+        grid = grid_of(self.embedding)
         if self.pooling == "first":
-            return TextAttention(last[:, :, 0])
+            return TextAttention(last[:, :, 0], grid=grid)
         lengths = self.embedding(input).lengths
-        return TextAttention(torch.stack([mean_features(h, lengths) for h in last.unbind(1)], 1))
+        means = torch.stack([mean_features(head, lengths) for head in last.unbind(1)], 1)
+        return TextAttention(means, grid=grid)
 
     def weights(self, input: Input) -> dict[str, Float[Tensor, "batch heads length length"]]:
         """Attention weights of each block: "encoder/0", "encoder/1", …"""
         features = self._embed(input)
-        x, mask = features.frames, features.mask
-        found: dict[str, Tensor] = {}
-        for number, block in enumerate(self.blocks):
-            found[f"encoder/{number}"] = block.weights(x, mask)
-            x = block(x, mask)
-        return found
+        return block_weights(self.blocks, features.frames, features.mask)[0]
 
     def _embed(self, input: Input) -> FrameInput:
         features = self.embedding(input)

@@ -1,1 +1,1 @@
-"""Text classifiers: structured and hierarchical attention, and their baselines."""
+"""Classifiers of texts (structured and hierarchical attention) and of images (ViT), and their baselines."""

@@ -34,7 +34,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.pooling import Pooled, StructuredPooling, frobenius_penalty, pairwise_kl_penalty
 from regard.layers.recurrent import BidirectionalRecurrent
 from regard.models.classifier import ANY_INPUT, ONE_OUTPUT, Classifier, alternatives_of
-from regard.models.stems import StemOptions, build_word_stem
+from regard.models.stems import StemOptions, build_word_stem, grid_of
 
 # In nats; the divergence itself is unbounded.
 MAX_KL = 5.0
@@ -136,7 +136,7 @@ class StructuredClassifier(Classifier):
 
     def text_attention(self, input: Input) -> TextAttention:
         """The attention of every hop: the annotation matrix A of each row."""
-        return TextAttention(self._pool(input).weights)
+        return TextAttention(self._pool(input).weights, grid=grid_of(self.stem))
 
     def _pool(self, input: Input) -> Pooled:
         features = self.stem(input)

@@ -19,7 +19,7 @@ from regard.core.protocols import JointFeatures
 from regard.core.traits import Slot
 from regard.models.embeddings import drop_tokens
 from regard.models.seq2seq.ctc_output import CTCOutput
-from regard.models.stack import MechanismOptions, Mechanisms
+from regard.models.stack import MechanismOptions, Mechanisms, block_weights
 
 # Rows, sorted by length, are encoded in chunks: little padding, yet large matrix products.
 ENCODER_CHUNK_SIZE = 16
@@ -95,11 +95,7 @@ class SourceEncoder(nn.Module):
     def encoder_weights(self, source: Input) -> EncoderWeights:
         """Attention weights of each block of the encoder."""
         features = self._embed_source(source)
-        x, mask = features.frames, features.mask
-        found: dict[str, Tensor] = {}
-        for number, block in enumerate(self.encoder):
-            found[f"encoder/{number}"] = block.weights(x, mask)
-            x = block(x, mask)
+        found, x = block_weights(self.encoder, features.frames, features.mask)
         encoded = FrameInput(self.encoder_norm(x), features.lengths, features.padded)
         return EncoderWeights(found, encoded)
 
