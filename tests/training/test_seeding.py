@@ -6,11 +6,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from tests.factories.sounds import write_digits
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from regard.core.errors import RegardError
 from regard.layers import Dropout
+from regard.runs.spec import RunSpec, merge_sections
 from regard.studies import StudySpec, read_study
 from regard.studies.spec import builtin_studies
 from regard.training.checkpoint import model_state
@@ -122,15 +124,20 @@ def test_variants_of_another_mechanism_share_every_other_tensor(
 
 
 @pytest.fixture(scope="module")
-def preprocessors() -> Callable:
-    """Builds the model of a variant; data is read once per study."""
+def preprocessors(tmp_path_factory: pytest.TempPathFactory) -> Callable:
+    """Builds the model of a variant; data is read once per study, and speech is synthesised."""
     from regard.runs.build import build_spec_model
     from regard.studies.prepare import _DataCache
 
     cache = _DataCache()
+    digits = write_digits(tmp_path_factory.mktemp("digits"))
+    few = dict.fromkeys(("num_strings", "num_validation_strings", "num_test_strings"), 4)
+    speech = {"task": {"train_file": str(digits), "validation_fraction": 0.3, **few}}
 
     def build(study: StudySpec, variant) -> nn.Module:  # type: ignore[no-untyped-def]
         run = study.run_spec(variant, seed=3)
+        if run.task == "speech_recognition":
+            run = RunSpec.from_sections(merge_sections(run.as_sections(), speech))
         return build_spec_model(run, cache.get(run).task.dataset.preprocessor)
 
     return build

@@ -383,7 +383,7 @@ def added_parts(
     """At most `maximum` positions: sums of neighbours.
 
     >>> added_parts(torch.tensor([0.5, 0.25, 0.25]), 2)
-    tensor([0.5000, 0.5000])
+    tensor([0.7500, 0.2500])
     """
     count = weights.shape[-1]
     if count <= maximum:
