@@ -36,7 +36,7 @@ from regard.data.batching import Batches
 from regard.data.examples import Examples, Ragged
 from regard.data.preprocessor import Encoded, Preprocessor, Standardizer
 from regard.data.readers.audio_folder import AudioFolderReader
-from regard.data.readers.text_file import Row, RowErrors
+from regard.data.readers.text_file import Row
 from regard.data.splits import EvalSplit, Split, array_key
 from regard.tasks.task import Task, TaskOptions
 
@@ -89,14 +89,16 @@ class AudioOptions(AugmentOptions, FeatureOptions, TaskOptions):
                 f"task.{spectral[0]}={getattr(self, spectral[0])} varies mel bands, but task.features is "
                 "'mfcc'. Use task.features='log_mel', or leave the option out."
             )
-        cancelled = self.gain_db and self.normalize != "dataset" and "gain_db"
-        if self.equalize_db and self.normalize == "utterance" and self.noise_db is None:
-            cancelled = "equalize_db"
-        if cancelled:
-            raise RegardError(
-                f"task.{cancelled}={getattr(self, cancelled)} has no effect with task.normalize="
-                f"'{self.normalize}', which removes it. Leave one of the two out."
-            )
+        removed = {
+            "gain_db": self.normalize != "dataset",
+            "equalize_db": self.normalize == "utterance" and self.noise_db is None,
+        }
+        for name, is_removed in removed.items():
+            if is_removed and (value := getattr(self, name)):
+                raise RegardError(
+                    f"task.{name}={value} has no effect with task.normalize='{self.normalize}', which "
+                    "removes it. Leave one of the two out."
+                )
         return self
 
     @model_validator(mode="after")
@@ -252,15 +254,12 @@ class AudioTask(Task):
         return AudioFolderReader(path=path, target=cls.audio_target, max_seconds=seconds)
 
     @classmethod
-    def read_split(
-        cls, file: str, options: Any, *, preprocessor: Any, errors: RowErrors
-    ) -> EvalSplit:
-        """The test split of a folder that has one; else all recordings."""
-        reader = cls.reader(options, file)
-        if isinstance(reader, AudioFolderReader) and "test" in reader.splits():
-            reader = reader.with_split("test")
-        found: EvalSplit = preprocessor.split(reader.rows(errors=errors), path=reader.path)
-        return found
+    def evaluation_reader(
+        cls, options: Any, folder: str | None, *, split: Split = "test"
+    ) -> AudioFolderReader:
+        """The reader of a folder to evaluate on: of its split of this name, if it has one."""
+        whole = cls.audio_reader(options, folder)
+        return whole.with_split(split) if split in whole.splits() else whole
 
     @classmethod
     def audio_readers(cls, options: Any) -> dict[Split, AudioFolderReader]:
@@ -280,7 +279,7 @@ class AudioTask(Task):
                     f"task.{name}_speakers={list(speakers)} and --{name}-file {file}: give one of the two."
                 )
             if file:
-                found[name] = cls.audio_reader(options, file)
+                found[name] = cls.evaluation_reader(options, file, split=name)
             elif speakers:
                 found[name] = replace(whole, speakers=speakers)
             elif name in known:

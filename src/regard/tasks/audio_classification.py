@@ -77,14 +77,14 @@ class AudioClassification(AudioTask, Classification):
 
     @classmethod
     def reader(cls, options: Any, file: str | None) -> Reader:
-        """The embedded digits, a .npz file or a folder."""
+        """The embedded digits, a .npz file, or a folder or its test split."""
         name = file or next(iter(cls.datasets))
         if name in cls.datasets:
             found: Reader = cls.datasets[name](options)
         elif Path(name).suffix == ".npz":
             found = ArrayReader(path=Path(name))
         else:
-            found = cls.audio_reader(options, name)
+            found = cls.evaluation_reader(options, name)
         return NamedLabels(found, options.label_names) if options.label_names else found
 
     @classmethod
@@ -101,8 +101,8 @@ class AudioClassification(AudioTask, Classification):
     @classmethod
     def _validate_features(cls, options: Any) -> None:
         """Raise for options of recordings, where the data is features without recordings."""
-        speakers = ("test_speakers", "validation_speakers", *SPECTRAL_OPTIONS)
-        given = [name for name in speakers if getattr(options, name)]
+        names = ("test_speakers", "validation_speakers", *SPECTRAL_OPTIONS)
+        given = [name for name in names if getattr(options, name)]
         given += ["speeds"] * (options.speeds != (1.0,))
         given += ["split_by"] * (options.split_by != "recording")
         if given:

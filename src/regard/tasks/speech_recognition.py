@@ -29,7 +29,7 @@ from regard.data.examples import Examples, Ragged
 from regard.data.preprocessor import Encoded, Preprocessor, Rows, blocks
 from regard.data.readers.audio_folder import AudioFolderReader
 from regard.data.readers.text_file import Reader, Row, RowErrors
-from regard.data.splits import EvalSplit, Split, split_of
+from regard.data.splits import SPLIT_ORDER, EvalSplit, Split, split_of
 from regard.data.tokenizers.vocabulary import build_vocabulary
 from regard.tasks.audio import AudioOptions, AudioPreprocessor, AudioTask
 from regard.tasks.metrics import (
@@ -45,7 +45,6 @@ from regard.tasks.sequence import SequenceTask
 from regard.tasks.task import EvalResult, device_of
 
 JOIN_SEED = 20  # of the strings, whatever the seed of the run: all runs have the same data
-SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 ALIGNED_ITEMS = 500  # alignments are scored on the first items of a split
 
 
@@ -187,7 +186,7 @@ class JoinedReader:
             max_words=longest,
             pause_range=(options.min_pause, options.max_pause),
             # With one seed, the splits would have the same strings, spoken in other takes.
-            seed=(JOIN_SEED, SPLITS.index(self.split)),
+            seed=(JOIN_SEED, SPLIT_ORDER.index(self.split)),
         )
         for number, clip in enumerate(strings, start=1):
             yield Row(clip, clip.transcript, number)
@@ -212,25 +211,12 @@ class SpeechRecognition(AudioTask, SequenceTask):
 
     @classmethod
     def reader(cls, options: Any, file: str | None) -> Reader:
-        """The reader of a folder."""
-        return cls.audio_reader(options, file)
-
-    @classmethod
-    def read_split(
-        cls, file: str, options: Any, *, preprocessor: Any, errors: RowErrors
-    ) -> EvalSplit:
-        """The test split of a folder that has one, else all of it; joined to strings as in training."""
+        """The reader of a folder or its test split, whose recordings are joined as in training."""
+        found = cls.evaluation_reader(options, file)
         if options.join is None:
-            return super().read_split(file, options, preprocessor=preprocessor, errors=errors)
-        whole = cls.audio_reader(options, file)
-        reader = JoinedReader(
-            reader=whole.with_split("test") if "test" in whole.splits() else whole,
-            options=options,
-            num_strings=options.num_test_strings,
-            split="test",
-        )
-        found: EvalSplit = preprocessor.split(reader.rows(errors=errors), path=reader.path)
-        return found
+            return found
+        count = options.num_test_strings
+        return JoinedReader(reader=found, options=options, num_strings=count, split="test")
 
     @classmethod
     def readers(cls, options: Any) -> dict[Split, Reader]:

@@ -33,12 +33,9 @@ from regard.models.seq2seq.ctc_alignment import (
     token_posteriors,
 )
 from regard.models.seq2seq.ctc_output import CTCOutput, has_path, validate_paths
-from regard.models.seq2seq.encoder import SourceEncoder
+from regard.models.seq2seq.encoder import SAME_OPTIONS, SourceEncoder
 from regard.models.stack import ENCODER, MechanismOptions, Mechanisms, StackBuilder
 from regard.models.stems import StemOptions, build_stem
-
-# Options of a Transformer encoder of the same size.
-SAME_OPTIONS = ("model_dim", "num_heads", "num_layers", "dropout", "stem")
 
 
 class CTC(SourceEncoder):

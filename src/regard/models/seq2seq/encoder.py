@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.core.batches import PAD, START, Batch, FrameInput, ImageInput, Input
 from regard.core.errors import RegardError
 from regard.core.protocols import JointFeatures
-from regard.core.traits import Slot
+from regard.core.traits import Alternative, Slot
 from regard.models.embeddings import drop_tokens
 from regard.models.seq2seq.ctc_output import CTCOutput
 from regard.models.stack import MechanismOptions, Mechanisms, block_weights
@@ -27,6 +27,20 @@ ENCODER_CHUNK_SIZE = 16
 # Attention slots of models with several, whose option falls back to `mechanism`.
 ENCODER = Slot(name="encoder", option="encoder_mechanism", fallback="mechanism")
 CROSS = Slot(name="cross", role="cross", option="cross_mechanism", fallback="mechanism")
+
+# Options that models with a Transformer encoder of the same size have in common.
+SAME_OPTIONS = ("model_dim", "num_heads", "num_layers", "dropout", "stem")
+# The recurrent encoder–decoder of the same width, as the alternative of those with a Transformer encoder.
+RECURRENT = Alternative(
+    model="recurrent",
+    options={
+        "embedding_dim": "model_dim",
+        "hidden_dim": "model_dim",
+        "dropout": "dropout",
+        "stem": "stem",
+    },
+    fixed={"attention_style": "luong"},
+)
 
 
 class SlotOptions(NamedTuple):

@@ -19,12 +19,12 @@ from regard.core.batches import FrameInput, Input, InputSpec, TokenSpec
 from regard.core.errors import RegardError
 from regard.core.mechanism import Step
 from regard.core.options import PositiveInt, Probability, validated
-from regard.core.traits import Alternative, Size, Slot, Traits
+from regard.core.traits import Size, Slot, Traits
 from regard.layers.blocks import BeamContext, DecoderState
 from regard.layers.dropout import Dropout
 from regard.models.classifier import ANY_INPUT
 from regard.models.embeddings import TokenEmbedding
-from regard.models.seq2seq.encoder import CROSS, ENCODER, EncoderDecoder, slot_options
+from regard.models.seq2seq.encoder import CROSS, ENCODER, RECURRENT, EncoderDecoder, slot_options
 from regard.models.stack import MechanismOptions, Mechanisms, StackBuilder, longest_sequence
 from regard.models.stems import StemOptions, build_stem
 
@@ -99,18 +99,7 @@ class Transformer(EncoderDecoder):
         slots=(ENCODER, DECODER, CROSS),
         tied={"tie": "all"},
         untied={"tie": "target"},
-        alternatives=(
-            Alternative(
-                model="recurrent",
-                options={
-                    "embedding_dim": "model_dim",
-                    "hidden_dim": "model_dim",
-                    "dropout": "dropout",
-                    "stem": "stem",
-                },
-                fixed={"attention_style": "luong"},
-            ),
-        ),
+        alternatives=(RECURRENT,),
     )
 
     @validated

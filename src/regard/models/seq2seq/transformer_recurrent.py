@@ -30,13 +30,18 @@ from regard.layers.dropout import Dropout
 from regard.layers.recurrent import Recurrent, RecurrentState
 from regard.models.classifier import ANY_INPUT, mean_features
 from regard.models.embeddings import TokenEmbedding
-from regard.models.seq2seq.encoder import CROSS, ENCODER, EncoderDecoder, slot_options
+from regard.models.seq2seq.encoder import (
+    CROSS,
+    ENCODER,
+    RECURRENT,
+    SAME_OPTIONS,
+    EncoderDecoder,
+    slot_options,
+)
 from regard.models.stack import MechanismOptions, Mechanisms, StackBuilder
 from regard.models.stems import StemOptions, build_stem
 
 NO_ATTENTION = "none"
-# Options of a Transformer of the same size.
-SAME_OPTIONS = ("model_dim", "num_heads", "num_layers", "dropout", "stem")
 
 
 class TransformerRecurrentState(NamedTuple):
@@ -96,16 +101,7 @@ class TransformerRecurrent(EncoderDecoder):
                 model="transformer",
                 options={option: option for option in SAME_OPTIONS},
             ),
-            Alternative(
-                model="recurrent",
-                options={
-                    "embedding_dim": "model_dim",
-                    "hidden_dim": "model_dim",
-                    "dropout": "dropout",
-                    "stem": "stem",
-                },
-                fixed={"attention_style": "luong"},
-            ),
+            RECURRENT,
         ),
     )
 
