@@ -82,7 +82,8 @@ class RunOptions(TypedDict):
         str | None,
         "FILE",
         "Training data: pairs, labelled texts or plain text; SOURCE,TARGET for parallel files; "
-        "for classify also film-languages, movie-reviews or movie-sentences.",
+        "a folder of recordings or images; for classify also film-languages, movie-reviews or "
+        "movie-sentences.",
     ]
     validation_file: Annotated[
         str | None, "FILE", "Validation data; else split off the training data by hash."

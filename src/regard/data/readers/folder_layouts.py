@@ -140,7 +140,7 @@ class Media:
         known = "; ".join(self.layouts.values())
         return RegardError(
             f"'{folder}' is a folder, not a file, and {why}. An {self.name} folder has one of these: "
-            f"{known}. The first two may lie in folders train, validation and test."
+            f"{known}. Metadata and folders of labels may lie in folders train, validation and test."
         )
 
     def files(self, folder: Path) -> list[str]:
