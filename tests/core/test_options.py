@@ -64,7 +64,7 @@ class AddedTraining(TrainingOptions):
     """Training options with one more."""
 
     OWNER = "TrainingOptions"
-    momentum: Probability = 0.5
+    nesterov: Probability = 0.5
 
 
 class ChangedTraining(TrainingOptions):
@@ -77,7 +77,7 @@ class ChangedTraining(TrainingOptions):
 def test_defaults_of_introduction_are_recorded() -> None:
     own = TrainingOptions(steps=3)
     assert AddedTraining(steps=3).identity() == own.identity() == {"steps": 3}
-    assert AddedTraining(steps=3, momentum=0.9).identity() != own.identity()
+    assert AddedTraining(steps=3, nesterov=0.9).identity() != own.identity()
     assert ChangedTraining(steps=3).identity() != own.identity()
     assert ChangedTraining.from_record({"steps": 3}).learning_rate == own.learning_rate
     missing = {

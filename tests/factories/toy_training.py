@@ -124,6 +124,7 @@ OPTION_SETS: list[dict[str, Any]] = [
     {"optimizer": "adamw", "averaging": "exponential"},
     {"optimizer": "adamw", "averaging": "last", "average_last": 3, "accumulate": 2},
     {"optimizer": "muon", "averaging": "none"},
+    {"optimizer": "sgd", "averaging": "none"},
     {"optimizer": "muon", "averaging": "exponential", "keep": "last"},
 ]
 

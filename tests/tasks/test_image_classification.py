@@ -98,6 +98,33 @@ def test_a_folder_from_files_to_predictions(folder: Path) -> None:
     assert found["pixels + logistic regression"]["scores"]["auc"] == 1.0
 
 
+def test_balanced_class_weights(tmp_path: Path) -> None:
+    images, labels = np.zeros((4, 4, 4), dtype=np.uint8), np.array([0, 0, 0, 1])
+    images[:] = np.arange(4)[:, None, None]  # equal images would be duplicates
+    names = {
+        f"{split}_{what}": each
+        for split in ("train", "val")
+        for what, each in (("images", images), ("labels", labels))
+    }
+    np.savez(tmp_path / "rare.npz", **names)  # type: ignore[arg-type]
+    task = build(tmp_path / "rare.npz", class_weight="balanced")
+    weights = task.class_weights
+    assert weights is not None
+    # 4 rows, 2 classes: each class has the weight of two rows.
+    assert weights.tolist() == pytest.approx([4 / (2 * 3), 4 / (2 * 1)])
+    model = train(task, epochs=0)
+    (batch,) = task.epoch(0)
+    with torch.inference_mode():
+        losses = torch.nn.functional.cross_entropy(
+            model.classify(batch.input).logits, batch.target.labels, reduction="none"
+        )
+        total = task.loss(model, batch).total
+    assert float(total) == pytest.approx(
+        float((losses * weights[batch.target.labels]).sum()), rel=1e-5
+    )
+    assert build(tmp_path / "rare.npz").class_weights is None
+
+
 def test_splits_of_a_file(arrays: Path) -> None:
     task = build(arrays)
     dataset = task.dataset

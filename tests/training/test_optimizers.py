@@ -57,7 +57,21 @@ def test_tied_output_has_no_weight_decay() -> None:
     assert "output.weight" not in {**found.hidden, **found.decay, **found.no_decay}
 
 
-@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_sgd_with_momentum_by_hand() -> None:
+    layer = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(layer.weight, 1.0)
+    options = TrainingOptions(
+        steps=1, optimizer="sgd", learning_rate=0.1, momentum=0.5, weight_decay=0.0
+    )
+    (optimizer,) = build_optimizers(layer, options)
+    for gradient in (2.0, 4.0):
+        layer.weight.grad = torch.full((1, 1), gradient)
+        optimizer.step()
+    # 1 − 0.1 · 2 − 0.1 · (0.5 · 2 + 4)
+    assert layer.weight.item() == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon", "sgd"])
 def test_weight_decay_applies_to_its_groups_only(name: Any) -> None:
     """With zero gradients, only weight decay changes parameters."""
     model = Mixed(tied=False)

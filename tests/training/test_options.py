@@ -53,7 +53,7 @@ def test_missing_budget_is_refused() -> None:
         ("checkpoint_every", 0, "greater than or equal to 1"),
         ("patience", 0, "greater than or equal to 1"),
         ("log_every", 0, "greater than or equal to 1"),
-        ("optimizer", "adam", "'adamw' or 'muon'"),
+        ("optimizer", "adam", "'adamw', 'muon' or 'sgd'"),
         ("schedule", "cosin", "'cosine'"),
         ("averaging", "ema", "'exponential'"),
         ("keep", "first", "'best' or 'last'"),

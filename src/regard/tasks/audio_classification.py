@@ -30,7 +30,7 @@ from regard.tasks.audio import (
     AudioTask,
     Normalization,
 )
-from regard.tasks.classification.task import Classification, LabelNames
+from regard.tasks.classification.task import Classification, ClassWeight, LabelNames
 
 
 class AudioClassificationOptions(AudioOptions):
@@ -40,6 +40,7 @@ class AudioClassificationOptions(AudioOptions):
 
     Args:
         label_smoothing: Probability mass spread over all labels.
+        class_weight: "balanced" weights the loss of a class by the inverse of its frequency in training.
         label_names: Names of the labels 0, 1, 2, … of a file.
     """
 
@@ -47,6 +48,7 @@ class AudioClassificationOptions(AudioOptions):
     max_length: PositiveInt = 400
     batch_tokens: PositiveInt = 2048
     label_smoothing: Probability = 0.0
+    class_weight: ClassWeight = None
     label_names: LabelNames = ()
 
 

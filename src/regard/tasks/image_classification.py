@@ -32,7 +32,7 @@ from regard.data.readers.image_arrays import ImageArrayReader
 from regard.data.readers.image_folder import ImageFolderReader
 from regard.data.readers.text_file import Reader
 from regard.data.splits import Split
-from regard.tasks.classification.task import Classification, LabelNames
+from regard.tasks.classification.task import Classification, ClassWeight, LabelNames
 from regard.tasks.metrics import AUC, Accuracy, BalancedAccuracy, HopOverlap, Loss, MacroF1, Metric
 from regard.tasks.metrics.classification import CalibrationError
 from regard.tasks.task import TaskOptions
@@ -55,6 +55,7 @@ class ImageClassificationOptions(ImageAugmentOptions, TaskOptions):
         fold: The fold that is tested, from 0.
         batch_tokens: Number of images in a batch.
         label_smoothing: Probability mass spread over all labels.
+        class_weight: "balanced" weights the loss of a class by the inverse of its frequency in training.
         label_names: Names of the labels 0, 1, 2, … of a file.
     """
 
@@ -68,6 +69,7 @@ class ImageClassificationOptions(ImageAugmentOptions, TaskOptions):
     validation_fraction: Probability = 0.1
     test_fraction: Probability = 0.1
     label_smoothing: Probability = 0.0
+    class_weight: ClassWeight = None
     label_names: LabelNames = ()
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
     adamw   AdamW for all parameters (Loshchilov & Hutter 2019)
     muon    Muon for hidden matrices (Jordan et al. 2024), AdamW for the rest
+    sgd     stochastic gradient descent with momentum for all parameters
 
 Weight decay applies to the matrices of linear, convolutional and recurrent layers only: not to biases,
 norms, embeddings, or matrices tied to an embedding.
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
-from torch.optim import AdamW, Muon, Optimizer
+from torch.optim import SGD, AdamW, Muon, Optimizer
 
 from regard.core.registry import lookup
 from regard.training.options import TrainingOptions
@@ -81,9 +82,17 @@ def muon(model: nn.Module, options: TrainingOptions) -> list[Optimizer]:
     return [matrices, *rest]
 
 
+def sgd(model: nn.Module, options: TrainingOptions) -> list[Optimizer]:
+    """SGD with momentum for all parameters."""
+    groups = parameter_groups(model)
+    found = _groups(options, decay={**groups.hidden, **groups.decay}, no_decay=groups.no_decay)
+    return [SGD(found, lr=options.learning_rate, momentum=options.momentum)] if found else []
+
+
 OPTIMIZERS: dict[str, Callable[[nn.Module, TrainingOptions], list[Optimizer]]] = {
     "adamw": adamw,
     "muon": muon,
+    "sgd": sgd,
 }
 
 
@@ -136,11 +145,7 @@ def load_optimizer_state(
 def _adamw(
     options: TrainingOptions, *, decay: NamedParameters, no_decay: NamedParameters
 ) -> list[Optimizer]:
-    groups = [
-        _group(decay, options.learning_rate, options.weight_decay),
-        _group(no_decay, options.learning_rate, 0.0),
-    ]
-    groups = [group for group in groups if group["params"]]
+    groups = _groups(options, decay=decay, no_decay=no_decay)
     if not groups:
         return []
     # The fused kernel reads and writes every tensor once.
@@ -153,6 +158,16 @@ def _adamw(
             fused=True,
         )
     ]
+
+
+def _groups(
+    options: TrainingOptions, *, decay: NamedParameters, no_decay: NamedParameters
+) -> list[dict[str, Any]]:
+    groups = (
+        _group(decay, options.learning_rate, options.weight_decay),
+        _group(no_decay, options.learning_rate, 0.0),
+    )
+    return [group for group in groups if group["params"]]
 
 
 def _group(parameters: NamedParameters, rate: float, decay: float) -> dict[str, Any]:

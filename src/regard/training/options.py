@@ -35,10 +35,11 @@ class TrainingOptions(Options):
         tokens: Budget: number of tokens read or predicted.
         seconds: Budget: time of training steps, evaluations and checkpoints excluded.
         flops: Budget: FLOPs of the steps, forward and backward.
-        optimizer: AdamW, or Muon for matrices with AdamW for the rest.
-        learning_rate: Peak learning rate of AdamW.
+        optimizer: AdamW, Muon for matrices with AdamW for the rest, or SGD.
+        learning_rate: Peak learning rate of AdamW or SGD.
         muon_learning_rate: Peak learning rate of Muon.
         weight_decay: Decay of the matrices of linear, convolutional and recurrent layers only.
+        momentum: Momentum of SGD.
         beta1, beta2: Decay rates of Adam's two moments.
         epsilon: Added to Adam's denominator.
         schedule: Learning-rate schedule after the warm-up.
@@ -68,10 +69,11 @@ class TrainingOptions(Options):
     seconds: PositiveFloat | None = None
     flops: PositiveFloat | None = None
     # The names of the tables in optimizers.py, schedule.py and averaging.py; a test compares them.
-    optimizer: Literal["adamw", "muon"] = "adamw"
+    optimizer: Literal["adamw", "muon", "sgd"] = "adamw"
     learning_rate: PositiveFloat = 1e-3
     muon_learning_rate: PositiveFloat = 0.02
     weight_decay: NonNegativeFloat = 0.01
+    momentum: Probability = 0.9
     beta1: Probability = 0.9
     beta2: Probability = 0.98
     epsilon: PositiveFloat = 1e-9

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Annotated, Any, ClassVar, Self
+from functools import cached_property, partial
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -68,6 +68,7 @@ def validate_label_names(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+ClassWeight = Literal["balanced"] | None
 LabelNames = Annotated[tuple[str, ...], Field(strict=False), AfterValidator(validate_label_names)]
 
 
@@ -126,10 +127,12 @@ class ClassifyOptions(TextOptions):
     Args:
         label_smoothing: Probability mass spread over all labels (Szegedy et al. 2016).
         label_names: Names of the labels 0, 1, 2, … of a file, such as ["negative", "positive"].
+        class_weight: "balanced" weights the loss of a class by the inverse of its frequency in training.
     """
 
     label_smoothing: Probability = 0.0
     label_names: LabelNames = ()
+    class_weight: ClassWeight = None
 
 
 class Classification(Task):
@@ -151,15 +154,27 @@ class Classification(Task):
         """Cross-entropy summed over labelled rows, plus the model's penalty of these rows."""
         output: ClassifierOutput = model.classify(batch.input)
         labels = batch.target.labels
+        weight = self.class_weights
         total = F.cross_entropy(
             output.logits,
             labels,
+            weight=None if weight is None else weight.to(output.logits),
             ignore_index=IGNORE_INDEX,
             label_smoothing=self.options.label_smoothing if model.training else 0.0,
             reduction="sum",
         )
         penalty = (output.penalty * (labels != IGNORE_INDEX)).sum()
         return Loss(total + penalty, batch.num_predictions)
+
+    @cached_property
+    def class_weights(self) -> Float[Tensor, " classes"] | None:
+        """The weight of each class in the training loss: equal in total, with a mean of 1 over all rows."""
+        if getattr(self.options, "class_weight", None) is None:
+            return None
+        targets = np.asarray(self.dataset.train.targets)
+        labels = targets[targets != IGNORE_INDEX]
+        counts = np.bincount(labels, minlength=len(self.dataset.preprocessor.target.labels))
+        return torch.from_numpy(len(labels) / (np.count_nonzero(counts) * np.maximum(counts, 1)))
 
     def evaluate_on(self, model: Any, split: EvalSplit) -> EvalResult:
         """Loss, metrics and predicted labels on a split.
