@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,6 @@ from tests.factories.studies import dummy_study
 
 from regard.claims import closed_book_qa as topic
 from regard.claims.closed_book_qa import (
-    better_models,
-    compare_variants,
-    find_pair,
     load_record,
     pretraining_helps_closed_book_qa,
     small_sections,
@@ -70,37 +66,6 @@ def test_too_few_seeds_hold_for_these_models_only(tmp_path: Path) -> None:
     assert finding.verdict == "holds if"
     assert finding.condition.startswith("only these 2 trained models")
     assert finding.values["of_methods"] == "too few seeds"
-
-
-def test_inconclusive_over_enough_seeds_is_not_better() -> None:
-    record = dummy_study(names=VARIANTS)
-    methods = find_pair(record, VARIANTS[0], VARIANTS[2], holds_for="method")
-    models = find_pair(record, VARIANTS[0], VARIANTS[2], holds_for="models")
-    few = replace(methods, verdict="too few seeds")
-    by_interval = replace(
-        models, verdict="inconclusive"
-    )  # PER: lower, and so its interval, is better
-    assert better_models(few, by_interval, record)
-    assert not better_models(replace(methods, verdict="inconclusive"), by_interval, record)
-    assert not better_models(few, replace(by_interval, low=-1.0, high=1.0), record)
-
-
-def test_inconclusive_variants_fail() -> None:
-    record = dummy_study(names=VARIANTS)
-    open_pairs = tuple(replace(pair, verdict="inconclusive") for pair in record.verdicts)
-    finding = compare_variants(replace(record, verdicts=open_pairs), VARIANTS[0], VARIANTS[2])
-    assert finding.verdict == "fails"
-    assert finding.counter_example.startswith("Not shown. ")
-    assert "inconclusive" in finding.counter_example
-
-
-def test_swapped_pair() -> None:
-    record = dummy_study(names=VARIANTS)
-    there = find_pair(record, VARIANTS[0], VARIANTS[1], holds_for="models")
-    back = find_pair(record, VARIANTS[1], VARIANTS[0], holds_for="models")
-    assert (there.verdict, back.verdict) == ("better", "worse")
-    assert back.difference == -there.difference
-    assert (back.low, back.high) == (-(there.high or 0), -(there.low or 0))
 
 
 def test_error_for_a_study_of_other_variants(tmp_path: Path) -> None:
