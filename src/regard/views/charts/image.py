@@ -22,17 +22,16 @@ from regard.core.formatting import (
     percent_text,
     printable,
     truncate,
-    weight_text,
 )
 from regard.core.records.image import ClassifiedImage, FeatureMaps, ImageRecord, Map
 from regard.views.charts.figure_file import write_figure
-from regard.views.charts.heatmap import image_cells, largest, weight_ramp
+from regard.views.charts.heatmap import colour_ramp, image_cells, largest, weight_limit
 from regard.views.charts.svg import Attribute, element, joined, png_uri, svg, text_block, titled
 
 SIDE, MAP_SIDE, GAP, CAPTION = 136.0, 64.0, 12.0, 17.0
-COLUMNS, MAP_COLUMNS = 5, 8
+COLUMNS, MAP_COLUMNS = 6, 8
 # The image below the weights is faded, and they are translucent, so that both can be seen.
-VEIL, HEAT = 0.45, 0.85
+VEIL, HEAT = 0.82, 0.9
 MAX_PIXELATED = 64  # smaller images have visible pixels
 MAX_NAME, MAX_LABELS = 60, 5
 
@@ -121,7 +120,7 @@ def probabilities_text(record: ClassifiedImage) -> str:
 def attention_ramp(maps: Sequence[Map]) -> Markup:
     """The colour scale of maps."""
     rows = [row for each in maps for row in each]
-    return weight_ramp(rows, limit=largest(rows))
+    return colour_ramp(number_text(largest(rows), digits=2), signed=weight_limit([rows])[1])
 
 
 def hops_text(record: ClassifiedImage) -> str:
@@ -195,7 +194,7 @@ def _heat(name: str, weights: Map, image: ImageRecord, *, limit: float, key: str
     )
     places = [(row, column) for row in range(len(weights)) for column in range(len(weights[0]))]
     row, column = max(places, key=lambda at: weights[at[0]][at[1]])
-    peak = weight_text(weights[row][column])
+    peak = number_text(weights[row][column], digits=2)
     where = f"row {row + 1}, column {column + 1}"
     return Panel(name, content, f"{name}: largest weight {peak} at {where}")
 
