@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from regard.core.records.claim import ClaimRecord
 from regard.core.records.cost import CostReport
+from regard.core.records.image import FeatureMaps, ImageRecord
 from regard.core.records.sound import SoundRecord
 from regard.core.records.study import PairVerdict
 
@@ -57,6 +58,8 @@ VOCABULARY = {
     (CostReport, "machine"),
     (CostReport, "mode"),
     (SoundRecord, "spectrogram"),
+    (ImageRecord, "pixels"),
+    (FeatureMaps, "levels"),
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tests.factories.claims import CLAIMS
 from tests.factories.documents import make_document_record
+from tests.factories.pictures import classified, convnet_run, image_run, image_study
 from tests.factories.runs import RUNS, speech_run
 from tests.factories.studies import dummy_study
 
@@ -21,6 +22,7 @@ from regard.core.records.study import AttentionExample, ScoreRecord, StudyRecord
 from regard.views.pages.claims import claim_page
 from regard.views.pages.costs import cost_page
 from regard.views.pages.document import document_page
+from regard.views.pages.image import image_page
 from regard.views.pages.overview import overview_page
 from regard.views.pages.run import run_page
 from regard.views.pages.study import study_page
@@ -283,10 +285,14 @@ PAGES = {
     "study-of-runs": Page(compared_runs, study_page),
     "study-speech": Page(speech_study, study_page),
     "study-40": Page(lambda: study_of(5, 4, 2), study_page),
+    "study-images": Page(image_study, study_page),
     "overview": Page(dummy_overview, overview_page),
     "claims": Page(claim_records, claim_page),
     "costs": Page(dummy_costs, cost_page),
     "document": Page(lambda: make_document_record(hops=3), document_page),
+    "image": Page(lambda: classified(is_signed=True), image_page),
+    "run-images": Page(image_run, run_page),
+    "run-convnet": Page(convnet_run, run_page),
     **{f"run-{name}": Page(record, run_page) for name, record in RUNS.items()},
 }
 

@@ -17,7 +17,7 @@ from regard.api.training import predict
 from regard.core.errors import RegardError
 from regard.core.records.run import RunRecord
 from regard.data.audio.clips import AudioClip
-from regard.explain.recording import explain_recording
+from regard.explain.media_classifier import explain_recording
 from regard.runs.folder import RunFolder
 from regard.runs.load import MAX_OUTPUTS, TrainedRun, added_parts, load
 from regard.studies.run_comparison import compare_runs

@@ -36,7 +36,7 @@ from regard.core.malloc import keep_freed_memory
 from regard.core.records.document import DeletionRecord
 from regard.data.readers.text_file import RowErrors, TextFile
 from regard.data.tokenizers.vocabulary import UnknownTokens
-from regard.explain.recording import explain_recording
+from regard.explain.media_classifier import explain_image, explain_recording, no_attention
 from regard.explain.text_classifier import (
     TruncationCounter,
     builds_trees,
@@ -309,7 +309,8 @@ def _validate_drawable(trained: TrainedRun, path: Path) -> None:
             "--attention is for sequence-to-sequence models and classifiers. The run "
             f"'{trained.folder.path}' was trained on the task '{trained.spec.task}'. Remove it."
         )
-    if not trained.is_classifier or builds_trees(trained):
+    is_image = task_class(trained.spec.task).input_kind == "images"
+    if not (is_image or trained.is_classifier) or builds_trees(trained):
         validate_figure_suffix(path)
     elif path.suffix.lower() not in (".html", *SUFFIXES):
         raise RegardError(
@@ -318,13 +319,22 @@ def _validate_drawable(trained: TrainedRun, path: Path) -> None:
 
 
 def _draw(trained: TrainedRun, text: str, *, path: Path, decode_kwargs: dict[str, Any]) -> None:
-    """Draw the alignment of a sequence-to-sequence model, or the word weights or tree of a classifier."""
+    """Draw the alignment of a sequence-to-sequence model, or the weights or tree of a classifier."""
     if trained.is_seq2seq:
         from regard.views.charts.heatmap import draw_alignment
         from regard.views.charts.sound import draw_sound
 
         record = trained.alignment(text, **decode_kwargs)
         (draw_sound if record.sound else draw_alignment)(record, path=path)
+    elif task_class(trained.spec.task).input_kind == "images":
+        from regard.views.charts.image import draw_image
+        from regard.views.pages.image import write_image_page
+
+        image = explain_image(trained, text)
+        if not image.attention:
+            raise no_attention(trained)
+        draw = write_image_page if path.suffix.lower() == ".html" else draw_image
+        draw(image, path=path)
     elif trained.preprocessor.has_pictures:
         from regard.views.charts.sound import draw_sound
 

@@ -122,7 +122,7 @@ def run_predict(
     attention: Annotated[
         Path | None,
         "IMAGE",
-        "Draw the attention for one TEXT: .svg or .png; for a classifier also .html.",
+        "Draw the attention for one TEXT: .svg or .png; for a classifier of texts or images also .html.",
     ] = None,
     beam: Annotated[int | None, "Beam size; 1 is greedy."] = None,
     length_penalty: Annotated[float | None, "Above 1 favours longer outputs."] = None,

@@ -23,6 +23,7 @@ import numpy as np
 
 from regard.core.batches import FrameSpec, ImageSpec, InputSpec, TokenSpec
 from regard.core.errors import RegardError
+from regard.core.records.image import ImageRecord
 from regard.core.records.sound import SoundRecord
 from regard.data.examples import Examples, Ragged
 from regard.data.labels import Labels
@@ -210,7 +211,7 @@ class Preprocessor(ABC):
         """An evaluation split of these rows."""
         return EvalSplit.of(rows, path=path)
 
-    def picture(self, value: Any, *, name: str) -> SoundRecord | None:
+    def picture(self, value: Any, *, name: str) -> SoundRecord | ImageRecord | None:
         """What a page shows of an input that is not text."""
         del value, name
         return None

@@ -1,4 +1,4 @@
-"""Explaining trained models: what a text classifier attended to, and the trees of an autoencoder."""
+"""Explaining trained models: what a classifier attended to, and the trees of an autoencoder."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 from regard.core.exports import lazy_exports
 
 if TYPE_CHECKING:
+    from regard.explain.media_classifier import (
+        explain_image as explain_image,
+        explain_recording as explain_recording,
+    )
     from regard.explain.text_classifier import (
         builds_trees as builds_trees,
         explain_text as explain_text,

@@ -21,7 +21,7 @@ from regard.core.protocols import text_attention
 from regard.core.records.attention import TreeRecord
 from regard.core.records.document import DocumentRecord
 from regard.data.preprocessor import Truncation
-from regard.explain.recording import explain_recording
+from regard.explain.media_classifier import explain_recording
 from regard.models.autoencoders.recursive import (
     Phrases,
     RecursiveAutoencoder,

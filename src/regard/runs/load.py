@@ -21,6 +21,7 @@ from regard.core.device import resolve_device
 from regard.core.errors import RegardError
 from regard.core.protocols import Decode
 from regard.core.records.attention import AlignmentRecord
+from regard.core.records.sound import SoundRecord
 from regard.core.traits import traits_of
 from regard.data.batching import Progress, evaluation_progress
 from regard.data.dataset import Dataset, read_split
@@ -282,6 +283,7 @@ class TrainedRun:
         encoded = encoded.to(device_of(self.model))
         title = name or str(given)
         picture = self.preprocessor.picture(given, name=title)
+        assert picture is None or isinstance(picture, SoundRecord)
         decode: Any = self._decoding(beam_size, length_penalty)
         # Frames are many more than characters: an untrained decoder would not end.
         limit = {} if picture is None else {"max_length": MAX_OUTPUTS}
@@ -352,11 +354,12 @@ class TrainedRun:
 
     @property
     def has_cross_attention(self) -> bool:
-        """Whether the model attends to a source sequence, a text or what has a picture."""
-        if "sequence" not in traits_of(type(self.model)).targets:
+        """Whether the model attends to a source sequence, a text or a recording."""
+        kind = task_class(self.spec.task).input_kind
+        if kind == "images" or "sequence" not in traits_of(type(self.model)).targets:
             return False
         source: Input = TokenInput(torch.tensor([[END]]), torch.tensor([1]))
-        if task_class(self.spec.task).input_kind != "tokens":
+        if kind != "tokens":
             if not self.preprocessor.has_pictures:
                 return False
             zeros = torch.zeros(1, PROBE_FRAMES, len(self.preprocessor.input))

@@ -30,14 +30,17 @@ from regard.core.batches import END, PAD, START, TokenInput
 from regard.core.errors import RegardError
 from regard.core.manifest import validate_no_link
 from regard.core.records.attention import AlignmentRecord, Map
+from regard.core.records.image import ClassifiedImage
 from regard.core.records.study import AttentionExample
 from regard.data.datasets.cmudict import G2PAlignment, g2p_alignments, lexicon_name
 from regard.data.splits import Split
+from regard.explain.media_classifier import explain_image
 from regard.runs.folder import Predictions, read_predictions
 from regard.runs.load import TrainedRun, load
 from regard.studies.folder import StudyFolder
 from regard.studies.run_selection import CollectedRun
 from regard.studies.statistics.paired import seed_interval
+from regard.tasks import task_class
 
 TASK = "pronounce"
 MAX_WORDS = 1000
@@ -322,10 +325,12 @@ def attention_examples(
     count: int | None = None,
     seed: int = 0,
 ) -> tuple[AttentionExample, ...]:
-    """Alignments of a sample of inputs for every variant with cross-attention.
+    """Alignments of a sample of inputs for every variant with cross-attention; of images, all attention.
 
     `inputs` are names of items of the split; `references` are shown beside predictions.
     """
+    if any(task_class(run.spec.task).input_kind == "images" for run in runs.values()):
+        return _image_examples(runs, inputs, references, split=split, count=count, seed=seed)
     with_attention = {variant: run for variant, run in runs.items() if run.has_cross_attention}
     if not with_attention:
         return ()
@@ -349,6 +354,36 @@ def attention_examples(
         )
         for name, alignments in found.items()
     )
+
+
+def _image_examples(
+    runs: Mapping[str, TrainedRun],
+    inputs: Sequence[str],
+    references: Mapping[str, str],
+    *,
+    split: Split,
+    count: int | None,
+    seed: int,
+) -> tuple[AttentionExample, ...]:
+    first = next(iter(runs.values()))
+    names = median_length_sample(inputs, count=count or first.preprocessor.num_shown, seed=seed)
+    examples = []
+    for name, image in first.inputs(names, split=split).items():
+        found = {
+            variant: explain_image(run, image, name=name, reference=references.get(name))
+            for variant, run in runs.items()
+        }
+        shown = {
+            variant: replace(compact_image(each), image=None, feature_maps=None)
+            for variant, each in found.items()
+            if each.attention
+        }
+        picture = next(iter(found.values())).image
+        if shown:
+            examples.append(
+                AttentionExample(input=name, alignments={}, images=shown, image=picture)
+            )
+    return tuple(examples)
 
 
 def median_length_sample(inputs: Sequence[str], *, count: int, seed: int) -> tuple[str, ...]:
@@ -390,4 +425,15 @@ def _averaged(named: tuple[str, Map]) -> tuple[str, Map]:
 def _rounded(heads: Map) -> Map:
     return tuple(
         tuple(tuple(round(weight, DECIMALS) for weight in row) for row in head) for head in heads
+    )
+
+
+def compact_image(found: ClassifiedImage) -> ClassifiedImage:
+    """The record with weights of four significant digits: those of many patches are small."""
+    return replace(
+        found,
+        attention=tuple(
+            tuple(tuple(float(f"{weight:.4g}") for weight in row) for row in each)
+            for each in found.attention
+        ),
     )

@@ -89,6 +89,7 @@ def run_record(
         alignments=attention.alignments,
         documents=attention.documents,
         trees=attention.trees,
+        images=attention.images,
         parameters=int(outcome["parameters"]),
         steps=int(outcome["steps"]),
         tokens=int(total_cost(record, "tokens")),
@@ -167,7 +168,11 @@ def _training(folder: RunFolder, logs: Logs) -> tuple[TrainingPoint, ...]:
         seconds = {row["step"]: row["seconds"] for row in logs.timing}
         names = ("step", "tokens", "flops", "loss", "learning_rate", "gradient_norm")
         return tuple(
-            TrainingPoint(seconds=seconds[row["step"]], **{name: row[name] for name in names})
+            TrainingPoint(
+                seconds=seconds[row["step"]],
+                epoch=row["epoch"] + 1,
+                **{name: row[name] for name in names},
+            )
             for row in logs.metrics
             if "loss" in row
         )

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 from regard.core.errors import RegardError
 from regard.core.records.attention import AlignmentRecord, TreeRecord
 from regard.core.records.document import DeletionRecord, DocumentRecord
+from regard.core.records.image import ClassifiedImage
 from regard.core.records.record import parse_json
 from regard.core.records.run import (
     AlignmentScore,
@@ -27,11 +28,12 @@ from regard.core.records.run import (
     SplitRecord,
 )
 from regard.data.splits import Split
+from regard.explain.media_classifier import explain_image
 from regard.explain.text_classifier import builds_trees, explain_input, parse_tree
 from regard.runs.folder import Predictions, RunFolder
 from regard.runs.load import load
 from regard.runs.spec import RunSpec
-from regard.studies.attention import DECIMALS, compact, median_length_sample
+from regard.studies.attention import DECIMALS, compact, compact_image, median_length_sample
 from regard.studies.comparison import finite_scores
 from regard.studies.statistics.bootstrap import compare_on_items
 from regard.studies.statistics.paired import Interval
@@ -211,6 +213,7 @@ class Attention(NamedTuple):
     alignments: tuple[AlignmentRecord, ...] = ()
     documents: tuple[DocumentRecord, ...] = ()
     trees: tuple[TreeRecord, ...] = ()
+    images: tuple[ClassifiedImage, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -221,9 +224,9 @@ def show_attention(
     kind = task_class(spec.task)
     is_drawn = kind.target_kind == "class" or bool(kind.decode_kwargs(spec.task_options))
     references = {each.input: each.references[0] for each in examples if each.references}
-    shown = kind.preprocessor_class
-    names = median_length_sample(list(references), count=shown.num_shown, seed=SEED)
-    can_be_shown = kind.input_kind == "tokens" or shown.has_pictures
+    preprocessor = kind.preprocessor_class
+    names = median_length_sample(list(references), count=preprocessor.num_shown, seed=SEED)
+    can_be_shown = kind.input_kind == "tokens" or preprocessor.has_pictures
     if not can_be_shown or not is_drawn or not names:
         return Attention()
     run = load(folder.path)
@@ -233,6 +236,15 @@ def show_attention(
         if kind.target_kind != "class" and not run.has_cross_attention:
             return Attention()
         inputs = run.inputs(names, split=split)
+        if kind.input_kind == "images":
+            images = (
+                compact_image(
+                    explain_image(run, inputs[name], name=name, reference=references[name])
+                )
+                for name in names
+            )
+            shown = (each for each in images if each.attention or each.feature_maps)
+            return Attention(images=tuple(shown))
         if kind.target_kind == "class":
             documents = (
                 explain_input(run, inputs[name], name=name, reference=references[name])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regard.views.charts.costs import draw_cost_curves as draw_cost_curves
     from regard.views.charts.document import draw_document as draw_document
     from regard.views.charts.heatmap import draw_alignment as draw_alignment
+    from regard.views.charts.image import draw_image as draw_image
     from regard.views.charts.run import write_run_figures as write_run_figures
     from regard.views.charts.sound import draw_sound as draw_sound
     from regard.views.charts.study import write_figures as write_figures
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from regard.views.pages.claims import claim_page as claim_page
     from regard.views.pages.costs import cost_page as cost_page
     from regard.views.pages.document import document_page as document_page
+    from regard.views.pages.image import image_page as image_page
     from regard.views.pages.overview import overview_page as overview_page
     from regard.views.pages.run import run_page as run_page
     from regard.views.pages.study import study_page as study_page

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from regard.core.records.attention import AlignmentRecord, TreeRecord
 from regard.core.records.document import DeletionRecord, DocumentRecord
+from regard.core.records.image import ClassifiedImage
 from regard.core.records.record import Record
 from regard.core.records.study import MetricRecord
 
@@ -22,7 +23,7 @@ RunState = Literal["finished", "training", "stopped"]
 class TrainingPoint:
     """A row of the training log: the mean loss since the row before, and the budget used by then.
 
-    None where a value is not finite.
+    None where a value is not finite. `epoch` is that of the step, from 1.
     """
 
     step: int
@@ -32,6 +33,7 @@ class TrainingPoint:
     loss: float | None
     learning_rate: float
     gradient_norm: float | None
+    epoch: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +147,8 @@ class RunRecord(Record):
             the metric is empty if items have no score, and then there are no best and worst ones.
         examples: Items drawn with a fixed seed.
         num_best, num_worst: Number of items with the score of the last one of `best_items`, `worst_items`.
-        alignments, documents, trees: Attention of the best checkpoint on a few of the examples.
+        alignments, documents, trees, images: Attention of the best checkpoint on a few of the examples;
+            of images also feature maps.
         settings: The spec, every option written out.
         steps: Of the last stage; `tokens`, `flops`, `seconds` and `evaluation_seconds` are of all stages.
         peak_bytes: Peak memory of the training process; None if it was not recorded.
@@ -179,6 +182,7 @@ class RunRecord(Record):
     alignments: tuple[AlignmentRecord, ...]
     documents: tuple[DocumentRecord, ...]
     trees: tuple[TreeRecord, ...]
+    images: tuple[ClassifiedImage, ...] = ()
     settings: dict[str, Any]
     parameters: int
     steps: int

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 
 from regard.core.formatting import flat_settings
 from regard.core.records.attention import AlignmentRecord
+from regard.core.records.image import ClassifiedImage, ImageRecord
 from regard.core.records.record import Record
 from regard.core.records.sound import SoundRecord
 
@@ -222,11 +223,16 @@ class Disagreement:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionExample:
-    """Attention of every variant for the same input; `sound` is the one that all share."""
+    """Attention of every variant for the same input; `sound` or `image` is the one that all share.
+
+    Variants have alignments, or `images` if they classify images.
+    """
 
     input: str
     alignments: dict[str, AlignmentRecord]
+    images: dict[str, ClassifiedImage] = field(default_factory=dict)
     sound: SoundRecord | None = None
+    image: ImageRecord | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -194,7 +194,8 @@ def prepared(pixels: Pixels, *, channels: int, size: tuple[int, int] | None) -> 
     elif found.shape[2] > channels:
         found = _like(found @ LUMA, found)[..., None]
     if size is not None and size != found.shape[:2]:
-        planes = torch.from_numpy(np.ascontiguousarray(found)).permute(2, 0, 1)[None].float()
+        # A copy: what Pillow decodes may be read-only, which torch warns about.
+        planes = torch.from_numpy(np.array(found)).permute(2, 0, 1)[None].float()
         planes = F.interpolate(planes, size=size, mode="bilinear", antialias=True)
         found = _like(planes[0].permute(1, 2, 0).numpy(), found)
     return found

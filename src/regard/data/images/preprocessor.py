@@ -19,7 +19,9 @@ from torch import Tensor
 
 from regard.core.batches import ImageInput
 from regard.core.errors import RegardError
+from regard.core.records.image import ImageRecord
 from regard.data.examples import Examples, Ragged
+from regard.data.images.picture import image_record
 from regard.data.images.pixels import (
     ImageFile,
     Pixels,
@@ -88,6 +90,7 @@ class ImagePreprocessor(ItemPreprocessor):
 
     unit: ClassVar[str] = "images"
     truncates: ClassVar[bool] = False
+    has_pictures: ClassVar[bool] = True
     label_hint: ClassVar[str] = "Give images of another label, such as a second folder."
 
     @classmethod
@@ -195,6 +198,10 @@ class ImagePreprocessor(ItemPreprocessor):
         values.flags.writeable = False
         offsets = np.arange(len(values) + 1)
         return ImageExamples(inputs=Ragged(values, offsets), standardizer=self.input)
+
+    def picture(self, value: Any, *, name: str) -> ImageRecord:
+        """The pixels that the model takes."""
+        return image_record(self._pixels(value), name=name)
 
     def truncation(self, inputs: Sequence[Any]) -> Truncation:
         """Nothing is truncated."""

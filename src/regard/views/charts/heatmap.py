@@ -128,7 +128,9 @@ def matrix_chart(
     )
 
 
-def image_cells(values: Matrix, *, limit: float, key: str = "", **place: float) -> Markup:
+def image_cells(
+    values: Matrix, *, limit: float, key: str = "", has_ground: bool = True, **place: float
+) -> Markup:
     """The cells of a large matrix as an image, without numbers and titles; see `image_levels`."""
     layers = {"cells": 1, "negative": -1} if weight_limit([values])[1] else {"cells": 1}
     return joined(
@@ -141,7 +143,7 @@ def image_cells(values: Matrix, *, limit: float, key: str = "", **place: float) 
                 class_=name,
                 key=key,
                 is_pixelated=True,
-                has_ground=sign > 0,
+                has_ground=has_ground and sign > 0,
                 **place,
             )
             for name, sign in layers.items()
@@ -294,6 +296,17 @@ def weight_limit(matrices: Sequence[Matrix]) -> tuple[float, bool]:
     weights = [weight for matrix in matrices for row in matrix for weight in row]
     largest, signed = max(map(abs, weights), default=0.0), min(weights, default=0.0) < NEGATIVE
     return ((largest or 1.0) if signed else max(1.0, largest)), signed
+
+
+def largest(weights: Matrix) -> float:
+    """The largest weight, which is drawn at full opacity."""
+    return max((abs(weight) for row in weights for weight in row), default=0.0) or 1.0
+
+
+def weight_ramp(weights: Matrix, *, limit: float) -> Markup:
+    """The colour scale of the weights."""
+    signed = any(weight < NEGATIVE for row in weights for weight in row)
+    return colour_ramp(weight_text(limit), signed=signed)
 
 
 def token_label(token: str) -> str:

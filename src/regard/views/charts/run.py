@@ -24,6 +24,7 @@ from regard.views.charts.deletion import deletion_chart
 from regard.views.charts.document import draw_document
 from regard.views.charts.figure_file import write_figure
 from regard.views.charts.heatmap import draw_alignment, matrix_chart
+from regard.views.charts.image import draw_image
 from regard.views.charts.intervals import FigureRow, Interval, interval_chart, interval_scale
 from regard.views.charts.plot import Axis, Dot, Line, Plot, fitted_axis, plot_chart, quantity_axis
 from regard.views.charts.sound import draw_sound
@@ -43,8 +44,14 @@ def learning_curve_charts(record: RunRecord) -> dict[str, Markup]:
     steps += [float(point.step) for point in record.evaluations]
     if not steps or max(steps) <= 0:
         return {}
-    across = quantity_axis("steps", [0.0, *steps], quantity="count", from_zero=True)
+    epochs = {point.step: point.epoch for point in record.training if point.epoch is not None}
+    total = f" ({counted(max(epochs.values()), 'epoch')})" if epochs else ""
+    across = quantity_axis(f"steps{total}", [0.0, *steps], quantity="count", from_zero=True)
     best = [] if record.best_step is None else [(float(record.best_step), "best checkpoint")]
+
+    def moment(step: int) -> str:
+        known = [epoch for at, epoch in epochs.items() if at >= step]
+        return f"step {integer_text(step)}" + (f", epoch {min(known)}" if known else "")
 
     def chart(name: str, lines: dict[str, Points], direction: str = "") -> Markup:
         values = [y for points in lines.values() for _, y in points]
@@ -55,7 +62,7 @@ def learning_curve_charts(record: RunRecord) -> dict[str, Markup]:
         drawn = []
         for number, (label, points) in enumerate(lines.items()):
             few = len(points) <= 40
-            titles = [f"step {integer_text(int(x))}: {number_text(y, digits=4)}" for x, y in points]
+            titles = [f"{moment(int(x))}: {number_text(y, digits=4)}" for x, y in points]
             shown = label if len(lines) > 1 else ""
             line = Line(shown, points, tone=number, titles=titles if few else (), title=label)
             drawn.append(line)
@@ -242,6 +249,7 @@ def write_run_figures(record: RunRecord, folder: Path, *, suffix: str = ".svg") 
     ]
     shown += [partial(draw_sound if one.sound else draw_document, one) for one in record.documents]
     shown += [partial(draw_tree, one) for one in record.trees]
+    shown += [partial(draw_image, one) for one in record.images]
     for number, draw in enumerate(shown, start=1):
         written.append(folder / f"attention-{number}{suffix}")
         draw(path=written[-1])

@@ -25,14 +25,14 @@ from regard.views.charts.figure_file import write_figure
 from regard.views.charts.heatmap import (
     CHAR_WIDTH,
     FONT_SIZE,
-    NEGATIVE,
     Matrix,
     Panel,
-    colour_ramp,
     image_cells,
     image_levels,
+    largest,
     row_labels,
     token_label,
+    weight_ramp,
 )
 from regard.views.charts.svg import element, svg, text_block, titled
 
@@ -102,17 +102,6 @@ def audio_uri(sound: SoundRecord) -> str:
     if sound.audio is None:
         return ""
     return f"data:audio/wav;base64,{base64.b64encode(sound.audio).decode('ascii')}"
-
-
-def largest(weights: Matrix) -> float:
-    """The largest weight, which is drawn at full opacity."""
-    return max((abs(weight) for row in weights for weight in row), default=0.0) or 1.0
-
-
-def weight_ramp(weights: Matrix, *, limit: float) -> Markup:
-    """The colour scale of the weights."""
-    signed = any(weight < NEGATIVE for row in weights for weight in row)
-    return colour_ramp(weight_text(limit), signed=signed)
 
 
 def _chart(

@@ -52,14 +52,19 @@ def svg(*content: str, width: float, height: float, **attributes: Attribute) -> 
     return element("svg", *content, viewBox=view_box, **attributes)
 
 
-def png_uri(rows: Sequence[bytes]) -> str:
-    """A grey image as the data URI of a PNG; a byte is a pixel, from 0 (black) to 255 (white)."""
+def png_uri(rows: Sequence[bytes], *, channels: int = 1) -> str:
+    """An image as the data URI of a PNG; a byte is a pixel, from 0 (black) to 255 (white).
+
+    With three channels, three bytes are a pixel: red, green and blue.
+    """
 
     def chunk(name: bytes, content: bytes) -> bytes:
         check = zlib.crc32(name + content)
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", check)
 
-    header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)
+    colour_type = 0 if channels == 1 else 2
+    size = len(rows[0]) // channels, len(rows)
+    header = struct.pack(">IIBBBBB", *size, 8, colour_type, 0, 0, 0)
     pixels = zlib.compress(b"".join(b"\0" + row for row in rows), level=9)
     parts = (chunk(b"IHDR", header), chunk(b"IDAT", pixels), chunk(b"IEND", b""))
     file = b"\x89PNG\r\n\x1a\n" + b"".join(parts)

@@ -21,7 +21,14 @@ from regard.core.records.run import RunRecord, RunScore, SplitRecord
 from regard.core.records.study import MetricRecord
 from regard.views.charts.deletion import deletion_chart, deletion_sentence, deletion_verdict
 from regard.views.charts.document import prediction_sentence, weight_views
-from regard.views.charts.heatmap import alignment_map, colour_ramp, mean_panels, weight_limit
+from regard.views.charts.heatmap import (
+    alignment_map,
+    colour_ramp,
+    largest,
+    mean_panels,
+    weight_limit,
+    weight_ramp,
+)
 from regard.views.charts.intervals import interval_axis, interval_row
 from regard.views.charts.run import (
     confusion_chart,
@@ -35,11 +42,10 @@ from regard.views.charts.sound import (
     audio_uri,
     hop_panel,
     hops_chart,
-    largest,
-    weight_ramp,
 )
 from regard.views.charts.trees import tree_chart
 from regard.views.pages.document import MAX_WORDS, document_sentences
+from regard.views.pages.image import image_pane
 from regard.views.pages.render import render_page
 from regard.views.text.run import alignment_sentence, cost_facts, run_headline
 
@@ -49,6 +55,7 @@ SECTIONS = {
     "errors": "Errors and calibration",
     "items": "Items",
     "attention": "Attention",
+    "features": "Feature maps",
     "cost": "Cost",
     "settings": "Settings",
     "repeat": "Reproducibility",
@@ -59,6 +66,7 @@ def run_page(record: RunRecord, *, refresh_seconds: int | None = None) -> str:
     """The run as self-contained HTML; with `refresh_seconds` the browser loads it again and again."""
     curves = learning_curve_charts(record)
     attention = _attention(record)
+    features = [_titled(each) for each in _images(record, with_attention=False)]
     aligned = {each.name: each.alignment for each in record.splits if each.alignment}
     with_errors = [split for split in record.splits if split.confusion or split.calibration]
     contents = {
@@ -67,6 +75,7 @@ def run_page(record: RunRecord, *, refresh_seconds: int | None = None) -> str:
         "errors": with_errors,
         "items": record.examples or record.best_items or record.worst_items,
         "attention": attention or aligned or any(split.deletion for split in record.splits),
+        "features": features,
         "cost": True,
         "settings": record.settings,
         "repeat": record.reproducibility or record.files,
@@ -89,6 +98,8 @@ def run_page(record: RunRecord, *, refresh_seconds: int | None = None) -> str:
         ],
         item_metric=record.metric_named(record.item_metric),
         attention=attention,
+        features=features,
+        has_images=bool(record.images),
         has_sounds=any("sound" in pane for pane in attention),
         alignment_sentence=alignment_sentence(record),
         aligned=aligned,
@@ -148,8 +159,21 @@ def _attention(record: RunRecord) -> list[dict[str, Any]]:
         sentences = document_sentences(document, weight_views(document)[:1], drawn=drawn)
         label = f"{printable(document.label)}, {prediction_sentence(document)}"
         panes.append({"title": document.title, "label": label, "sentences": sentences})
+    panes += _images(record, with_attention=True)
     panes += [{"title": tree.title, "charts": [("", tree_chart(tree))]} for tree in record.trees]
-    return [{**pane, "title": truncate(printable(pane["title"]), 60)} for pane in panes]
+    return [_titled(pane) for pane in panes]
+
+
+def _titled(pane: dict[str, Any]) -> dict[str, Any]:
+    return {**pane, "title": truncate(printable(pane["title"]), 60)}
+
+
+def _images(record: RunRecord, *, with_attention: bool) -> list[dict[str, Any]]:
+    return [
+        image_pane(one, key=str(number))
+        for number, one in enumerate(record.images)
+        if bool(one.attention) == with_attention
+    ]
 
 
 def _sound(record: AlignmentRecord | DocumentRecord, *, key: str) -> dict[str, Any]:

@@ -9,17 +9,30 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from regard.core.formatting import percent_text, rate_text, weight_text
+from regard.core.records.image import ImageRecord
 from regard.core.records.sound import SoundRecord
 from regard.core.records.study import AttentionExample, PairVerdict, StudyRecord, VariantRecord
-from regard.views.charts.heatmap import Matrix, alignment_map, colour_ramp, mean_map, weight_limit
+from regard.views.charts.heatmap import (
+    Matrix,
+    alignment_map,
+    colour_ramp,
+    largest,
+    mean_map,
+    weight_limit,
+    weight_ramp,
+)
+from regard.views.charts.image import (
+    attention_chart,
+    attention_ramp,
+    image_chart,
+    limit_of,
+)
 from regard.views.charts.intervals import interval_axis, interval_row
 from regard.views.charts.sound import (
     alignment_chart,
     alignment_panel,
     audio_uri,
-    largest,
     sound_chart,
-    weight_ramp,
 )
 from regard.views.charts.study import (
     AXES,
@@ -113,6 +126,7 @@ def study_page(record: StudyRecord) -> str:
         equal_costs=[f"{one.name} ({one.text(costs[one][0])})" for one in equal],
         curves=curves,
         attention=[_attention(v, example) for example in record.attention_examples],
+        has_images=any(example.image for example in record.attention_examples),
         has_sounds=any(example.sound for example in record.attention_examples),
         agreement=agreement,
         agreement_scale=agreement_scale,
@@ -246,10 +260,12 @@ def _other_pairs(v: Variants) -> tuple[list[tuple[str, str]], str]:
 
 def _attention(v: Variants, example: AttentionExample) -> dict[str, Any]:
     """One heatmap per variant for the same source, best variant first, all on one scale."""
-    names = [one.name for one in v.ranked if one.name in example.alignments]
+    names = [one.name for one in v.ranked if one.name in {**example.alignments, **example.images}]
     if v.is_many:
         best = [name for name in names if name in v.named]
         names = best[:MAX_HEATMAPS]
+    if example.image:
+        return _image(example, example.image, names)
     means = {name: mean_map(example.alignments[name]) for name in names}
     if example.sound:
         return _sound(example, example.sound, means)
@@ -264,7 +280,28 @@ def _attention(v: Variants, example: AttentionExample) -> dict[str, Any]:
     widest = max((len(example.alignments[name].source_tokens) for name in names), default=1)
     ramp = colour_ramp(weight_text(limit), signed=signed)
     found: dict[str, Any] = {"input": example.input, "charts": charts, "widest": widest}
-    return {**found, "ramp": ramp, "sound": None}
+    return {**found, "ramp": ramp}
+
+
+def _image(example: AttentionExample, image: ImageRecord, names: list[str]) -> dict[str, Any]:
+    """The image once, and the mean weights of every variant over it, all on one scale."""
+    shown = {name: example.images[name] for name in names}
+    means = [each.mean_attention() for each in shown.values()]
+    return {
+        "input": example.input,
+        "image": image,
+        "reference": next((each.reference for each in shown.values()), None),
+        "picture": image_chart(image),
+        "charts": [
+            (
+                name,
+                attention_chart(each, image, limit=limit_of(means), is_mean=True, key=name),
+                f"{each.label} ({percent_text(each.probabilities[each.label])})",
+            )
+            for name, each in shown.items()
+        ],
+        "ramp": attention_ramp(means),
+    }
 
 
 def _sound(
