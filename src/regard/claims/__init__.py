@@ -56,6 +56,7 @@ TOPICS: dict[str, str] = {
         "hierarchy",
         "autoencoders",
         "decoders",
+        "images",
         "limits",
         "closed_book_qa",
     )
