@@ -32,7 +32,7 @@ OPTIMIZERS: dict[str, Callable[[Iterable[Tensor], float], torch.optim.Optimizer]
 }
 # Widths of the ConvNet: channels, then the two fully connected layers. Without dropout, which would hide
 # overfitting.
-SIZES = tuple(
+SIZES: tuple[dict[str, Any], ...] = tuple(
     {"channels": channels, "hidden_dim": hidden, "feed_forward_dim": last, "dropout": 0.0}
     for channels, hidden, last in ((2, 20, 10), (4, 80, 40), (8, 320, 120), (24, 640, 240))
 )
