@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regard.claims import architectures as topic
-from regard.claims.engine import Claim, count_parameters
+from regard.claims.engine import Claim
 from regard.core.errors import RegardError
 from regard.core.records.claim import Finding
 from regard.runs.plan import PROCESS_BYTES
@@ -102,40 +102,6 @@ def test_profiled_step(monkeypatch: pytest.MonkeyPatch) -> None:
     assert step.flops_per_second > 0
     with pytest.raises(RegardError, match=r"length=0: .* from 1 to 128"):
         topic.base_transformer_is_untrainable_on_one_machine.run(length=0)
-
-
-def test_removing_pooling_keeps_the_count() -> None:
-    finding = found(topic.removing_pooling_adds_parameters)
-    assert finding.verdict == "fails"
-    assert finding.values == {"pooled": 224_892, "strided": 224_892}
-
-
-def test_removing_pooling_adds_parameters_for_odd_images() -> None:
-    """29 → 14 → 12 → 6 pooled, 29 → 15 → 7 strided: 16 · (49 − 36) · 320 more."""
-    finding = found(topic.removing_pooling_adds_parameters, side=29)
-    assert finding.verdict == "holds"
-    assert finding.values["strided"] == 224_892 + 16 * 13 * 320
-
-
-def test_missing_padding_explains_the_smaller_count() -> None:
-    finding = found(topic.missing_padding_removes_parameters)
-    assert finding.verdict == "holds"
-    assert list(finding.values.values()) == [224_892, 168_572, 224_892]
-    assert "are those of" in finding.reason
-    other = found(topic.missing_padding_removes_parameters, with_pooling=1)
-    assert other.verdict == "fails"
-    assert "The counts 1 and 224,892 are not those of" in other.reason
-
-
-def test_parameters_of_the_cnn() -> None:
-    """80 + 1,168 of convolutions, 576 · 320 + 320, 320 · 120 + 120, 120 · 4 + 4."""
-    count = count_parameters(topic.image_classifier(pooled=True, padding=1))
-    assert count == 80 + 1_168 + 184_640 + 38_520 + 484
-
-
-def test_error_for_tiny_images() -> None:
-    with pytest.raises(RegardError, match=r"side=9: .* from 10 to 128"):
-        topic.removing_pooling_adds_parameters.run(side=9)
 
 
 def test_another_expected_count_of_bert_fails() -> None:

@@ -158,7 +158,10 @@ def test_merge_keeps_other_keys() -> None:
 @pytest.mark.parametrize("name", builtin_recipes())
 def test_builtin_recipe_builds_its_model(name: str) -> None:
     spec = RunSpec.from_sections(read_recipe(name))
-    named_by_data = ("spoken-digits", "fsdd", "fsdd-speakers", "digit-strings", "ljspeech")
+    named_by_data = (
+        *("spoken-digits", "fsdd", "fsdd-speakers", "digit-strings", "ljspeech"),
+        *("images-convnet", "images-transformer"),
+    )
     assert name in named_by_data or name.split("-", maxsplit=1)[0] == spec.task
     sizes = {"model_dim", "hidden_dim", "embedding_dim", "feed_forward_dim"} & set(
         spec.model_options

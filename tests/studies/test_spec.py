@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from regard.core.batches import ImageSpec
 from regard.core.errors import RegardError
+from regard.models import build_model
 from regard.runs.spec import spec_key
 from regard.studies.spec import StudySpec, builtin_studies, read_study
 
@@ -145,6 +147,8 @@ def test_builtin_studies_are_valid() -> None:
     assert {
         *("first-look", "scores", "recurrent-or-transformer", "mechanisms"),
         *("heads", "positions", "approximation", "speech_decoders", "speech_encoder"),
+        *("convnet_learning_rates", "convnet_downsampling", "convnet-or-transformer"),
+        *("image_mechanisms", "image_pooling"),
     } <= set(builtin_studies())
     for name in builtin_studies():
         found = StudySpec.from_sections(read_study(name))
@@ -165,6 +169,26 @@ def test_decoders_of_speech_share_their_encoder(name: str) -> None:
     assert {spec.model_options["mechanism"] for spec in specs} == {"scaled_dot"}
     assert len({str(spec.task_options) for spec in specs}) == 1
     assert len({spec.training.steps for spec in specs}) == 1
+
+
+def test_downsampling_of_the_convnet_changes_no_parameters_but_missing_padding_does() -> None:
+    """28×28 grey pixels and 4 labels: 576 or 400 inputs of the first fully connected layer."""
+    study = StudySpec.from_sections(read_study("convnet_downsampling"))
+    counts = []
+    for variant in study.variants:
+        spec = study.run_spec(variant, seed=0)
+        source = ImageSpec(1, *spec.task_options.image_size)
+        model = build_model(spec.model, source=source, outputs=4, **spec.model_options)
+        counts.append(sum(parameter.numel() for parameter in model.parameters()))
+    assert counts == [224_892, 224_892, 168_572]
+
+
+def test_convnet_and_transformers_share_a_budget_of_flops() -> None:
+    study = StudySpec.from_sections(read_study("convnet-or-transformer"))
+    specs = [study.run_spec(variant, seed=0) for variant in study.variants]
+    assert [spec.model for spec in specs] == ["convnet", *["vision_transformer"] * 2]
+    assert {(spec.training.steps, spec.training.flops) for spec in specs} == {(None, 5e11)}
+    assert len({str(spec.task_options) for spec in specs}) == 1
 
 
 def test_unknown_and_malformed_files(tmp_path: Any) -> None:

@@ -57,6 +57,7 @@ TOPICS: dict[str, str] = {
         "autoencoders",
         "decoders",
         "speech",
+        "images",
         "limits",
         "closed_book_qa",
     )

@@ -1,4 +1,4 @@
-"""Parameter counts of the Transformer, BERT and a small CNN, and the training cost of the base Transformer.
+"""Parameter counts of the Transformer and BERT, and the training cost of the base Transformer.
 
 Closed-form counts are compared with models built on torch's meta device. Training cost is extrapolated
 from one real training step.
@@ -10,7 +10,6 @@ import time
 from typing import NamedTuple
 
 import torch
-from torch import nn
 
 from regard.claims.engine import claim, count_parameters, curve_figure, line, num_threads
 from regard.core.batches import TokenInput
@@ -254,92 +253,6 @@ def profile_step(*, batch_size: int, length: int) -> StepProfile:
     )
 
 
-@claim(
-    statement="Removing max-pooling from a small CNN increases its parameter count.",
-    formula="stride 2 instead of 2×2 pooling: the first linear layer has 16·side² inputs either way",
-    source="course notes: CNN parameter counts",
-    proof="counted",
-    known_false=True,
-    ranges={"side": (10, 128), "classes": (1, 1000)},
-)
-def removing_pooling_adds_parameters(*, side: int = 28, classes: int = 4) -> Finding:
-    counted = image_parameters(side=side, classes=classes)
-    pooled, strided = counted["pooled, padded"], counted["strided, padded"]
-    increased = strided > pooled
-    return Finding(
-        verdict="holds" if increased else "fails",
-        reason=f"For {side} × {side} images, with a padded first convolution: {pooled:,} parameters with "
-        f"pooling, {strided:,} with stride 2 instead.",
-        values={"pooled": pooled, "strided": strided},
-        figure=_image_figure(classes=classes),
-        counter_example=f"{side} × {side}: {pooled:,} with pooling, {strided:,} without.",
-    )
-
-
-@claim(
-    statement="The smaller count with pooling comes from missing padding in the first convolution.",
-    formula="(16·6² − 16·5²) · 320 = 56,320 = 224,892 − 168,572",
-    source="course notes: CNN parameter counts (corrected)",
-    proof="counted",
-    ranges=dict.fromkeys(("with_pooling", "without_pooling"), (0, 10**9)),
-)
-def missing_padding_removes_parameters(
-    *, with_pooling: int = 168_572, without_pooling: int = 224_892
-) -> Finding:
-    counted = image_parameters()
-    explained = (
-        counted["pooled, unpadded"] == with_pooling
-        and counted["strided, padded"] == without_pooling
-    )
-    same = counted["pooled, padded"] == counted["strided, padded"]
-    summary = "; ".join(f"{name}: {count:,}" for name, count in counted.items())
-    return Finding(
-        verdict="holds" if explained and same else "fails",
-        reason=f"{summary}. The counts {with_pooling:,} and {without_pooling:,} are "
-        f"{'' if explained else 'not '}those of the pooled network without padding and of the "
-        "strided one.",
-        values=counted,
-        figure=_image_figure(classes=4),
-        counter_example=summary,
-    )
-
-
-def image_parameters(*, side: int = 28, classes: int = 4) -> dict[str, int]:
-    """Parameters of three variants of the network."""
-    variants = {"pooled, padded": (1, 1), "pooled, unpadded": (1, 0), "strided, padded": (0, 1)}
-    return {
-        name: count_parameters(
-            image_classifier(pooled=bool(pooled), padding=padding, side=side, classes=classes)
-        )
-        for name, (pooled, padding) in variants.items()
-    }
-
-
-def image_classifier(
-    *, pooled: bool, padding: int, side: int = 28, classes: int = 4
-) -> nn.Sequential:
-    """Two 3 × 3 convolutions (1 → 8 → 16), each downsampled by pooling or stride 2; three linear layers."""
-    stride = 1 if pooled else 2
-    features = nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=padding, stride=stride),
-        nn.ReLU(),
-        nn.MaxPool2d(2) if pooled else nn.Identity(),
-        nn.Conv2d(8, 16, 3, stride=stride),
-        nn.ReLU(),
-        nn.MaxPool2d(2) if pooled else nn.Identity(),
-        nn.Flatten(),
-    )
-    width = features(torch.zeros(1, 1, side, side)).shape[1]
-    classifier = (
-        nn.Linear(width, 320),
-        nn.ReLU(),
-        nn.Linear(320, 120),
-        nn.ReLU(),
-        nn.Linear(120, classes),
-    )
-    return nn.Sequential(features, *classifier)
-
-
 def _parameters_figure() -> CurveFigure:
     vocabularies = tuple(range(0, 50_001, 5_000))
     millions = tuple(
@@ -365,18 +278,4 @@ def _days_figure(
         line("max_days", (seen[0], seen[-1]), (max_days, max_days), dashed=True),
         log="xy",
         marks=((requested, "requested"), (paper, "paper")),
-    )
-
-
-def _image_figure(*, classes: int) -> CurveFigure:
-    sides = range(20, 37)
-    counts = [image_parameters(side=side, classes=classes) for side in sides]
-    return curve_figure(
-        "Parameters by image size",
-        ("image side", "parameters"),
-        *(
-            line(name, sides, [count[name] for count in counts], dashed=name == "pooled, padded")
-            for name in ("pooled, padded", "strided, padded", "pooled, unpadded")
-        ),
-        marks=((28.0, "28"),),
     )
