@@ -46,15 +46,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def runs(tmp_path_factory: pytest.TempPathFactory, data: Path) -> dict[str, TrainedRun]:
     place = tmp_path_factory.mktemp("runs")
     task = {"name": "image_classification", "train_file": str(data)}
-    return {
-        name: load(
-            train_tiny(
-                lambda _, model=model: {"task": task, "model": model, "training": TRAINING},
-                place / name,
-            ).path
-        )
-        for name, model in MODELS.items()
-    }
+
+    def trained(name: str) -> TrainedRun:
+        def sections(_: Any) -> dict[str, Any]:
+            return {"task": task, "model": MODELS[name], "training": TRAINING}
+
+        return load(train_tiny(sections, place / name).path)
+
+    return {name: trained(name) for name in MODELS}
 
 
 def test_attention_is_that_of_the_model(runs: dict[str, TrainedRun], data: Path) -> None:

@@ -103,8 +103,8 @@ def explain_image(
 def small_maps(maps: Float[Tensor, "channels rows columns"]) -> FeatureMaps:
     """The first maps as bytes on one scale, which has 0; large ones are averaged."""
     kept = maps[:MAX_MAPS].float()
-    size = [min(side, MAX_MAP_SIDE) for side in kept.shape[1:]]
-    kept = torch.nn.functional.adaptive_avg_pool2d(kept, size)
+    rows, columns = (min(side, MAX_MAP_SIDE) for side in kept.shape[1:])
+    kept = torch.nn.functional.adaptive_avg_pool2d(kept, (rows, columns))
     low, high = min(0.0, float(kept.min())), max(0.0, float(kept.max()))
     levels = (255 * (kept - low) / (high - low or 1.0)).round().to(torch.uint8).cpu().numpy()
     return FeatureMaps(
