@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 
 from regard.core.errors import RegardError
 from regard.core.records.attention import AlignmentRecord, TreeRecord
-from regard.core.records.document import DocumentRecord
+from regard.core.records.document import DocumentRecord, Estimate
 from regard.core.records.image import ClassifiedImage
 from regard.core.records.record import Record
 from regard.core.records.sound import SoundRecord
-from regard.core.records.study import Estimate
 
 MAX_TILE, TOP_ENTRIES = 64, 16
 
