@@ -168,7 +168,9 @@ class LookRecord(Record):
         prediction: The label, the output or the continuation.
         probabilities: Of the labels, or of the most likely next tokens.
         reference: The correct output, if known.
-        axes: "input", and "output" of a decoder, "hops" of pooling.
+        axes: "input"; of a decoder also "output" and "decoder_input", which is the output shifted by one:
+            row i of its self-attention predicts token i of "output"; "hops" of pooling. A language model
+            has "input" only: the text and its continuation.
         methods: The methods, the default first.
         maps: One per layer and method.
         importance: By method, one value per position of the axis "input".
