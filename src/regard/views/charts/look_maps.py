@@ -65,11 +65,13 @@ class _Head(NamedTuple):
 
 
 def title_block(text: str, choice: Choice) -> Markup:
+    """A title of the width of the figure."""
     shown = truncate(printable(text), 100)
     return text_block(shown, max_width=choice.width - 2 * MARGIN, title=True, max_lines=2)
 
 
 def note_block(text: str, choice: Choice) -> Markup:
+    """A note of the width of the figure."""
     return text_block(text, max_width=choice.width - 2 * MARGIN)
 
 
@@ -418,6 +420,7 @@ def _same_axes(one: LookRecord, other: LookRecord, mine: LayerMaps, theirs: Laye
 
 
 def no_difference(one: LookRecord, other: LookRecord) -> str:
+    """Why there is none."""
     return (
         f"There is no difference of {printable(one.model)} and {printable(other.model)}: they have other "
         "tokens, layers or heads."
