@@ -156,7 +156,7 @@ class SetWeights(HeadEdit):
     """The weights are a given tensor: (queries, keys), or one that broadcasts to all heads and rows."""
 
     _: KW_ONLY
-    weights: Float[Tensor, "*leading queries keys"] = field(repr=False)
+    weights: Float[Tensor, "..."] = field(repr=False)
 
     def changed(self, call: AttentionCall, weights: Weights) -> Weights:
         last = call.first_query + weights.shape[2]
