@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.core.errors import RegardError
 from regard.core.masks import Causal
-from regard.explain.attribution import IMPORTANCE_METHODS, attribution, input_importance
+from regard.explain.attribution import IMPORTANCE_METHODS, attribute, input_importance
 from regard.explain.methods import METHODS, rollout
 from regard.explain.trace import trace_attention
 from regard.layers.blocks import EncoderBlock
@@ -50,7 +50,7 @@ def test_attention_only_models_are_attributed_completely(mechanism: str, norm_fi
         position="none" if mechanism == "location" else "rotary",
     )
     model = _without_feed_forward(model.double().eval())
-    found = attribution(model, lambda: model(TOKENS, torch.tensor([[1, 5], [1, 7]]))[:, -1, 9])
+    found = attribute(model, lambda: model(TOKENS, torch.tensor([[1, 5], [1, 7]]))[:, -1, 9])
     assert abs(found.value) > 0.01
     assert found.completeness_error <= 1e-10
     assert found.relative_error == pytest.approx(found.completeness_error / abs(found.value))
@@ -66,7 +66,7 @@ def test_models_with_linear_layers_only_are_attributed_completely(name: str) -> 
         options = {k: v for k, v in MODELS[name][0].items() if k != "name"}
         model = build_model(name, **options, hidden_dim=0).double().eval()
         forward = lambda: model.classify(TOKENS).logits  # type: ignore[operator] # noqa: E731
-    found = attribution(_without_feed_forward(model), lambda: forward()[..., 2])
+    found = attribute(_without_feed_forward(model), lambda: forward()[..., 2])
     assert found.completeness_error <= 1e-10 * max(1, abs(found.value))
 
 
@@ -86,7 +86,7 @@ def test_relu_networks_are_attributed_completely_and_others_say_how_far() -> Non
             .double()
             .eval()
         )
-        found = attribution(model, partial(_logit, model))
+        found = attribute(model, partial(_logit, model))
         assert set(found.scores) == {"input", "output"}
         errors[activation] = found.completeness_error
     assert errors["relu"] <= 1e-10
@@ -119,7 +119,7 @@ def test_modules_of_a_users_own() -> None:
     model = Own().double().eval()
     for parameter in model.parameters():
         parameter.requires_grad_(False)
-    found = attribution(model, lambda: model(torch.arange(5)[None]))
+    found = attribute(model, lambda: model(torch.arange(5)[None]))
     assert found.scores["input"].shape == (1, 5)
     assert found.completeness_error <= 1e-10
     assert not any(parameter.requires_grad for parameter in model.parameters())
@@ -130,9 +130,9 @@ def test_errors_of_attribution() -> None:
         attention=MultiHead(model_dim=8, num_heads=2), feed_forward=FeedForward(model_dim=8)
     )
     with pytest.raises(RegardError, match="Linear has neither blocks nor an embedding"):
-        attribution(linear := nn.Linear(2, 1), lambda: linear(torch.ones(1, 2)))
+        attribute(linear := nn.Linear(2, 1), lambda: linear(torch.ones(1, 2)))
     with pytest.raises(RegardError, match="without detach"):
-        attribution(block, lambda: block(torch.randn(1, 3, 8)).detach())
+        attribute(block, lambda: block(torch.randn(1, 3, 8)).detach())
 
 
 @pytest.mark.parametrize("name", MODELS)

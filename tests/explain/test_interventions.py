@@ -185,11 +185,12 @@ def test_edits_of_layers_heads_and_positions_that_are_not_there() -> None:
         (SetWeights(own, weights=torch.ones(4, 4)), shape),
         (SetWeights(own, weights=torch.ones(6, 6)), r"\(6, 6\).*Take an input of the same length"),
         (SetWeights(own, weights=torch.ones(3, 5, 5)), "broadcast"),
-        (SetWeights(own, weights=torch.ones(5)), "broadcast"),
     ]:
         with pytest.raises(RegardError, match=message):
             _traced(layer, x, edit)
     with pytest.raises(RegardError, match="neither a query nor a key"):
         KnockOut(own, 0)
+    with pytest.raises(RegardError, match=r"shape \(5,\); they must be \(queries, keys\)"):
+        SetWeights(own, weights=torch.ones(5))
     with pytest.raises(RegardError, match="Unknown attention layer 'cross/0'"):
         PatchWeights("cross/0", trace=trace)

@@ -9,11 +9,11 @@ from regard.core.exports import lazy_exports
 if TYPE_CHECKING:
     from regard.explain.attribution import (
         Attribution as Attribution,
-        attribution as attribution,
+        attribute as attribute,
         input_importance as input_importance,
     )
     from regard.explain.faithfulness import measure_faithfulness as measure_faithfulness
-    from regard.explain.head_patterns import head_patterns as head_patterns
+    from regard.explain.head_patterns import PATTERNS as PATTERNS, score_patterns as score_patterns
     from regard.explain.interventions import (
         HeadEdit as HeadEdit,
         KnockOut as KnockOut,

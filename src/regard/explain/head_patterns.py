@@ -34,7 +34,7 @@ PATTERNS: dict[str, str] = {
 
 
 @torch.no_grad()
-def head_patterns(
+def score_patterns(
     calls: Iterable[AttentionCall],
     tokens: Int[Tensor, "batch length"] | None = None,
     *,
@@ -53,7 +53,7 @@ def head_patterns(
             continue
         if tokens is not None and len(tokens) != len(call.value):
             raise RegardError(
-                f"head_patterns got tokens of {len(tokens)} rows, but the layer '{call.name}' was called "
+                f"score_patterns got tokens of {len(tokens)} rows, but the layer '{call.name}' was called "
                 f"with {len(call.value)}. Pass the tokens of the traced call."
             )
         shares = F.normalize(call.weights().abs(), p=1, dim=-1)
