@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.core.errors import RegardError
+from regard.explain.interventions import HeadEdit, ZeroHead
 from regard.explain.trace import AttentionCall
 from regard.integrations.hugging_face import ARCHITECTURES, trace_hugging_face
 from tests.factories.hugging_face import CONFIGURATIONS, random_inputs, tiny_model
@@ -143,18 +144,6 @@ def test_contributions_and_bias_sum_to_the_output_of_the_layer(
         torch.testing.assert_close(call.written(), expected, atol=tolerance, rtol=0)
 
 
-@dataclass(frozen=True)
-class Silence:
-    """The first head of a layer writes nothing."""
-
-    layer: str
-
-    def apply(self, call: AttentionCall, output: torch.Tensor) -> torch.Tensor:
-        keep = torch.ones(call.num_heads, 1, 1)
-        keep[0] = 0
-        return output * keep
-
-
 @pytest.mark.parametrize("model_type", SHAPES)
 def test_an_intervention_changes_what_the_layer_writes(model_type: str) -> None:
     model = tiny_model(model_type)
@@ -162,7 +151,7 @@ def test_an_intervention_changes_what_the_layer_writes(model_type: str) -> None:
     layer = "encoder/1" if model_type == "bert" else "decoder/1"
     with torch.no_grad():
         plain = model(**inputs).logits
-        with trace_hugging_face(model, interventions=[Silence(layer)]) as trace:
+        with trace_hugging_face(model, interventions=[ZeroHead(layer, 0)]) as trace:
             changed = model(**inputs).logits
         head = trace[layer].output.shape[3]
         weight = next(
@@ -190,7 +179,7 @@ def test_an_intervention_on_an_unknown_layer_is_an_error() -> None:
     model = tiny_model("gpt2")
     with (
         pytest.raises(RegardError, match=r"'decoder/7'.*decoder/0"),
-        trace_hugging_face(model, interventions=[Silence("decoder/7")]),
+        trace_hugging_face(model, interventions=[ZeroHead("decoder/7", 0)]),
     ):
         model(**random_inputs(model))
     assert model.config._attn_implementation == "sdpa"
@@ -206,10 +195,9 @@ def test_gradients_of_outputs_are_those_of_explicit_weights(model_type: str) -> 
     found = call.gradient.transpose(1, 2).flatten(2)
 
     # By finite differences, with an intervention that adds to one number.
-    @dataclass(frozen=True)
-    class Shift:
-        layer: str
-        size: float
+    @dataclass(frozen=True, eq=False)
+    class Shift(HeadEdit):
+        size: float = 0.0
 
         def apply(self, call: AttentionCall, output: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
             shifted = output.clone()
@@ -218,7 +206,7 @@ def test_gradients_of_outputs_are_those_of_explicit_weights(model_type: str) -> 
 
     scores = []
     for size in (-1e-5, 1e-5):
-        with torch.no_grad(), trace_hugging_face(model, interventions=[Shift(call.name, size)]):
+        with torch.no_grad(), trace_hugging_face(model, interventions=[Shift(call.name, size=size)]):
             scores.append(model(**inputs).logits[0, -1, 7])
     expected = (scores[1] - scores[0]) / 2e-5
     width = call.output.shape[3]

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -23,9 +22,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.core.errors import MissingDependencyError
+from regard.core.masks import Mask
 from regard.core.mechanism import repeat_heads
 from regard.core.registry import lookup
-from regard.explain.trace import AttentionCall, Intervention, Trace
+from regard.explain.trace import AttentionCall, Intervention, Trace, held_norm, intervene
 
 Kind = Literal["encoder", "decoder", "seq2seq"]
 
@@ -103,7 +103,7 @@ def trace_hugging_face(
         model.set_attn_implementation(NAME)
         yield tracer.trace
     for intervention in tracer.interventions:
-        lookup("attention layer", intervention.layer, tracer.trace.calls)
+        intervention.validate(tracer.trace[intervention.layer])
 
 
 def attention_weights(
@@ -163,7 +163,7 @@ class _Tracer:
             return
         for module in self.model.modules():
             if isinstance(module, nn.LayerNorm):
-                yield module.register_forward_hook(_held_layer_norm).remove
+                yield module.register_forward_hook(held_norm).remove
             elif hasattr(module, "variance_epsilon"):
                 yield module.register_forward_hook(_held_rms_norm).remove
         blocks = dict.fromkeys(
@@ -214,14 +214,14 @@ class _Tracer:
         is_cross = "cross" in path.lower() or "EncDec" in path
         projection = _projection(self.model, path)
         weight = projection.weight.t() if isinstance(projection, nn.Linear) else projection.weight
-        output = written.transpose(1, 2)
         call = AttentionCall(
             name=f"{'cross' if is_cross else 'decoder' if causal else 'encoder'}/{_block_number(path)}",
             role="cross" if is_cross else "self",
             value=repeat_heads(value, heads),
-            outputs=(output,),
+            outputs=(written.transpose(1, 2),),
             projection=weight.unflatten(0, (heads, -1)),
             bias=projection.bias,
+            mask=_mask(mask, is_causal=is_prefix),
             is_causal=causal,
             compute_weights=partial(
                 attention_weights,
@@ -233,17 +233,8 @@ class _Tracer:
                 position_bias=position_bias,
             ),
         )
-        return self._add(call, output).transpose(1, 2), None
-
-    def _add(self, call: AttentionCall, output: Tensor) -> Tensor:
-        """Record a call, and what its heads write after the interventions."""
-        for each in self.interventions:
-            if each.layer == call.name:
-                output = each.apply(call, output)
-        if output.requires_grad:
-            output.retain_grad()
-        self.trace.calls[call.name] = replace(call, outputs=(output,))
-        return output
+        self.trace.calls[call.name], output = intervene(call, self.interventions)
+        return output.transpose(1, 2), None
 
     def _embedded(self, stream: str, module: nn.Module, inputs: tuple[Any, ...]) -> Any:  # noqa: ARG002
         leaf = inputs[0].detach().requires_grad_()
@@ -260,6 +251,13 @@ def _projection(model: nn.Module, path: str) -> Any:
     return model.get_submodule(f"{path.rpartition('.')[0]}.output.dense")
 
 
+def _mask(mask: Tensor | None, *, is_causal: bool) -> Mask:
+    """The mask of a call as `regard` has it."""
+    if mask is None:
+        return Mask(causal=is_causal)
+    return Mask(allowed=mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2)
+
+
 def _block_number(path: str) -> str:
     """The number of the block that a layer is in.
 
@@ -269,19 +267,9 @@ def _block_number(path: str) -> str:
     return next(each for each in path.split(".") if each.isdigit())
 
 
-def _held_layer_norm(module: nn.LayerNorm, inputs: tuple[Tensor], output: Tensor) -> Tensor:
-    centred = inputs[0] - inputs[0].mean(dim=-1, keepdim=True)
-    scale = (centred.detach().pow(2).mean(dim=-1, keepdim=True) + module.eps).rsqrt()
-    held = module.weight * (centred * scale)
-    return _with_values_of(output, held if module.bias is None else held + module.bias)
-
-
 def _held_rms_norm(module: Any, inputs: tuple[Tensor], output: Tensor) -> Tensor:
     mean_square = inputs[0].detach().pow(2).mean(dim=-1, keepdim=True)
     scale = (mean_square + module.variance_epsilon).rsqrt()
-    return _with_values_of(output, module.weight * (inputs[0] * scale))
-
-
-def _with_values_of(output: Tensor, held: Tensor) -> Tensor:
-    """The values of `output` with the gradient of `held`."""
+    held: Tensor = module.weight * (inputs[0] * scale)
+    # The values are those of the fast path to the last bit.
     return held + (output - held).detach()
