@@ -14,7 +14,7 @@ The output is linear in the values, so for every mechanism, kernels and recurren
 layer writes. With `hold`, attention weights and the scales of layer norms are constants of the backward
 pass, so that a network without activations between them is linear in its input.
 
-Decoding with a state is not traced: `explain.greedy_tokens` decodes by forward passes.
+Only forward passes are traced, not decoding with a state: use `decode(model, source, use_cache=False)`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -124,6 +124,7 @@ class AttentionCall:
         return written if self.bias is None else written + self.bias.detach()
 
 
+@runtime_checkable
 class Intervention(Protocol):
     """A change of what an attention layer writes; see `explain/interventions.py`."""
 
