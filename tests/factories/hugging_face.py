@@ -36,7 +36,10 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("BertForMaskedLM", _BERT),
     "roberta": ("RobertaForMaskedLM", _BERT),
     "xlm-roberta": ("XLMRobertaForMaskedLM", _BERT),
-    "gpt2": ("GPT2LMHeadModel", _COMMON | {"n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 64}),
+    "gpt2": (
+        "GPT2LMHeadModel",
+        _COMMON | {"n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 64},
+    ),
     "llama": ("LlamaForCausalLM", _LLAMA),
     "mistral": ("MistralForCausalLM", _LLAMA | {"sliding_window": 4}),
     "qwen2": ("Qwen2ForCausalLM", _LLAMA),

@@ -55,7 +55,7 @@ _TRACERS: dict[nn.Module, _Tracer] = {}
 def import_transformers() -> Any:
     """The library, or an error that says how to install it."""
     try:
-        import transformers  # noqa: PLC0415 (takes seconds)
+        import transformers
     except ImportError as error:
         raise MissingDependencyError(
             f"Hugging Face models are read with transformers, which cannot be imported ({error}). "
@@ -74,9 +74,9 @@ def architecture_kind(model_type: str) -> Kind:
 def trace_hugging_face(
     model: Any, *, interventions: Iterable[Intervention] = (), hold: bool = False
 ) -> Iterator[Trace]:
-    """Record the attention of a `PreTrainedModel` inside the `with` block; a later call replaces an earlier one.
+    """Record the attention of a `PreTrainedModel` inside the `with` block.
 
-    Layers are named "encoder/0", "decoder/0" and "cross/0". With `hold`, queries, keys, position biases and
+    A later call of a layer replaces an earlier one. Layers are named "encoder/0", "decoder/0" and "cross/0". With `hold`, queries, keys, position biases and
     the scales of layer norms are constants of the backward pass, and the inputs of the first blocks are
     leaves (`Trace.embedded`). The model should be in evaluation mode. Inside the block it uses the kernel
     `scaled_dot_product_attention`, as it does by default.
@@ -109,7 +109,9 @@ def trace_hugging_face(
 def attention_weights(
     query: Float[Tensor, "batch heads queries key_dim"],
     key: Float[Tensor, "batch kv_heads keys key_dim"],
-    mask: Bool[Tensor, "#batch #heads #queries keys"] | Float[Tensor, "#batch #heads #queries keys"] | None,
+    mask: Bool[Tensor, "#batch #heads #queries keys"]
+    | Float[Tensor, "#batch #heads #queries keys"]
+    | None,
     *,
     scaling: float,
     is_causal: bool,
@@ -143,13 +145,14 @@ class _Tracer:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: Any,
         *,
         interventions: tuple[Intervention, ...],
         hold: bool,
         attend: Callable[..., tuple[Tensor, None]],
     ) -> None:
-        self.model, self.interventions, self.hold, self.attend = model, interventions, hold, attend
+        self.model: Any = model
+        self.interventions, self.hold, self.attend = interventions, hold, attend
         self.trace = Trace()
         self.paths = {
             module: path
@@ -236,7 +239,7 @@ class _Tracer:
         self.trace.calls[call.name], output = intervene(call, self.interventions)
         return output.transpose(1, 2), None
 
-    def _embedded(self, stream: str, module: nn.Module, inputs: tuple[Any, ...]) -> Any:  # noqa: ARG002
+    def _embedded(self, stream: str, module: nn.Module, inputs: tuple[Any, ...]) -> Any:
         leaf = inputs[0].detach().requires_grad_()
         self.trace.embedded[stream] = leaf
         return (leaf, *inputs[1:])
@@ -255,7 +258,9 @@ def _mask(mask: Tensor | None, *, is_causal: bool) -> Mask:
     """The mask of a call as `regard` has it."""
     if mask is None:
         return Mask(causal=is_causal)
-    return Mask(allowed=mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2)
+    return Mask(
+        allowed=mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+    )
 
 
 def _block_number(path: str) -> str:

@@ -90,7 +90,9 @@ class PretrainedModel:
         config = self.model.config
         limit: int | None = getattr(config, "max_position_embeddings", None)
         # These count positions from behind the index of padding.
-        return limit - config.pad_token_id - 1 if limit and "roberta" in config.model_type else limit
+        return (
+            limit - config.pad_token_id - 1 if limit and "roberta" in config.model_type else limit
+        )
 
     def encode(self, text: str) -> dict[str, Tensor]:
         """The input of the model for one text, with its special tokens."""
@@ -101,7 +103,7 @@ class PretrainedModel:
             raise RegardError(f"The text for {self.name} is empty. Give at least one word.")
         if limit is not None and count > limit:
             raise RegardError(
-                f"The text has {count:,} tokens, and {self.name} takes at most {limit:,}. Give a shorter one."
+                f"The text has {count:,} tokens, and {self.name} takes at most {limit:,}. Shorten it."
             )
         return dict(encoded)
 
@@ -153,7 +155,8 @@ class PretrainedModel:
 def load_pretrained(source: str) -> PretrainedModel:
     """A model from this disk: "hf:FOLDER", "hf:FILE.gguf", "minilm" or "smollm2".
 
-    Folders hold `config.json`, `model.safetensors` and a tokenizer, or one GGUF file. Nothing is downloaded.
+    Folders hold `config.json`, `model.safetensors` and a tokenizer, or one GGUF file. Nothing is
+    downloaded.
     """
     path = _located(source)
     file = path if path.suffix == ".gguf" else None
@@ -193,8 +196,8 @@ def load_pretrained(source: str) -> PretrainedModel:
         )
     if missing := sorted(info["missing_keys"]):
         raise RegardError(
-            f"The weights in {path} lack {len(missing)} tensors of the model, such as {missing[0]}. Save the "
-            "whole model with `save_pretrained`."
+            f"The weights in {path} lack {len(missing)} tensors of the model, such as {missing[0]}. "
+            "Save the whole model with `save_pretrained`."
         )
     return PretrainedModel(
         model=model.eval(), tokenizer=tokenizer, name=source, kind=kind, head=head
@@ -213,8 +216,8 @@ def _located(source: str) -> Path:
         )
     if source not in PACKAGES:
         raise RegardError(
-            f"Unknown pretrained model '{source}'. Known: {', '.join(PACKAGES)}, and hf:FOLDER for a Hugging "
-            "Face model on this disk."
+            f"Unknown pretrained model '{source}'. Known: {', '.join(PACKAGES)}, and hf:FOLDER for a "
+            "Hugging Face model on this disk."
         )
     package = PACKAGES[source]
     spec = find_spec(package.module)
@@ -233,7 +236,8 @@ def _check_folder(folder: Path) -> None:
     architecture_kind(str(config.get("model_type")))
     if (folder / "adapter_config.json").exists():
         raise RegardError(
-            f"The folder {folder} holds an adapter. Merge it into its model first: `merge_and_unload` of peft."
+            f"The folder {folder} holds an adapter. Merge it into its model first, with peft: "
+            "`merge_and_unload`."
         )
     if not (folder / WEIGHTS).is_file():
         _check_index(folder)
@@ -251,24 +255,28 @@ def _check_index(folder: Path) -> None:
         bad = [name for name in names if not re.fullmatch(r"[\w.-]+\.safetensors", str(name))]
         if not names or bad:
             raise RegardError(
-                f"The index {folder / INDEX} names {bad[0] if bad else 'no file'!r}; it must name safetensors "
-                "files of its folder. Save the model again with `save_pretrained`."
+                f"The index {folder / INDEX} names {bad[0] if bad else 'no file'!r}; it must name "
+                "safetensors files of its folder. Save the model again with `save_pretrained`."
             )
         return
     if pickles := sorted(each.name for pattern in PICKLES for each in folder.glob(pattern)):
         raise RegardError(
-            f"The folder {folder} holds its weights in {pickles[0]}, and reading such a file can run code. Convert "
-            f"it to {WEIGHTS} where you trust it: CLASS.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER), "
-            "with the class of its architecture in transformers."
+            f"The folder {folder} holds its weights in {pickles[0]}, and reading such a file can run code. "
+            f"Convert it to {WEIGHTS} where you trust it: CLASS.from_pretrained(FOLDER)"
+            ".save_pretrained(NEW_FOLDER), with the class of its architecture in transformers."
         )
-    raise RegardError(f"The folder {folder} holds no {WEIGHTS} and no GGUF file. Name one that does.")
+    raise RegardError(
+        f"The folder {folder} holds no {WEIGHTS} and no GGUF file. Name one that does."
+    )
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RegardError(f"{path} cannot be read as JSON: {error}. Save the model again.") from error
+        raise RegardError(
+            f"{path} cannot be read as JSON: {error}. Save the model again."
+        ) from error
     if not isinstance(found, dict):
         raise RegardError(f"{path} must hold a JSON object. Save the model again.")
     return found
@@ -313,7 +321,7 @@ def _readable(path: Path) -> Iterator[None]:
 @contextmanager
 def _offline(library: Any) -> Iterator[None]:
     """Without a network, messages and progress bars; restored afterwards."""
-    constants = import_module("huggingface_hub.constants")
+    constants: Any = import_module("huggingface_hub.constants")
     logging = library.utils.logging
     before, verbosity = constants.HF_HUB_OFFLINE, logging.get_verbosity()
     had_bars = logging.is_progress_bar_enabled()
