@@ -148,21 +148,29 @@ def input_importance(
     names = list(methods)
     for name in names:
         lookup("method", name, dict.fromkeys(IMPORTANCE_METHODS))
-    found: Importance = {}
     with torch.enable_grad(), trace(model, interventions=interventions) as traced:
         value = forward()
     if value.requires_grad:
         traced.backward(value)
-    layers = [call for call in traced if reads_input(traced, call) and call.num_keys == length]
-    for name in names:
-        if name == "attribution":
-            whole = attribution(model, forward, interventions=interventions, trace=trace)
-            if whole.scores.get("input", torch.empty(0, 0)).shape[1] == length:
-                found[name] = whole.scores["input"]
-        elif name == "gradient_attention" and layers:
+    found = traced_importance(traced, length=length, methods=names)
+    if "attribution" in names:
+        whole = attribution(model, forward, interventions=interventions, trace=trace)
+        if whole.scores.get("input", torch.empty(0, 0)).shape[1] == length:
+            found["attribution"] = whole.scores["input"]
+    return found
+
+
+def traced_importance(trace: Trace, *, length: int, methods: Iterable[str]) -> Importance:
+    """As `input_importance`, of a trace that was differentiated; without attribution."""
+    found: Importance = {}
+    layers = [call for call in trace if reads_input(trace, call) and call.num_keys == length]
+    for name in methods:
+        if name == "attribution" or not layers:
+            continue
+        if name == "gradient_attention":
             maps = [METHODS[name].function(call) for call in layers]  # type: ignore[misc]
             found[name] = torch.stack([each.sum(dim=(1, 2)) for each in maps]).sum(dim=0)
-        elif layers and (map_ := _last_map(traced, layers[-1], name)) is not None:
+        elif (map_ := _last_map(trace, layers[-1], name)) is not None:
             found[name] = _mean_of_read(layers[-1], map_.abs().mean(dim=1))
     return found
 
