@@ -246,7 +246,7 @@ def test_held_scales_leave_the_logits_and_make_attention_linear(model_type: str)
     added += [each for name, each in model.named_parameters() if name.endswith("bias")]
     total = sum(float((each * each.grad).detach().sum()) for each in added if each.grad is not None)
     # T5 and Llama compute norms in single precision.
-    assert total == pytest.approx(float(held), abs=1e-6, rel=1e-6)
+    assert total == pytest.approx(held.item(), abs=1e-6, rel=1e-6)
     assert set(trace.embedded) == ({"input", "output"} if model_type == "t5" else {"input"})
     assert torch.cat([call.gradient.flatten() for call in trace]).abs().max() > 0
 

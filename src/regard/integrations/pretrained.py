@@ -105,7 +105,7 @@ class PretrainedModel:
             raise RegardError(
                 f"The text has {count:,} tokens, and {self.name} takes at most {limit:,}. Shorten it."
             )
-        return dict(encoded)
+        return dict(encoded.to(self.model.device))
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """The tokens of a text as they are read, with special ones: " capital", "##ing", "[CLS]"."""
@@ -128,8 +128,10 @@ class PretrainedModel:
         return found
 
     @torch.no_grad()
-    def generate(self, inputs: dict[str, Tensor], *, max_tokens: int) -> list[int]:
-        """The most likely tokens one after the other, up to an end token: of the first text."""
+    def generate(
+        self, inputs: dict[str, Tensor], *, max_tokens: int, use_cache: bool = True
+    ) -> list[int]:
+        """The most likely tokens one after the other, up to and with an end token: of the first text."""
         if self.head != "language_model":
             raise RegardError(f"{self.name} writes no text: it is an encoder.")
         given = inputs["input_ids"].shape[1]
@@ -141,7 +143,12 @@ class PretrainedModel:
         # Of one text nothing is padded: without the number, there is a warning.
         padding = {"pad_token_id": 0} if self.kind == "decoder" else {}
         written = self.model.generate(
-            **inputs, **padding, max_new_tokens=max_tokens, do_sample=False, num_beams=1
+            **inputs,
+            **padding,
+            max_new_tokens=max_tokens,
+            do_sample=False,
+            num_beams=1,
+            use_cache=use_cache,
         )
         # A decoder repeats its input, the other starts with a token of its own.
         ids: list[int] = written[0, given if self.kind == "decoder" else 1 :].tolist()
@@ -152,7 +159,7 @@ class PretrainedModel:
         return self.kind != "encoder"
 
 
-def load_pretrained(source: str) -> PretrainedModel:
+def load_pretrained(source: str, *, device: str = "cpu") -> PretrainedModel:
     """A model from this disk: "hf:FOLDER", "hf:FILE.gguf", "minilm" or "smollm2".
 
     Folders hold `config.json`, `model.safetensors` and a tokenizer, or one GGUF file. Nothing is
@@ -200,7 +207,7 @@ def load_pretrained(source: str) -> PretrainedModel:
             "Save the whole model with `save_pretrained`."
         )
     return PretrainedModel(
-        model=model.eval(), tokenizer=tokenizer, name=source, kind=kind, head=head
+        model=model.eval().to(device), tokenizer=tokenizer, name=source, kind=kind, head=head
     )
 
 
