@@ -76,11 +76,11 @@ def trace_hugging_face(
 ) -> Iterator[Trace]:
     """Record the attention of a `PreTrainedModel` inside the `with` block.
 
-    A later call of a layer replaces an earlier one. Layers are named "encoder/0", "decoder/0",
-    "cross/0". With `hold`, queries, keys, position biases and the scales of layer norms are constants of the backward
-    pass, and the inputs of the first blocks are leaves (`Trace.embedded`). The model should be in
-    evaluation mode. Inside the block it uses the kernel `scaled_dot_product_attention`, as it does by default.
-    Interventions of one query need `use_cache=False` in `generate`.
+    A later call of a layer replaces an earlier one. Layers are named "encoder/0", "decoder/0", "cross/0".
+    With `hold`, queries, keys, position biases and the scales of layer norms are constants of the
+    backward pass, and the inputs of the first blocks are leaves (`Trace.embedded`). The model should be
+    in evaluation mode. Inside the block it uses the kernel `scaled_dot_product_attention`, as it does by
+    default. Interventions of one query need `use_cache=False` in `generate`.
     """
     library = import_transformers()
     architecture_kind(model.config.model_type)
