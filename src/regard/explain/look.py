@@ -26,7 +26,7 @@ from regard.core.records.look import (
     Method,
 )
 from regard.core.registry import lookup
-from regard.explain.attribution import IMPORTANCE_METHODS, attribution, traced_importance
+from regard.explain.attribution import IMPORTANCE_METHODS, attribute, traced_importance
 from regard.explain.look_maps import pack_maps, packed_bytes
 from regard.explain.methods import METHODS, MethodEntry, rollout
 from regard.explain.trace import AttentionCall, Intervention, Trace
@@ -142,7 +142,7 @@ def look(
     error = None
     if plan.with_attribution:
         try:
-            found = attribution(
+            found = attribute(
                 source.model,
                 given.score,
                 interventions=interventions,
