@@ -34,6 +34,7 @@ from regard.explain.trace import AttentionCall, Intervention, Trace
 # Maps are exact if all of them have at most so many bytes in a page; methods that nobody asked for are
 # left out beyond the second number.
 EXACT_BYTES, MAX_BYTES = 10_000_000, 27_000_000
+Log = Callable[[str], object]
 MAX_POSITIONS = 65_535  # columns are stored in 16 bits
 ATTRIBUTION = Method(
     name="attribution",
@@ -42,6 +43,10 @@ ATTRIBUTION = Method(
     "weights and the scales of norms held constant.",
     is_signed=True,
 )
+
+
+def silent(_: str) -> None:
+    """A log that drops its lines."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,7 +106,7 @@ class LookSource(Protocol):
         """As `trace_attention`, of this model."""
         ...
 
-    def faithfulness(self, file: str | None = None) -> Measured:
+    def faithfulness(self, file: str | None = None, *, log: Log = ...) -> Measured:
         """Deletion and sufficiency curves, from the run or measured on the lines of a file."""
         ...
 
@@ -117,6 +122,7 @@ def look(
     interventions: Sequence[Intervention] = (),
     validation_file: str | None = None,
     with_faithfulness: bool = True,
+    log: Log = silent,
 ) -> LookRecord:
     """What a model attends to on one input, by method.
 
@@ -124,6 +130,7 @@ def look(
     heads              "LAYER.HEAD", such as "encoder/0.3": heads whose maps keep all entries
     target             as of `LookSource.encode`, like `max_tokens` and `interventions`
     validation_file    inputs to measure faithfulness on, for a model without a run
+    log                receives a line if that takes a while
     """
     for name in methods or ():
         lookup("method", name, dict.fromkeys(IMPORTANCE_METHODS))
@@ -155,7 +162,7 @@ def look(
             if (scores := found.scores.get("input")) is not None and scores.shape[1] == length:
                 importance["attribution"], error = tuple(scores[0].tolist()), found.relative_error
     used = {each.method for each in maps} | set(importance)
-    measured = source.faithfulness(validation_file) if with_faithfulness else Measured()
+    measured = source.faithfulness(validation_file, log=log) if with_faithfulness else Measured()
     return replace(
         record,
         methods=tuple(each for each in _described(trace, plan) if each.name in used),
