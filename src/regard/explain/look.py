@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -72,6 +72,7 @@ class Measured(NamedTuple):
     note: str = ""
 
 
+@runtime_checkable
 class LookSource(Protocol):
     """A model that can be looked at, in evaluation mode."""
 
