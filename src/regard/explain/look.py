@@ -7,10 +7,10 @@ A `LookSource` is anything that can be looked at: a trained run, a model in Pyth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -21,12 +21,14 @@ from regard.core.formatting import counted, integer_text
 from regard.core.records.look import (
     TOP_ENTRIES,
     FaithfulnessCurves,
+    HeadScores,
     LayerMaps,
     LookRecord,
     Method,
 )
 from regard.core.registry import lookup
-from regard.explain.attribution import IMPORTANCE_METHODS, attribution, traced_importance
+from regard.explain.attribution import IMPORTANCE_METHODS, attribute, traced_importance
+from regard.explain.head_patterns import score_patterns
 from regard.explain.look_maps import pack_maps, packed_bytes
 from regard.explain.methods import METHODS, MethodEntry, rollout
 from regard.explain.trace import AttentionCall, Intervention, Trace
@@ -34,6 +36,7 @@ from regard.explain.trace import AttentionCall, Intervention, Trace
 # Maps are exact if all of them have at most so many bytes in a page; methods that nobody asked for are
 # left out beyond the second number.
 EXACT_BYTES, MAX_BYTES = 10_000_000, 27_000_000
+Log = Callable[[str], object]
 MAX_POSITIONS = 65_535  # columns are stored in 16 bits
 ATTRIBUTION = Method(
     name="attribution",
@@ -42,6 +45,10 @@ ATTRIBUTION = Method(
     "weights and the scales of norms held constant.",
     is_signed=True,
 )
+
+
+def silent(_: str) -> None:
+    """A log that drops its lines."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,6 +74,7 @@ class Measured(NamedTuple):
     note: str = ""
 
 
+@runtime_checkable
 class LookSource(Protocol):
     """A model that can be looked at, in evaluation mode."""
 
@@ -101,7 +109,7 @@ class LookSource(Protocol):
         """As `trace_attention`, of this model."""
         ...
 
-    def faithfulness(self, file: str | None = None) -> Measured:
+    def faithfulness(self, file: str | None = None, *, log: Log = ...) -> Measured:
         """Deletion and sufficiency curves, from the run or measured on the lines of a file."""
         ...
 
@@ -117,6 +125,7 @@ def look(
     interventions: Sequence[Intervention] = (),
     validation_file: str | None = None,
     with_faithfulness: bool = True,
+    log: Log = silent,
 ) -> LookRecord:
     """What a model attends to on one input, by method.
 
@@ -124,6 +133,7 @@ def look(
     heads              "LAYER.HEAD", such as "encoder/0.3": heads whose maps keep all entries
     target             as of `LookSource.encode`, like `max_tokens` and `interventions`
     validation_file    inputs to measure faithfulness on, for a model without a run
+    log                receives a line if that takes a while
     """
     for name in methods or ():
         lookup("method", name, dict.fromkeys(IMPORTANCE_METHODS))
@@ -135,14 +145,13 @@ def look(
     plan = _Plan.of(trace, methods=methods, heads=heads)
     record, length = given.record, len(given.record.axes["input"].tokens)
     maps = _packed(trace, plan, given)
-    importance = {
-        name: tuple(values[0].tolist())
-        for name, values in traced_importance(trace, length=length, methods=plan.methods).items()
-    }
+    importance = {name: each for name, each in record.importance.items() if name in plan.methods}
+    found = traced_importance(trace, length=length, methods=plan.methods)
+    importance |= {name: tuple(values[0].tolist()) for name, values in found.items()}
     error = None
     if plan.with_attribution:
         try:
-            found = attribution(
+            whole = attribute(
                 source.model,
                 given.score,
                 interventions=interventions,
@@ -152,16 +161,17 @@ def look(
             if methods is not None:
                 raise
         else:
-            if (scores := found.scores.get("input")) is not None and scores.shape[1] == length:
-                importance["attribution"], error = tuple(scores[0].tolist()), found.relative_error
+            if (scores := whole.scores.get("input")) is not None and scores.shape[1] == length:
+                importance["attribution"], error = tuple(scores[0].tolist()), whole.relative_error
     used = {each.method for each in maps} | set(importance)
-    measured = source.faithfulness(validation_file) if with_faithfulness else Measured()
+    measured = source.faithfulness(validation_file, log=log) if with_faithfulness else Measured()
     return replace(
         record,
         methods=tuple(each for each in _described(trace, plan) if each.name in used),
         maps=maps,
         importance=importance,
         completeness_error=error,
+        patterns=tuple(_patterns(trace, given)),
         faithfulness=measured.curves,
         faithfulness_note=measured.note,
         notes=(*record.notes, *plan.notes),
@@ -276,6 +286,16 @@ def _packed(trace: Trace, plan: _Plan, given: LookInput) -> tuple[LayerMaps, ...
                 )
             )
     return tuple(found)
+
+
+def _patterns(trace: Trace, given: LookInput) -> Iterator[HeadScores]:
+    """The patterns of every head of self-attention; equal names are equal tokens."""
+    for call in trace:
+        if call.role == "self":
+            names = given.record.axes[given.axes_of(call)[1]].tokens
+            numbers = {name: number for number, name in enumerate(names)}
+            tokens = torch.tensor([[numbers[name] for name in names]], device=call.value.device)
+            yield from score_patterns([call], tokens)
 
 
 def _described(trace: Trace, plan: _Plan) -> list[Method]:

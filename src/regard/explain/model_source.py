@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.core.errors import RegardError
 from regard.core.formatting import counted
 from regard.core.records.look import Axis, LookRecord
-from regard.explain.look import LookInput, Measured
+from regard.explain.look import Log, LookInput, Measured, silent
 from regard.explain.run_source import centred_logits
 from regard.explain.trace import AttentionCall, Intervention, Trace, trace_attention
 
@@ -52,8 +52,9 @@ class ModelSource:
         """The attention of the model."""
         return trace_attention(self.model, interventions=interventions, hold=hold)
 
-    def faithfulness(self, file: str | None = None) -> Measured:
+    def faithfulness(self, file: str | None = None, *, log: Log = silent) -> Measured:
         """None: it is unknown how inputs are read and removed."""
+        del log
         if file is not None:
             raise RegardError(
                 f"--validation-file {file}: it is unknown how {self.name} reads inputs. Remove it."
