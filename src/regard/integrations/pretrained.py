@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from io import StringIO
@@ -159,7 +160,7 @@ class PretrainedModel:
         return self.kind != "encoder"
 
 
-def load_pretrained(source: str, *, device: str = "cpu") -> PretrainedModel:
+def load_pretrained(source: str) -> PretrainedModel:
     """A model from this disk: "hf:FOLDER", "hf:FILE.gguf", "minilm" or "smollm2".
 
     Folders hold `config.json`, `model.safetensors` and a tokenizer, or one GGUF file. Nothing is
@@ -179,35 +180,36 @@ def load_pretrained(source: str, *, device: str = "cpu") -> PretrainedModel:
     if file is None:
         _check_folder(folder)
     library = import_transformers()
-    if file is not None:
-        _import_readers_of_gguf()
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    if file is not None:
-        options["gguf_file"] = file.name
-    with _offline(library), _readable(path):
-        config = library.AutoConfig.from_pretrained(folder, **options)
-    kind = architecture_kind(config.model_type)
-    head, loader = _head(config, kind=kind)
-    if head is None:
-        options["add_pooling_layer"] = False
-    with _offline(library), _readable(path):
-        tokenizer = library.AutoTokenizer.from_pretrained(folder, **options)
-        model, info = getattr(library, loader).from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            attn_implementation="sdpa",
-            use_safetensors=None if file else True,
-            output_loading_info=True,
-            **options,
-        )
+    with ExitStack() as stack:
+        if file is not None:
+            stack.enter_context(_read_once(_import_readers_of_gguf()))
+            options["gguf_file"] = file.name
+        stack.enter_context(_offline(library))
+        with _readable(path):
+            config = library.AutoConfig.from_pretrained(folder, **options)
+        kind = architecture_kind(config.model_type)
+        head, loader = _head(config, kind=kind)
+        if head is None:
+            options["add_pooling_layer"] = False
+        with _readable(path):
+            tokenizer = library.AutoTokenizer.from_pretrained(folder, **options)
+            model, info = getattr(library, loader).from_pretrained(
+                folder,
+                config=config,
+                dtype=torch.float32,
+                attn_implementation="sdpa",
+                use_safetensors=None if file else True,
+                output_loading_info=True,
+                **options,
+            )
     if missing := sorted(info["missing_keys"]):
         raise RegardError(
             f"The weights in {path} lack {len(missing)} tensors of the model, such as {missing[0]}. "
             "Save the whole model with `save_pretrained`."
         )
     return PretrainedModel(
-        model=model.eval().to(device), tokenizer=tokenizer, name=source, kind=kind, head=head
+        model=model.eval(), tokenizer=tokenizer, name=source, kind=kind, head=head
     )
 
 
@@ -303,14 +305,27 @@ def _head(config: Any, *, kind: Kind) -> tuple[Head | None, str]:
     return HEADS["ForCausalLM" if kind == "decoder" else "ForConditionalGeneration"]
 
 
-def _import_readers_of_gguf() -> None:
-    for name in ("gguf", "accelerate"):
-        try:
-            import_module(name)
-        except ImportError as error:
-            raise MissingDependencyError(
-                f"GGUF files are read with {name}, which cannot be imported ({error}). Run: {INSTALL}"
-            ) from error
+def _import_readers_of_gguf() -> Any:
+    """The library that reads the file; transformers also needs accelerate for that."""
+    try:
+        import_module("accelerate")
+        return import_module("gguf")
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"GGUF files are read with gguf and accelerate, and one cannot be imported ({error}). Run: "
+            f"{INSTALL}"
+        ) from error
+
+
+@contextmanager
+def _read_once(gguf: Any) -> Iterator[None]:
+    """Three times faster: transformers parses the file three times, and its names once per module."""
+    with ExitStack() as stack:
+        for name in ("GGUFReader", "get_tensor_name_map"):
+            original = getattr(gguf, name)
+            stack.callback(setattr, gguf, name, original)
+            setattr(gguf, name, cache(original))
+        yield
 
 
 @contextmanager
