@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from regard.core.errors import MissingDependencyError, RegardError
@@ -95,10 +94,11 @@ class PretrainedModel:
             limit - config.pad_token_id - 1 if limit and "roberta" in config.model_type else limit
         )
 
-    def encode(self, text: str) -> dict[str, Tensor]:
-        """The input of the model for one text, with its special tokens."""
+    def encode(self, text: str, *, truncate_to: int | None = None) -> dict[str, Tensor]:
+        """The input of the model for one text, with its special tokens; too long a text is an error."""
+        cut = {} if truncate_to is None else {"truncation": True, "max_length": truncate_to}
         # No warning about the length: the rule here is an error.
-        encoded = self.tokenizer(text, return_tensors="pt", verbose=False)
+        encoded = self.tokenizer(text, return_tensors="pt", verbose=False, **cut)
         count, limit = encoded["input_ids"].shape[1], self.max_tokens
         if not text.strip() or not count:
             raise RegardError(f"The text for {self.name} is empty. Give at least one word.")
@@ -122,9 +122,15 @@ class PretrainedModel:
             for piece, number in zip(pieces, ids, strict=True)
         )
 
-    def forward(self, inputs: dict[str, Tensor]) -> Float[Tensor, "batch length outputs"] | Tensor:
-        """The logits, or the last hidden states of a model without a head."""
-        output = self.model(**inputs, use_cache=False) if self._caches else self.model(**inputs)
+    def forward(self, inputs: dict[str, Tensor], *, last: int | None = None) -> Tensor:
+        """The logits, or the last hidden states of a model without a head.
+
+        last    of a decoder: the logits of that many positions, the last ones; by default of all
+        """
+        options: dict[str, Any] = {} if self.kind == "encoder" else {"use_cache": False}
+        if last is not None:
+            options["logits_to_keep"] = last
+        output = self.model(**inputs, **options)
         found: Tensor = output.last_hidden_state if self.head is None else output.logits
         return found
 
@@ -154,10 +160,6 @@ class PretrainedModel:
         # A decoder repeats its input, the other starts with a token of its own.
         ids: list[int] = written[0, given if self.kind == "decoder" else 1 :].tolist()
         return ids
-
-    @property
-    def _caches(self) -> bool:
-        return self.kind != "encoder"
 
 
 def load_pretrained(source: str) -> PretrainedModel:
