@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -166,7 +165,7 @@ def look(
     if isinstance(input, str):
         validate_utf8(input, what="The text")
     log = log or silent
-    with compute_on(device, threads) if device or threads else nullcontext():
+    with compute_on(device, threads):
         sources = [_source(each, names=names, explain=explain, device=device) for each in chosen]
         reference = None
         if item is not None:

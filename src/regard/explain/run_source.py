@@ -104,7 +104,7 @@ class RunSource:
         except RegardError as error:
             if file is not None:
                 raise
-            return Measured(note=f"not measured: {error}")
+            return Measured(note=str(error))
 
     def encode(
         self,
