@@ -133,6 +133,7 @@ def look(
     interventions: Sequence[Intervention] = (),
     names: Names = (),
     explain: Callable[[Any], Any] | None = None,
+    faithfulness: bool = True,
     validation_file: File | None = None,
     device: str | None = None,
     threads: int | None = None,
@@ -151,6 +152,7 @@ def look(
     tokens            maximum number of new tokens of a language model
     interventions     changes of the attention, such as `ZeroHead("encoder/0", 2)`
     names, explain    of a module: the names of the positions, and from its output to what is explained
+    faithfulness      whether to measure how faithful the methods are, once per run, if it is not known
     validation_file   inputs to measure faithfulness on, for a model without a run
     """
     load_plugins(plugin)
@@ -182,6 +184,7 @@ def look(
                 target=target,
                 max_tokens=tokens,
                 interventions=interventions,
+                with_faithfulness=faithfulness,
                 validation_file=None if validation_file is None else str(validation_file),
                 log=log,
             )
