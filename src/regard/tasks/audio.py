@@ -34,7 +34,7 @@ from regard.data.audio.picture import sound_record
 from regard.data.audio.wav import MAX_SECONDS
 from regard.data.batching import Batches
 from regard.data.examples import Examples, Ragged
-from regard.data.preprocessor import Encoded, Preprocessor, Standardizer
+from regard.data.preprocessor import Encoded, Preprocessor, Standardizer, Truncation
 from regard.data.readers.audio_folder import AudioFolderReader
 from regard.data.readers.text_file import Row
 from regard.data.splits import EvalSplit, Split, array_key
@@ -182,6 +182,14 @@ class AudioPreprocessor(Preprocessor):
         """At most `max_length` frames, and how many were removed."""
         limit = self.options.max_length
         return frames[:limit], max(0, len(frames) - limit)
+
+    def truncation(self, inputs: Sequence[Any]) -> Truncation:
+        """How much of these recordings is beyond `max_length`."""
+        cuts = [self.cut(self.features(each)) for each in inputs]
+        removed = [count for _, count in cuts]
+        kept = sum(len(frames) for frames, _ in cuts)
+        truncated = sum(count > 0 for count in removed)
+        return Truncation(truncated, len(cuts), sum(removed), kept + sum(removed))
 
     def audio_examples(self, encoded: Iterable[Encoded]) -> AudioExamples:
         """Training examples: raw frames at all speeds, with the encoded targets beside them."""
