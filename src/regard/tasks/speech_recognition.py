@@ -184,6 +184,12 @@ class JoinedReader:
             if self.is_whole or own == self.split:
                 by_speaker.setdefault(clip.speaker, []).append(clip)
         shortest, longest = options.join
+        if not by_speaker:
+            raise RegardError(
+                f"task.join={list(options.join)}: no recording of '{self.path}' is in the {self.split} split. "
+                "Give more recordings, or change task.validation_fraction, which is "
+                f"{options.validation_fraction}."
+            )
         strings = joined_clips(
             by_speaker,
             num_strings=self.num_strings,
