@@ -154,6 +154,17 @@ def test_joining_needs_single_words(tmp_path: Path) -> None:
         recognition(tmp_path, **JOINED)
 
 
+def test_a_test_split_is_not_trained_on(tmp_path: Path) -> None:
+    for label in ("yes", "no"):
+        for take in range(6):
+            tone = sine(400 + take, seconds=0.2, sample_rate=RATE)
+            write_wav(tmp_path / f"test/{label}/{take}.wav", tone, sample_rate=RATE)
+    with pytest.raises(
+        RegardError, match=r"split=train: .* has the splits test\. Add a folder 'train'"
+    ):
+        classification(tmp_path)
+
+
 def test_joining_needs_recordings_in_every_split(folder: Path) -> None:
     with pytest.raises(
         RegardError, match=r"task\.join=\[2, 4\]: no recording of .* is in the validation split"

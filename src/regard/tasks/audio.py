@@ -274,7 +274,7 @@ class AudioTask(Task):
         """The splits of a folder: by speakers, by its own splits, or by files of their own."""
         whole = cls.audio_reader(options, options.train_file)
         known = whole.splits()
-        train = whole.with_split("train") if "train" in known else whole
+        train = whole.with_split("train") if known else whole
         held_out = (*options.validation_speakers, *options.test_speakers)
         found = dict[Split, AudioFolderReader]()
         found["train"] = replace(train, without_speakers=held_out)

@@ -186,8 +186,8 @@ class JoinedReader:
         shortest, longest = options.join
         if not by_speaker:
             raise RegardError(
-                f"task.join={list(options.join)}: no recording of '{self.path}' is in the {self.split} split. "
-                "Give more recordings, or change task.validation_fraction, which is "
+                f"task.join={list(options.join)}: no recording of '{self.path}' is in the {self.split} "
+                "split. Give more recordings, or change task.validation_fraction, which is "
                 f"{options.validation_fraction}."
             )
         strings = joined_clips(
