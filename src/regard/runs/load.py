@@ -109,7 +109,8 @@ class TrainedRun:
     ) -> list[Any]:
         """The prediction for each input; decoding options default to those of the spec.
 
-        Inputs are texts; for a run on frames or images also arrays, or the path of a .npz file.
+        Inputs are texts; for a run on recordings or images the paths of files, clips or arrays, or the path
+        of a .npz file.
         """
         if isinstance(inputs, str | PathLike):
             inputs = self._file_inputs(Path(inputs))
