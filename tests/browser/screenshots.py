@@ -50,5 +50,7 @@ def main(folder: Path, names: list[str]) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
-        sys.exit("error: name a folder: python -m tests.browser.screenshots FOLDER [NAME or FILE.html ...]")
+        sys.exit(
+            "error: name a folder: python -m tests.browser.screenshots FOLDER [NAME or FILE.html ...]"
+        )
     main(Path(sys.argv[1]), sys.argv[2:])
