@@ -20,6 +20,7 @@ from benchmarks.decoding import decoding
 from benchmarks.hierarchical import hierarchical
 from benchmarks.images import images
 from benchmarks.language_models import language_models
+from benchmarks.look import look
 from benchmarks.planning import planning
 from benchmarks.recursive_autoencoder import recursive_autoencoder
 from benchmarks.seeding import seeding
@@ -46,6 +47,7 @@ BENCHMARKS = {
     "study_execution": study_execution,
     "study_statistics": study_statistics,
     "views": views,
+    "look": look,
     "audio": audio,
     "images": images,
 }
