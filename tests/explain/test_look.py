@@ -22,8 +22,9 @@ from regard.explain import look as look_module, model_source
 from regard.explain.attribution import attribute
 from regard.explain.interventions import KnockOut, ZeroHead
 from regard.explain.look import look
+from regard.explain.look_parts import centred_logits
 from regard.explain.model_source import ModelSource
-from regard.explain.run_source import RunSource, centred_logits, split_item
+from regard.explain.run_source import RunSource
 from regard.layers.blocks import EncoderBlock
 from regard.layers.feed_forward import FeedForward
 from regard.layers.multi_head import MultiHead
@@ -156,7 +157,7 @@ def runs(place: Path) -> Callable[[str], TrainedRun]:
 
 def value_for(name: str, run: TrainedRun) -> Any:
     if name in ("images", "sounds", "ctc", "speech"):
-        return split_item(run, 1)[0]
+        return run.item(1)[0]
     return TEXTS.get(name, "the film of awful. a plot")
 
 
@@ -346,16 +347,16 @@ def test_faithfulness_is_measured_once(runs: Callable[[str], TrainedRun]) -> Non
     assert len(lines) == 1
     missing = RunSource(runs("masked_lm")).faithfulness()
     assert missing.curves == ()
-    assert missing.note.startswith("not measured: ")
+    assert "predicts no label" in missing.note
 
 
 def test_items_of_a_split(runs: Callable[[str], TrainedRun]) -> None:
-    text, reference = split_item(runs("structured"), 1)
+    text, reference = runs("structured").item(1)
     assert isinstance(text, str)
     assert reference in ("good", "bad")
-    assert " " in split_item(runs("transformer"), 2)[1]
-    with pytest.raises(RegardError, match=r"--item 0: the test split .* has the items 1 to"):
-        split_item(runs("structured"), 0)
+    assert " " in runs("transformer").item(2)[1]
+    with pytest.raises(RegardError, match=r"item 0: the test split .* has the items 1 to"):
+        runs("structured").item(0)
 
 
 def test_notes_on_the_input(runs: Callable[[str], TrainedRun]) -> None:
@@ -400,7 +401,7 @@ def test_a_model_in_python() -> None:
     }
     cross = next(each for each in record.maps if each.keys == "input" and each.method == "weights")
     assert (cross.queries, len(cross.heads), cross.shape) == ("output", 4, (3, 5))
-    assert record.faithfulness_note.startswith("not measured")
+    assert "no data" in record.faithfulness_note
     unnamed = look(ModelSource(model), {"x": given[0], "context": given[1]})
     assert unnamed.layer_maps(cross.layer, "weights") is not None
     assert sorted(len(axis.tokens) for axis in unnamed.axes.values()) == [3, 5]

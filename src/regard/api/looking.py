@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -28,7 +27,7 @@ from regard.core.formatting import integer_text
 from regard.core.records.look import LookRecord
 from regard.explain.look import LookSource, look as look_at
 from regard.explain.model_source import ModelSource, Names
-from regard.explain.run_source import RunSource, split_item
+from regard.explain.run_source import RunSource
 from regard.explain.trace import Intervention
 from regard.integrations.pretrained import PretrainedModel, load_pretrained, names_pretrained
 from regard.integrations.pretrained_source import PretrainedSource
@@ -166,7 +165,7 @@ def look(
     if isinstance(input, str):
         validate_utf8(input, what="The text")
     log = log or silent
-    with compute_on(device, threads) if device or threads else nullcontext():
+    with compute_on(device, threads):
         sources = [_source(each, names=names, explain=explain, device=device) for each in chosen]
         reference = None
         if item is not None:
@@ -231,7 +230,7 @@ def _item(source: LookSource, number: int) -> tuple[Any, str]:
         raise RegardError(
             f"--item {number}: {source.name} is no run, so it has no test split. Give an input."
         )
-    return split_item(source.run, number)
+    return source.run.item(number)
 
 
 def looked_at(arguments: Sequence[str], *, item: int | None = None) -> tuple[list[str], str | None]:

@@ -266,6 +266,24 @@ class TrainedRun:
                 )
         return {name: known[name] for name in wanted}
 
+    def item(self, number: int) -> tuple[Any, str]:
+        """An item of the test split, else of validation, by its number from 1; and its reference."""
+        kind, options = task_class(self.spec.task), self.spec.task_options
+        readers = kind.readers(options)
+        splits: tuple[Split, ...] = ("test", "validation")
+        for name in splits:
+            split = read_split(self.preprocessor, options, readers, name)
+            if len(split):
+                break
+        if not 1 <= number <= len(split):
+            raise RegardError(
+                f"item {number}: the {name} split of '{self.folder.path}' has the items 1 to {len(split)}. "
+                "Choose one of them."
+            )
+        reference = split.references[number - 1]
+        first = reference[0] if isinstance(reference, tuple) else reference
+        return split.inputs[number - 1], str(first)
+
     def alignment(
         self,
         source: Any,

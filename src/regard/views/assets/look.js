@@ -104,7 +104,9 @@ const methods = () => [...new Map(records.flatMap((record) => record.methods).ma
 function settle() {
   const known = methods().map(({ name }) => name);
   if (!known.includes(state.method)) state.method = known[0] ?? null;
-  const layers = records.flatMap(layersOf), first = layers.find(({ layer }) => layer === state.layer) ?? layers[0];
+  const layers = records.flatMap(layersOf), isCross = ({ queries, keys }) => queries === "output" && keys === "input";
+  // At first the last layer that reads the input for the output, if there is one.
+  const first = layers.find(({ layer }) => layer === state.layer) ?? layers.findLast(isCross) ?? layers[0];
   state.layer = first?.layer ?? null;
   if (first && !first.heads.includes(state.head) && first.heads.length > 1) state.head = first.heads[0];
   if (first && state.head === null) state.head = first.heads[0];
@@ -134,7 +136,7 @@ function summary(record, number) {
   const right = record.reference === null ? null : record.reference === record.prediction;
   const items = [
     ["model", clean([record.model, record.description].filter(Boolean).join(": "))],
-    ["prediction", h("span", {}, right === null ? "" : h("b", { class: right ? "correct" : "wrong" }, right ? "✓ correct: " : "✗ wrong: "),
+    !record.prediction && !ranked.length && !record.output_tokens.length ? null : ["prediction", h("span", {}, right === null ? "" : h("b", { class: right ? "correct" : "wrong" }, right ? "✓ correct: " : "✗ wrong: "),
       h("span", { class: "output" }, clean(record.prediction) || "(empty)"),
       changed ? h("small", {}, before.prediction === record.prediction ? " as without changes" : ` instead of ${clean(before.prediction)}`) : null)],
     record.reference === null ? null : ["reference", h("span", { class: "output" }, clean(record.reference))],
@@ -182,7 +184,7 @@ function controls() {
       byHead.show(shown.heads.map((head) => [head, clean(head)]), shown.heads.includes(state.head) ? state.head : shown.heads[0]);
       scale.replaceChildren(...ramp(limitOf(state.layer, state.head), method.is_signed));
     }
-    meaning.textContent = method ? [method.meaning, method.is_signed ? "Signed: negative entries have the second colour and a bar." : "",
+    meaning.textContent = method ? [method.meaning, method.is_signed ? "Signed: negative values have the second colour, and a bar or dots." : "",
       method.is_heuristic ? "A heuristic, not an exact property of the model." : ""].filter(Boolean).map(clean).join(" ") : "";
   });
   return methods().length ? h("div", { class: "look-controls" }, h("div", { class: "look-bar" }, byMethod, byLayer, byHead, scale), meaning) : null;
@@ -345,6 +347,7 @@ function inputSection() {
     views.push(() => { input.checked = state.heat === key; });
     return h("label", {}, input, h("span", {}, text));
   }));
+  views.push(() => { choice.hidden = state.layer === null; });
   const panes = records.map((record, number) => h("div", {}, ...(records.length === 2 ? [h("h3", {}, paneName(number))] : []), ...axisViews(record, number)));
   return section("input", "Input", choice, beside(...panes));
 }
