@@ -2,7 +2,7 @@
 
     from regard import MultiHead, build_mechanism
 
-`regard.train`, `predict`, `study`, `report`, `plan`, `cost`, `check`, `overview` and `list_names`,
+`regard.train`, `predict`, `serve`, `study`, `report`, `plan`, `cost`, `check`, `overview` and `list_names`,
 `regard.claims.run` and `regard.data.describe` are the verbs of the command line.
 
 Names are imported on first use: `import regard` does not import torch.
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         plan as plan,
         predict as predict,
         report as report,
+        serve as serve,
         study as study,
         train as train,
     )

@@ -57,6 +57,11 @@ VERBS: dict[str, Verb] = {
         help="Predict with a trained model, or evaluate it on a file.",
         example='regard predict runs/quick "attention" --attention attention.svg',
     ),
+    "serve": Verb(
+        module="regard.cli.serve",
+        help="Serve trained runs on this machine: a live page and a small API.",
+        example="regard serve runs/quick runs/other",
+    ),
     "data": Verb(
         module="regard.cli.training",
         help="Describe a data file: rows, columns, lengths, vocabulary, class balance, malformed rows.",

@@ -51,8 +51,8 @@ def body_too_large(limits: Limits) -> RequestError:
     """The error of a body that is too large."""
     return RequestError(
         413,
-        f"The body has more than {bytes_text(limits.max_body_bytes)}, the maximum of this server. Send less at "
-        "a time, or start the server with a larger --max-body.",
+        f"The body has more than {bytes_text(limits.max_body_bytes)}, the maximum of this server. Send "
+        "less at a time, or start the server with a larger --max-body.",
     )
 
 
@@ -60,8 +60,9 @@ def queue_full(waiting: int, limits: Limits) -> RequestError:
     """The error of inputs for which there is no room."""
     return RequestError(
         429,
-        f"{counted(waiting, 'input')} wait for the model, the maximum is {integer_text(limits.max_waiting)}. "
-        "Try again in a moment, or start the server with a larger --queue.",
+        f"{counted(waiting, 'input')} wait for the model, the maximum is "
+        f"{integer_text(limits.max_waiting)}. Try again in a moment, or start the server with a larger "
+        "--queue.",
     )
 
 
@@ -85,4 +86,11 @@ def out_of_time(limits: Limits) -> RequestError:
 
 def shutting_down() -> RequestError:
     """The error of a request that comes too late."""
-    return RequestError(503, "The server is shutting down. Start it again, then repeat the request.")
+    return RequestError(
+        503, "The server is shutting down. Start it again, then repeat the request."
+    )
+
+
+def client_gone() -> RequestError:
+    """Ends the handling of a request whose client has left; nobody reads it."""
+    return RequestError(499, "The client has closed the connection.")

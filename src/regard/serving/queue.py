@@ -63,7 +63,7 @@ class WorkQueue:
         self.limits = limits
         self._waiting: deque[Job] = deque()
         self._changed = threading.Condition()
-        self._closed = False
+        self._refuses = self._closed = False
         self._prepare = prepare
         self._thread = threading.Thread(target=self._work, name="model", daemon=True)
         self._thread.start()
@@ -74,15 +74,19 @@ class WorkQueue:
         return len(self._waiting)
 
     @property
-    def is_closed(self) -> bool:
+    def refuses(self) -> bool:
         """Whether new inputs are refused."""
-        return self._closed
+        return self._refuses
+
+    def refuse(self) -> None:
+        """Refuse new inputs from now on. It takes no lock, so that a signal handler may call it."""
+        self._refuses = True
 
     def submit(self, work: Work, inputs: Iterable[tuple[Any, int]]) -> list[Job]:
         """Add inputs with their lengths, all or none."""
         jobs = [Job(work, value, length) for value, length in inputs]
         with self._changed:
-            if self._closed:
+            if self._refuses:
                 raise shutting_down()
             if len(self._waiting) + len(jobs) > self.limits.max_waiting:
                 raise queue_full(len(self._waiting), self.limits)
@@ -101,7 +105,7 @@ class WorkQueue:
     def close(self, *, timeout: float | None = 0.0) -> None:
         """Refuse new inputs and answer those that wait with an error; waits for the batch that runs."""
         with self._changed:
-            self._closed = True
+            self._refuses = self._closed = True
             left, self._waiting = self._waiting, deque()
             self._changed.notify_all()
         for job in left:
