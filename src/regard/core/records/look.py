@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import math
+import struct
 from array import array
 from dataclasses import dataclass, field
+from itertools import count
 
 from regard.core.errors import RegardError
 from regard.core.records.attention import AlignmentRecord, TreeRecord
@@ -17,6 +19,7 @@ from regard.core.records.document import DocumentRecord, Estimate
 from regard.core.records.image import ClassifiedImage
 from regard.core.records.record import Record
 from regard.core.records.sound import SoundRecord
+from regard.core.registry import lookup
 
 MAX_TILE, TOP_ENTRIES = 64, 16
 
@@ -64,13 +67,15 @@ class LayerMaps:
         queries, keys: Names of the axes.
         heads: Names of the heads: "1", "2", …, or "all".
         shape: Rows and columns of the full maps.
-        limits: Largest absolute value of each head; tiles are relative to it.
-        tile_shape: Rows and columns of a tile. A cell is the entry of largest absolute value in its block.
+        limits: Largest absolute value of each head. Stored values are fractions of it, from −1 to 1.
+        tile_shape: Rows and columns of a tile. A cell is the entry of largest absolute value in its block;
+            all blocks have the same size, but those at the end may be smaller.
         tiles: int8, heads × rows × columns; 127 is the limit.
         exact: Heads with a full map, in the order of `exact_values`.
-        exact_values: float16, little-endian, heads × rows × columns.
-        top_indices: uint16, of the other heads, rows × `TOP_ENTRIES`: the columns of the largest entries.
-        top_values: float16, as `top_indices`.
+        exact_values: float16, little-endian, heads × rows × columns; fractions of the limit.
+        top_indices: uint16, of the other heads in order, rows × `TOP_ENTRIES`: the columns of the largest
+            entries of each row.
+        top_values: float16, as `top_indices`; fractions of the limit. Padded with 0 after fewer columns.
     """
 
     layer: str
@@ -103,13 +108,46 @@ class LayerMaps:
 
     def tile(self, head: str) -> list[list[float]]:
         """The tile of a head, in units of the method."""
-        number, (rows, columns) = self.heads.index(head), self.tile_shape
+        number, (rows, columns) = self._number(head), self.tile_shape
         cells = array("b", base64.b64decode(self.tiles))
         first, scale = number * rows * columns, self.limits[number] / 127
         return [
             [cells[first + row * columns + column] * scale for column in range(columns)]
             for row in range(rows)
         ]
+
+    def matrix(self, head: str) -> list[list[float]]:
+        """The map of a head, in units of the method: exact, or with 0 but for the largest of each row."""
+        rows, columns = self.shape
+        limit = self.limits[self._number(head)]
+        if head in self.exact:
+            start = self.exact.index(head) * rows * columns
+            values = _halves(self.exact_values, start, rows * columns)
+            return [
+                [limit * value for value in values[row * columns : (row + 1) * columns]]
+                for row in range(rows)
+            ]
+        others = [each for each in self.heads if each not in self.exact]
+        start, size = others.index(head) * rows * TOP_ENTRIES, rows * TOP_ENTRIES
+        indices = struct.unpack_from(f"<{size}H", base64.b64decode(self.top_indices), 2 * start)
+        values = _halves(self.top_values, start, size)
+        found = [[0.0] * columns for _ in range(rows)]
+        for number, (column, value) in enumerate(zip(indices, values, strict=True)):
+            if value:
+                found[number // TOP_ENTRIES][column] = limit * value
+        return found
+
+    def _number(self, head: str) -> int:
+        """The number of a head."""
+        number: int = lookup(
+            f"head of {self.layer}", head, dict(zip(self.heads, count(), strict=False))
+        )
+        return number
+
+
+def _halves(text: str, start: int, count: int) -> tuple[float, ...]:
+    """float16 values, `count` of them from `start`."""
+    return struct.unpack_from(f"<{count}e", base64.b64decode(text), 2 * start)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +206,9 @@ class LookRecord(Record):
         prediction: The label, the output or the continuation.
         probabilities: Of the labels, or of the most likely next tokens.
         reference: The correct output, if known.
-        axes: "input", and "output" of a decoder, "hops" of pooling.
+        axes: "input"; of a decoder also "output" and "decoder_input", which is the output shifted by one:
+            row i of its self-attention predicts token i of "output"; "hops" of pooling. A language model
+            has "input" only: the text and its continuation.
         methods: The methods, the default first.
         maps: One per layer and method.
         importance: By method, one value per position of the axis "input".

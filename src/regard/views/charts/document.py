@@ -34,7 +34,7 @@ from regard.core.records.document import DocumentRecord
 from regard.core.registry import lookup
 from regard.views.charts.deletion import deletion_chart, deletion_sentence, deletion_verdict
 from regard.views.charts.figure_file import validate_figure_suffix, write_figure
-from regard.views.charts.svg import MARGIN, element, joined, svg, text_block, text_width
+from regard.views.charts.svg import MARGIN, element, joined, stack, svg, text_block, text_width
 
 # Relative weight at an opacity of one half.
 HALF_SHADE = 4.0
@@ -269,6 +269,16 @@ def draw_document(record: DocumentRecord, *, path: Path, hops: str = "mean") -> 
     write_figure(*blocks, path=path)
 
 
+def document_chart(record: DocumentRecord, *, width: float = WIDTH) -> Markup:
+    """The text shaded by `DocumentRecord.importance`, and the legend, in a chart of this width."""
+    text = layout_document(record, left=MARGIN, right=width - MARGIN)
+    words = _words(record, weight_views(record)[0], text, width=width)
+    notes = [omission_note(record, drawn=len(text.positions)), truncation_note(record)]
+    note = text_block(" ".join(notes), max_width=width - 2 * MARGIN)
+    legend = text_block(f"opacity: weight / (weight + {HALF_SHADE:g} × uniform)")
+    return stack([each for each in (words, note, legend) if each])
+
+
 def layout_document(record: DocumentRecord, *, left: float, right: float) -> WordLayout:
     """Lay out the first words of a document between two edges."""
     drawn = [
@@ -287,13 +297,15 @@ def layout_document(record: DocumentRecord, *, left: float, right: float) -> Wor
     return WordLayout(drawn, positions, starts, left)
 
 
-def _words(record: DocumentRecord, view: WeightView, text: WordLayout) -> Markup:
+def _words(
+    record: DocumentRecord, view: WeightView, text: WordLayout, *, width: float = WIDTH
+) -> Markup:
     """One block of shaded words, with the bars of sentence weights."""
     parts = []
-    for index, (piece, (line, left, width)) in enumerate(
+    for index, (piece, (line, left, across)) in enumerate(
         zip(text.tokens, text.positions, strict=True)
     ):
-        box = {"left": text.left + left, "top": LINE * line, "width": width}
+        box = {"left": text.left + left, "top": LINE * line, "width": across}
         is_marker = record.tokens[index] in MARKERS
         parts.append(_word(piece.text, view.relative[index], is_marker=is_marker, **box))
     if record.sentence_weights is not None:
@@ -302,7 +314,7 @@ def _words(record: DocumentRecord, view: WeightView, text: WordLayout) -> Markup
             lines = text.positions[start].line, text.positions[end - 1].line
             parts.append(_bar(weight, lines=lines, right=text.left - 8))
     height = LINE * (text.positions[-1].line + 1) + MARGIN
-    return svg(*parts, width=WIDTH, height=height, class_="document-words")
+    return svg(*parts, width=width, height=height, class_="document-words")
 
 
 def _word(

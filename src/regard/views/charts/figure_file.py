@@ -12,6 +12,7 @@ import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple, Self
 
 from markupsafe import Markup
 
@@ -23,6 +24,10 @@ SUFFIXES = (".svg", ".png")
 # Pixels of a PNG per unit of the SVG; lowered for a larger PNG, which is rendered in memory.
 ZOOM = 2.0
 MAX_PIXELS = 40e6
+# Paper sizes: millimetres of each unit of length, and of a unit of a chart that is laid out for print.
+MILLIMETRES = {"mm": 1.0, "cm": 10.0, "in": 25.4, "pt": 25.4 / 72}
+MILLIMETRES_PER_UNIT, PRINT_RESOLUTION = 0.2, 300.0
+MIN_PAPER, MAX_PAPER = 20.0, 1000.0
 NAMESPACE = "http://www.w3.org/2000/svg"
 SANS = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', 'Noto Sans', sans-serif"
 MONO = f"Menlo, Consolas, 'Liberation Mono', 'DejaVu Sans Mono', {SANS}"
@@ -45,19 +50,59 @@ def validate_figure_suffix(path: Path) -> None:
         )
 
 
-def write_figure(*charts: Markup, path: Path) -> None:
-    """Write charts, one below the other, atomically in the format of the suffix of `path`."""
+class PaperWidth(NamedTuple):
+    """The width of a figure in print, in millimetres."""
+
+    millimetres: float
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The width that a text names.
+
+        >>> PaperWidth.parse("3.5in").millimetres
+        88.9
+        """
+        found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(\w+)\s*", text)
+        size = MILLIMETRES.get(found[2].lower()) if found else None
+        width = float(found[1]) * size if found and size else 0.0
+        if not MIN_PAPER <= width <= MAX_PAPER:
+            raise RegardError(
+                f"--width {text}: give a width from {MIN_PAPER:g} to {MAX_PAPER:g} mm with its unit, "
+                f"{', '.join(MILLIMETRES)}, such as 85mm or 3.5in."
+            )
+        return cls(width)
+
+    @property
+    def units(self) -> float:
+        """The width that charts are laid out in, so that their text has 6 to 8 points."""
+        return self.millimetres / MILLIMETRES_PER_UNIT
+
+
+def write_figure(*charts: Markup, path: Path, width: PaperWidth | None = None) -> None:
+    """Write charts, one below the other, atomically in the format of the suffix of `path`.
+
+    With a `width`, it is that of the SVG in print, and a PNG has 300 pixels per inch.
+    """
     validate_figure_suffix(path)
     drawn = [chart for chart in charts if chart]
-    text = standalone(drawn[0] if len(drawn) == 1 else stack(drawn))
-    atomic_write(path, text.encode() if path.suffix.lower() == ".svg" else _png(text))
+    whole = drawn[0] if len(drawn) == 1 else stack(drawn)
+    if path.suffix.lower() == ".svg":
+        atomic_write(path, standalone(whole, width=width).encode())
+        return
+    zoom = ZOOM
+    if width is not None:
+        zoom = width.millimetres / MILLIMETRES["in"] * PRINT_RESOLUTION / size_of(whole)[0]
+    atomic_write(path, _png(standalone(whole), zoom=zoom))
 
 
-def standalone(chart: Markup) -> str:
+def standalone(chart: Markup, *, width: PaperWidth | None = None) -> str:
     """A chart of the page as the text of an SVG file."""
-    width, height = (f"{side:.0f}" for side in size_of(chart))
-    opening = f'<svg xmlns="{NAMESPACE}" width="{width}" height="{height}"'
-    background = element("rect", width=width, height=height, fill="#ffffff")
+    sides = [f"{side:.0f}" for side in size_of(chart)]
+    background = element("rect", width=sides[0], height=sides[1], fill="#ffffff")
+    if width is not None:
+        scale = width.millimetres / size_of(chart)[0]
+        sides = [f"{scale * side:.2f}mm" for side in size_of(chart)]
+    opening = f'<svg xmlns="{NAMESPACE}" width="{sides[0]}" height="{sides[1]}"'
     head = joined(element("style", Markup(_style(chart))), background)
     # Characters that XML does not allow, even escaped.
     text = re.sub(r"[^\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", _escaped, str(chart))
@@ -98,12 +143,12 @@ def _rules() -> tuple[list[tuple[list[str], str]], dict[str, str]]:
     return rules, values | ON_WHITE
 
 
-def _png(text: str) -> bytes:
+def _png(text: str, *, zoom: float) -> bytes:
     import resvg_py
 
     require_font()
     width, height = re.findall(r'(?:width|height)="(\d+)"', text)[:2]
-    zoom = min(ZOOM, math.sqrt(MAX_PIXELS / (int(width) * int(height))))
+    zoom = min(zoom, math.sqrt(MAX_PIXELS / (int(width) * int(height))))
     return bytes(resvg_py.svg_to_bytes(svg_string=text, zoom=zoom))
 
 

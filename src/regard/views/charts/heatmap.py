@@ -65,12 +65,14 @@ def matrix_chart(
     cell: tuple[float, float] = (CELL, CELL),
     upright: bool = True,
     is_interactive: bool = False,
+    is_image: bool = False,
     max_label_length: int = MAX_LABEL_LENGTH,
 ) -> Markup:
     """A heatmap whose full opacity is `limit`; `title` is the text of a cell on hovering.
 
     With `number`, cells that are large enough contain it. Column labels that fit their column are
-    `upright`. An interactive heatmap has all its cells and a frame, which the script of a page moves.
+    `upright`. An interactive heatmap has all its cells and a frame, which the script of a page moves. A
+    large one is drawn as an image, without titles and numbers.
     """
     width, height = cell
     rows, columns = (_thinned(labels, max_label_length) for labels in (rows, columns))
@@ -80,7 +82,11 @@ def matrix_chart(
     left = left if any(rows) else 2.0
     is_numbered = number is not None and width >= NUMBER_WIDTH and height >= NUMBER_HEIGHT
     cells = []
-    for row, of_row in enumerate(values):
+    size = width * max(map(len, values), default=0), height * len(values)
+    if is_image:
+        at = {"x": left, "y": top, "width": size[0], "height": size[1]}
+        cells.append(image_cells(values, limit=limit, key=description, has_ground=False, **at))
+    for row, of_row in enumerate([] if is_image else values):
         for column, value in enumerate(of_row):
             if not (is_interactive or is_numbered) and abs(value) < MIN_WEIGHT * limit:
                 continue
@@ -99,9 +105,8 @@ def matrix_chart(
                 )
             )
             if is_numbered and number is not None:
-                at = {"x": x + width / 2, "y": y + height / 2 + FONT_SIZE / 3}
-                cells.append(element("text", number(row, column), text_anchor="middle", **at))
-    size = width * max(map(len, values), default=0), height * len(values)
+                middle = {"x": x + width / 2, "y": y + height / 2 + FONT_SIZE / 3}
+                cells.append(element("text", number(row, column), text_anchor="middle", **middle))
     ground = {"width": size[0] - GAP, "height": size[1] - GAP}
     interactive: dict[str, Attribute] = {}
     if is_interactive:
