@@ -2,7 +2,7 @@
 document.documentElement.classList.add("scripted");
 
 // A button in a heading sorts the rows of each body, so that groups of rows stay together.
-for (const table of document.querySelectorAll(".sortable")) {
+function makeSortable(table) {
   const headings = [...table.tHead.rows[0].cells];
   headings.forEach((heading, column) => {
     heading.querySelector("button")?.addEventListener("click", () => {
@@ -24,6 +24,7 @@ for (const table of document.querySelectorAll(".sortable")) {
     });
   });
 }
+document.querySelectorAll(".sortable").forEach(makeSortable);
 
 // A text field hides the rows that do not contain all its words.
 for (const field of document.querySelectorAll("input[data-table]")) {

@@ -1,7 +1,7 @@
 // A line follows the recording through the charts of its pane; a click on a chart plays from there.
-for (const sound of document.querySelectorAll(".sound")) {
+function followSound(sound) {
   const audio = sound.querySelector("audio");
-  if (!audio) continue;
+  if (!audio) return;
   const charts = [...sound.querySelectorAll("[data-time]")].map((chart) => {
     const [left, right, top, bottom, seconds] = chart.dataset.time.split(" ").map(Number);
     const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
@@ -29,3 +29,4 @@ for (const sound of document.querySelectorAll(".sound")) {
   audio.addEventListener("play", draw);
   audio.addEventListener("seeked", draw);
 }
+document.querySelectorAll(".sound").forEach(followSound);
