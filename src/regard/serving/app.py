@@ -9,6 +9,9 @@ the end of its time, or for the client to leave; in both cases what still waits 
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import re
 import reprlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,23 +20,27 @@ from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
 from regard import __version__
 from regard.core.errors import RegardError
 from regard.core.formatting import counted
+from regard.core.records.look import LookRecord
 from regard.serving.guard import Guard, error_headers, error_json
 from regard.serving.limits import Limits, RequestError, client_gone, out_of_time
-from regard.serving.models import ServedModel, model_named
+from regard.serving.models import Explain, ServedModel, model_named
 from regard.serving.queue import Job, Work, WorkQueue
 from regard.serving.schemas import (
     ErrorResponse,
+    ExplainRequest,
     HealthResponse,
     ModelsResponse,
     Prediction,
     PredictRequest,
     PredictResponse,
 )
+from regard.views.pages.look import look_page
 
 NOT_FOR_PRODUCTION = "A local page and a small API for one person. It is not a production server."
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -81,7 +88,7 @@ def create_app(
     @app.post("/predict", summary="Predict for one or several inputs")
     async def predict(request: Request, body: PredictRequest) -> PredictResponse:
         model = model_named(body.model, models)
-        values: Sequence[str | bytes] = body.texts or body.files or ()
+        values: Sequence[str | bytes] = body.inputs or body.data or ()
         _validate_count(values, limits)
         work = model.work(body)
         outputs = await session.answers(
@@ -90,6 +97,21 @@ def create_app(
         return PredictResponse(
             model=model.name, predictions=[Prediction(output=each) for each in outputs]
         )
+
+    @app.post("/explain", summary="The attention on one input", response_model=LookRecord)
+    async def explain(request: Request, body: ExplainRequest) -> Response:
+        model = model_named(body.model, models)
+        value: str | bytes = body.data or b"" if body.input is None else body.input
+        work = Explain(model.run, model.name, body)
+        (record,) = await session.answers(request, lambda: [model.encode_shown(value)], work)
+        return Response(record, media_type="application/json")
+
+    page = look_page([], live=True, models=list(models))
+    policy = {"Content-Security-Policy": content_policy(page)}
+
+    @app.get("/", include_in_schema=False)
+    async def live_page() -> Response:
+        return HTMLResponse(page, headers=policy)
 
     @app.get("/favicon.ico", include_in_schema=False)
     async def icon() -> Response:
@@ -139,6 +161,18 @@ class _Session:
         if gone.done():
             raise client_gone()
         raise out_of_time(self.limits)
+
+
+def content_policy(page: str) -> str:
+    """What a page may do: run its own scripts, by their hashes, and ask this server."""
+    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    digests = (hashlib.sha256(each.encode()).digest() for each in scripts)
+    hashes = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in digests)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
+        "media-src data: blob:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
+        "form-action 'none'"
+    )
 
 
 async def _disconnected(request: Request) -> None:

@@ -213,7 +213,7 @@ class _Answer:
 
 def error_json(status: int, text: str) -> bytes:
     """The body of an error: ASCII, since a text may have lone surrogates."""
-    return json.dumps({"status": status, "error": text}).encode("ascii")
+    return json.dumps({"status": status, "detail": text}).encode("ascii")
 
 
 def error_headers(status: int) -> Mapping[str, str]:

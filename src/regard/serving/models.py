@@ -8,10 +8,13 @@ from typing import Any
 
 from regard.core.errors import RegardError
 from regard.core.registry import lookup
-from regard.runs.inputs import EncodedInput, file_input, input_name, text_input
+from regard.explain.interventions import HeadEdit, KnockOut, MeanHead, ZeroHead
+from regard.explain.look import look
+from regard.explain.run_source import RunSource
+from regard.runs.inputs import EncodedInput, file_input, input_name, sound_input, text_input
 from regard.runs.load import TrainedRun
 from regard.serving.limits import Limits
-from regard.serving.schemas import ModelInfo, PredictRequest
+from regard.serving.schemas import Change, EdgeChange, ExplainRequest, ModelInfo, PredictRequest
 
 DECODING = ("beam_size", "length_penalty")
 SAMPLING = ("max_new_tokens", "temperature", "top_k", "top_p")
@@ -56,6 +59,39 @@ class Generate:
         return ["".join(found)]
 
 
+@dataclass(frozen=True, eq=False)
+class Explain:
+    """The attention of a run on one input, as the JSON of a `LookRecord`."""
+
+    trained: TrainedRun
+    name: str
+    request: ExplainRequest
+    is_batched: bool = False
+
+    def run(self, values: list[Any], *, is_wanted: Callable[[], bool]) -> Sequence[Any]:
+        """The record of the value, with the changes in effect."""
+        (value,), asked = values, self.request
+        record = look(
+            RunSource(self.trained, name=self.name),
+            value,
+            methods=None if asked.method is None else [asked.method],
+            heads=asked.heads,
+            target=asked.target,
+            interventions=[intervention(each) for each in asked.interventions],
+            with_faithfulness=False,
+        )
+        return [record.as_json()]
+
+
+def intervention(change: Change) -> HeadEdit:
+    """The change of the weights that a client asks for; heads are counted from 1 there."""
+    head = None if change.head is None else int(change.head) - 1
+    if isinstance(change, EdgeChange):
+        return KnockOut(change.layer, head, query=change.query, key=change.key)
+    kinds = {"zero_head": ZeroHead, "mean_head": MeanHead}
+    return kinds[change.kind](change.layer, head)
+
+
 class ServedModel:
     """A run under the name that clients use."""
 
@@ -85,6 +121,12 @@ class ServedModel:
         if isinstance(value, str):
             return text_input(self.run, value, max_tokens=self.limits.max_tokens)
         return file_input(self.run, value, max_pixels=self.limits.max_pixels)
+
+    def encode_shown(self, value: str | bytes) -> EncodedInput:
+        """As `encode`, of an input that is drawn: a sound stays a sound."""
+        if self.input == "sound" and isinstance(value, bytes):
+            return EncodedInput(sound_input(self.run, value), 1)
+        return self.encode(value)
 
     def work(self, request: PredictRequest) -> Predict | Generate:
         """What is asked for; raises if an option does not suit the model."""

@@ -18,7 +18,7 @@ from pydantic import (
 
 from regard.core.errors import RegardError
 
-MAX_NAME, MAX_SEED, MAX_BEAM, MAX_CHANGES = 200, 2**63 - 1, 16, 64
+MAX_NAME, MAX_TARGET, MAX_SEED, MAX_BEAM, MAX_CHANGES = 200, 1000, 2**63 - 1, 16, 64
 
 
 def _encodable(text: str) -> str:
@@ -49,6 +49,11 @@ ModelName = Annotated[
     Name | None, Field(description="A name of /models; default: the first.", examples=[None])
 ]
 Position = Annotated[int, Field(ge=0, lt=1 << 31)]
+LayerName = Annotated[Name, Field(examples=["encoder/0"])]
+HeadName = Annotated[
+    Annotated[str, Field(pattern=r"^[1-9]\d{0,4}$")] | None,
+    Field(description="From 1, as in the maps of a record; default: all.", examples=["1"]),
+]
 
 
 class Request(BaseModel):
@@ -58,11 +63,11 @@ class Request(BaseModel):
 
 
 class PredictRequest(Request):
-    """Texts, or the files of sounds or images, to predict for."""
+    """Texts, or the bytes of sounds or images, to predict for."""
 
     model: ModelName = None
-    texts: Annotated[list[Text] | None, Field(min_length=1)] = None
-    files: Annotated[list[Content] | None, Field(min_length=1)] = None
+    inputs: Annotated[list[Text] | None, Field(min_length=1)] = None
+    data: Annotated[list[Content] | None, Field(min_length=1)] = None
     beam_size: Annotated[
         int | None, Field(ge=1, le=MAX_BEAM, description="Of sequence models; 1 is greedy.")
     ] = None
@@ -79,7 +84,7 @@ class PredictRequest(Request):
 
     @model_validator(mode="after")
     def _one_kind(self) -> PredictRequest:
-        _validate_one(texts=self.texts, files=self.files)
+        _validate_one(inputs=self.inputs, data=self.data)
         return self
 
 
@@ -97,22 +102,19 @@ class PredictResponse(BaseModel):
 
 
 class HeadChange(Request):
-    """Change what one head of an attention layer writes.
-
-    zero_head: nothing; mean_head: the mean over all queries.
-    """
+    """Change the weights of a head of an attention layer: to zero, or to the mean over the keys."""
 
     kind: Literal["zero_head", "mean_head"]
-    layer: Annotated[Name, Field(examples=["encoder/0"])]
-    head: Annotated[Position, Field(description="From 0.")]
+    layer: LayerName
+    head: HeadName
 
 
 class EdgeChange(Request):
-    """Remove a key from what a query attends to."""
+    """Set the weights of a key to zero, for one query or for all."""
 
     kind: Literal["knock_out"]
-    layer: Annotated[Name, Field(examples=["encoder/0"])]
-    head: Annotated[Position | None, Field(description="From 0; default: all.")] = None
+    layer: LayerName
+    head: HeadName
     query: Annotated[Position | None, Field(description="From 0; default: all.")] = None
     key: Annotated[Position, Field(description="From 0.")]
 
@@ -124,24 +126,27 @@ class ExplainRequest(Request):
     """One input, what to compute for it, and what to change in the model's attention."""
 
     model: ModelName = None
-    text: Text | None = None
-    file: Content | None = None
-    methods: Annotated[
-        list[Name] | None, Field(max_length=16, description="Default: the fast ones.")
+    input: Text | None = None
+    data: Content | None = None
+    method: Annotated[
+        Name | None, Field(description="One method; default: all that fit.", examples=["weights"])
     ] = None
     heads: Annotated[
         list[Name],
-        Field(max_length=MAX_CHANGES, description='Exact maps of long inputs: "encoder/0.1".'),
+        Field(
+            max_length=MAX_CHANGES,
+            description='With exact maps if the input is long: "encoder/0.1".',
+        ),
     ] = []
     target: Annotated[
-        Annotated[String, Field(max_length=1000)] | None,
+        Annotated[String, Field(max_length=MAX_TARGET)] | None,
         Field(description="The label or output to explain; default: the prediction."),
     ] = None
     interventions: Annotated[list[Change], Field(max_length=MAX_CHANGES)] = []
 
     @model_validator(mode="after")
     def _one_kind(self) -> ExplainRequest:
-        _validate_one(text=self.text, file=self.file)
+        _validate_one(input=self.input, data=self.data)
         return self
 
 
@@ -182,4 +187,4 @@ class ErrorResponse(BaseModel):
     """Why there is no answer: the value, the limit or rule, and the way out."""
 
     status: int
-    error: str
+    detail: str
