@@ -6,9 +6,9 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from io import BytesIO
+from io import BufferedIOBase, BytesIO
 from pathlib import Path
-from typing import BinaryIO, ClassVar
+from typing import ClassVar
 
 from regard.core.errors import RegardError
 
@@ -48,7 +48,7 @@ def file_stamp(path: Path) -> tuple[int, int, int]:
 
 
 @contextmanager
-def opened(path: MediaPath, error_class: type[MediaFileError]) -> Iterator[BinaryIO]:
+def opened(path: MediaPath, error_class: type[MediaFileError]) -> Iterator[BufferedIOBase]:
     """A regular file, opened for reading; every error is of the given class."""
     try:
         if isinstance(path, MediaBytes):

@@ -62,16 +62,18 @@ def text_input(run: TrainedRun, text: str, *, max_tokens: int) -> EncodedInput:
 
 def file_input(run: TrainedRun, content: bytes, *, max_pixels: int) -> EncodedInput:
     """The pixels of an image as the model takes them, or the frames of a sound."""
+    _validate_kind(run, "file")
     if input_name(run) == "image":
         pixels = read_image(MediaBytes(UPLOAD, content), max_pixels=max_pixels)
         return EncodedInput(run.preprocessor.pixels(pixels), 1)
-    frames, _ = run.preprocessor.cut(run.preprocessor.features(sound_input(run, content)))
-    return EncodedInput(frames, len(frames))
+    frames = run.preprocessor.features(sound_input(run, content))
+    kept, _ = run.preprocessor.cut(frames)
+    return EncodedInput(kept, len(kept))
 
 
 def sound_input(run: TrainedRun, content: bytes) -> AudioClip:
     """A recording that can be drawn and played; a long one is refused when it is decoded."""
-    _validate_kind(run, "sound")
+    _validate_kind(run, "file")
     return AudioClip(
         name=UPLOAD,
         parts=(Part(MediaBytes(UPLOAD, content)),),
@@ -79,20 +81,17 @@ def sound_input(run: TrainedRun, content: bytes) -> AudioClip:
     )
 
 
-def _validate_kind(run: TrainedRun, given: InputName) -> None:
-    wanted = input_name(run)
-    if wanted == given:
-        return
-    way_out = {
-        "text": "Send texts.",
-        "sound": "Send the bytes of a WAV file.",
-        "image": "Send the bytes of an image.",
-        "frames": "Use regard predict with --score FILE.npz.",
-    }
-    raise RegardError(
-        f"The input is a {given}, but the model '{run.folder.path.name}' takes {_PLURAL[wanted]}. "
-        f"{way_out[wanted]}"
-    )
+_TAKEN = {
+    "text": "texts. Send texts.",
+    "sound": "sounds. Send the bytes of a WAV file.",
+    "image": "images. Send the bytes of an image.",
+    "frames": "arrays of frames. Use regard predict with --score FILE.npz.",
+}
 
 
-_PLURAL = {"text": "texts", "sound": "sounds", "image": "images", "frames": "arrays of frames"}
+def _validate_kind(run: TrainedRun, given: Literal["text", "file"]) -> None:
+    kind = input_name(run)
+    if kind == "frames" or (kind == "text") != (given == "text"):
+        raise RegardError(
+            f"The input is a {given}, but the model '{run.folder.path.name}' takes {_TAKEN[kind]}"
+        )

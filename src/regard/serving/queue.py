@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from regard.serving.limits import Limits, queue_full, shutting_down
 
@@ -27,6 +27,7 @@ MAX_LENGTH_FACTOR, SHORT_LENGTH = 2, 16
 QUIET_SECONDS = 0.001
 
 
+@runtime_checkable
 class Work(Protocol):
     """What a model does with inputs; inputs of equal works may be in one batch."""
 
@@ -63,7 +64,7 @@ class WorkQueue:
         self.limits = limits
         self._waiting: deque[Job] = deque()
         self._changed = threading.Condition()
-        self._refuses = self._closed = False
+        self._refuses = self._closed = self._is_busy = False
         self._prepare = prepare
         self._thread = threading.Thread(target=self._work, name="model", daemon=True)
         self._thread.start()
@@ -72,6 +73,11 @@ class WorkQueue:
     def num_waiting(self) -> int:
         """How many inputs wait."""
         return len(self._waiting)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the model runs."""
+        return self._is_busy
 
     @property
     def refuses(self) -> bool:
@@ -116,7 +122,9 @@ class WorkQueue:
     def _work(self) -> None:
         self._prepare()
         while batch := self._next_batch():
+            self._is_busy = True
             self._answer([job for job in batch if job.answer.set_running_or_notify_cancel()])
+            self._is_busy = False
 
     def _next_batch(self) -> list[Job]:
         """Wait for inputs, and take a batch; empty after `close`."""

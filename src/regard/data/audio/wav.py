@@ -15,7 +15,7 @@ import os
 import struct
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float32
@@ -140,7 +140,7 @@ def _validate(path: Path, stamp: tuple[int, int, int], max_seconds: float) -> Wa
     return header
 
 
-def _parse_header(file: BinaryIO, path: MediaPath, *, max_seconds: float) -> WavHeader:
+def _parse_header(file: io.BufferedIOBase, path: MediaPath, *, max_seconds: float) -> WavHeader:
     """Walk through the chunks up to the samples; `path` is for messages."""
     start = file.read(16)
     order = BYTE_ORDERS.get(start[:4])
