@@ -2,8 +2,8 @@
 
     from regard import MultiHead, build_mechanism
 
-`regard.train`, `predict`, `serve`, `study`, `report`, `plan`, `cost`, `check`, `overview` and `list_names`,
-`regard.claims.run` and `regard.data.describe` are the verbs of the command line.
+`regard.train`, `predict`, `look`, `serve`, `study`, `report`, `plan`, `cost`, `check`, `overview` and
+`list_names`, `regard.claims.run` and `regard.data.describe` are the verbs of the command line.
 
 Names are imported on first use: `import regard` does not import torch.
 """
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         list_mechanisms as list_mechanisms,
         list_names as list_names,
         list_settings as list_settings,
+        look as look,
         overview as overview,
         plan as plan,
         predict as predict,

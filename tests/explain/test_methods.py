@@ -1,4 +1,4 @@
-"""Methods in float64, for every mechanism: sums, closed forms and gradients against a second computation."""
+"""Methods in float64, for every mechanism, against a second computation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from regard.core.masks import NO_MASK, Causal, Mask, Padding
 from regard.explain.methods import METHODS, contributions, method_maps, rollout
 from regard.explain.trace import AttentionCall, trace_attention
 from regard.layers.multi_head import MultiHead
-from regard.mechanisms import MECHANISMS, mechanism_class
+from regard.mechanisms import MECHANISMS
 from regard.models import TextEncoder
 
-LENGTH, CONTEXT_LENGTH, LENGTHS = 6, 7, (6, 4)
+WIDTH, LENGTH, CONTEXT_LENGTH, LENGTHS = 16, 6, 7, (6, 4)
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,16 @@ class Case:
     num_kv_heads: int | None = None
     position: str | None = None
 
+    def __str__(self) -> str:
+        extras = [f"{self.num_kv_heads}-kv-heads" if self.num_kv_heads else None, self.position]
+        mask = "-".join(["causal"] * self.causal + ["padded"] * self.padded)
+        return "-".join(each for each in (self.mechanism, self.role, mask, *extras) if each)
+
     def build(self) -> tuple[MultiHead, tuple[Any, ...], Mask]:
         """The layer in float64, its inputs and its mask."""
         torch.manual_seed(0)
         layer = MultiHead(
-            model_dim=12,
+            model_dim=WIDTH,
             num_heads=4,
             mechanism=self.mechanism,
             role=self.role,  # type: ignore[arg-type]
@@ -46,8 +51,8 @@ class Case:
         )
         for parameter in layer.parameters():  # biases that are not zero
             torch.nn.init.normal_(parameter, std=0.4)
-        x = torch.randn(2, LENGTH, 12, dtype=torch.float64)
-        context = torch.randn(2, CONTEXT_LENGTH, 12, dtype=torch.float64)
+        x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
+        context = torch.randn(2, CONTEXT_LENGTH, WIDTH, dtype=torch.float64)
         mask = Padding(torch.tensor(LENGTHS)) if self.padded else NO_MASK
         mask = mask & Causal() if self.causal else mask
         inputs = (x, context) if self.role == "cross" else (x,)
@@ -56,10 +61,8 @@ class Case:
     @property
     def is_supported(self) -> bool:
         """Whether the mechanism declares this call."""
-        capabilities = mechanism_class(self.mechanism)
-        layer = MultiHead(model_dim=12, num_heads=4, mechanism=self.mechanism, max_length=16)
+        layer = MultiHead(model_dim=WIDTH, num_heads=4, mechanism=self.mechanism, max_length=16)
         declared = layer.mechanism.capabilities
-        del capabilities
         return (
             self.role in declared.roles
             and (self.causal or not declared.requires_causal)
@@ -147,7 +150,7 @@ def _run_without_value(layer: MultiHead, inputs: Any, mask: Mask, key: int) -> T
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_gradient_attention_equals_autograd_through_explicit_weights(case: Case) -> None:
     layer, inputs, mask = case.build()
-    towards = torch.randn(2, LENGTH, 12, dtype=torch.float64)
+    towards = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     with trace_attention(layer) as trace:
         value = (layer(*inputs, mask=mask).tanh() * towards).sum()
     trace.backward(value)
@@ -203,7 +206,7 @@ def test_unknown_methods_and_queries() -> None:
     layer = MultiHead(model_dim=8, num_heads=2)
     with trace_attention(layer) as trace:
         layer(torch.randn(1, 3, 8))
-    with pytest.raises(RegardError, match="Unknown method 'wieghts'. Did you mean 'weights'"):
+    with pytest.raises(RegardError, match=r"Unknown method 'wieghts'. Did you mean 'weights'"):
         method_maps(trace, "wieghts")
     with pytest.raises(RegardError, match=r"query=3: the layer 'encoder/0' has 3 queries"):
         contributions(trace["encoder/0"], 3)

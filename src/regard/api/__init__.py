@@ -18,6 +18,7 @@ from regard.core.exports import lazy_exports
 if TYPE_CHECKING:
     from regard.api.costs import cost as cost
     from regard.api.listing import list_names as list_names
+    from regard.api.looking import LookView as LookView, look as look
     from regard.api.mechanisms import (
         check as check,
         list_mechanisms as list_mechanisms,

@@ -55,7 +55,12 @@ VERBS: dict[str, Verb] = {
     "predict": Verb(
         module="regard.cli.training",
         help="Predict with a trained model, or evaluate it on a file.",
-        example='regard predict runs/quick "attention" --attention attention.svg',
+        example='regard predict runs/quick "attention"',
+    ),
+    "look": Verb(
+        module="regard.cli.look",
+        help="Show what a model attends to on a text, a sound or an image, as a page or a figure.",
+        example='regard look runs/quick "attention" --svg attention.svg',
     ),
     "serve": Verb(
         module="regard.cli.serve",

@@ -1,6 +1,6 @@
 """Attribution with held attention: what each input position adds to an output, in one backward pass.
 
-    found = attribution(model, lambda: model(x)[0, label])
+    found = attribute(model, lambda: model(x)[0, label])
     found.scores["input"]         one value per position
     found.completeness_error      |f − Σ scores − biases|
 
@@ -25,6 +25,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.errors import RegardError
+from regard.core.mechanism import Mechanism
 from regard.core.registry import lookup
 from regard.explain.methods import METHODS, Maps, method_maps, rollout
 from regard.explain.trace import AttentionCall, Intervention, Trace, trace_attention
@@ -58,7 +59,7 @@ class Attribution:
         return self.completeness_error / max(abs(self.value), torch.finfo(torch.float32).tiny)
 
 
-def attribution(
+def attribute(
     model: nn.Module,
     forward: Callable[[], Float[Tensor, "*batch"]],
     *,
@@ -70,6 +71,23 @@ def attribution(
     forward   runs the model in evaluation mode, such as `lambda: model(x)[:, label]`
     trace     how the model is traced, as `trace_attention`
     """
+    found = _attribution(model, forward, interventions, trace)
+    if found is None:
+        raise RegardError(
+            f"{type(model).__name__} has neither blocks nor an embedding or stem that was called, so it is "
+            "unknown what to attribute to. Build it of EncoderBlock or DecoderBlock, or name its first "
+            "module `stem`."
+        )
+    return found
+
+
+def _attribution(
+    model: nn.Module,
+    forward: Callable[[], Tensor],
+    interventions: Iterable[Intervention],
+    trace: Tracing,
+) -> Attribution | None:
+    """The attribution; None if there is no input of a stream to attribute to."""
     with (
         _biases_of(model) as biases,
         torch.enable_grad(),
@@ -77,11 +95,7 @@ def attribution(
     ):
         value = forward().sum()
         if not found.embedded:
-            raise RegardError(
-                f"{type(model).__name__} has neither blocks nor an embedding or stem that was called, so "
-                "it is unknown what to attribute to. Build it of EncoderBlock or DecoderBlock, or name its "
-                "first module `stem`."
-            )
+            return None
         inputs = [*found.embedded.values(), *biases]
         if not value.requires_grad:
             raise RegardError(
@@ -106,8 +120,17 @@ def attribution(
 
 @contextmanager
 def _biases_of(model: nn.Module) -> Iterator[list[nn.Parameter]]:
-    """The biases of a model, which are added to what flows through it; with gradients, even if frozen."""
-    biases = [each for name, each in model.named_parameters() if "bias" in name.rpartition(".")[2]]
+    """The biases of a model, which are added to what flows through it; with gradients, even if frozen.
+
+    Not those of mechanisms, which decide the weights.
+    """
+    mechanisms = (module for module in model.modules() if isinstance(module, Mechanism))
+    held = {id(parameter) for module in mechanisms for parameter in module.parameters()}
+    biases = [
+        each
+        for name, each in model.named_parameters()
+        if "bias" in name.rpartition(".")[2] and id(each) not in held
+    ]
     frozen = [each for each in biases if not each.requires_grad]
     for each in frozen:
         each.requires_grad_(True)
@@ -148,21 +171,29 @@ def input_importance(
     names = list(methods)
     for name in names:
         lookup("method", name, dict.fromkeys(IMPORTANCE_METHODS))
-    found: Importance = {}
     with torch.enable_grad(), trace(model, interventions=interventions) as traced:
         value = forward()
     if value.requires_grad:
         traced.backward(value)
-    layers = [call for call in traced if reads_input(traced, call) and call.num_keys == length]
-    for name in names:
-        if name == "attribution":
-            whole = attribution(model, forward, interventions=interventions, trace=trace)
-            if whole.scores.get("input", torch.empty(0, 0)).shape[1] == length:
-                found[name] = whole.scores["input"]
-        elif name == "gradient_attention" and layers:
+    found = traced_importance(traced, length=length, methods=names)
+    if "attribution" in names:
+        whole = _attribution(model, forward, interventions, trace)
+        if whole is not None and whole.scores["input"].shape[1] == length:
+            found["attribution"] = whole.scores["input"]
+    return found
+
+
+def traced_importance(trace: Trace, *, length: int, methods: Iterable[str]) -> Importance:
+    """As `input_importance`, of a trace that was differentiated; without attribution."""
+    found: Importance = {}
+    layers = [call for call in trace if reads_input(trace, call) and call.num_keys == length]
+    for name in methods:
+        if name == "attribution" or not layers:
+            continue
+        if name == "gradient_attention":
             maps = [METHODS[name].function(call) for call in layers]  # type: ignore[misc]
             found[name] = torch.stack([each.sum(dim=(1, 2)) for each in maps]).sum(dim=0)
-        elif layers and (map_ := _last_map(traced, layers[-1], name)) is not None:
+        elif (map_ := _last_map(trace, layers[-1], name)) is not None:
             found[name] = _mean_of_read(layers[-1], map_.abs().mean(dim=1))
     return found
 

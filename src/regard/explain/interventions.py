@@ -156,7 +156,15 @@ class SetWeights(HeadEdit):
     """The weights are a given tensor: (queries, keys), or one that broadcasts to all heads and rows."""
 
     _: KW_ONLY
-    weights: Float[Tensor, "*leading queries keys"] = field(repr=False)
+    weights: Float[Tensor, "..."] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.weights.ndim <= 4:
+            raise RegardError(
+                f"{type(self).__name__} in '{self.layer}' has weights of shape "
+                f"{tuple(self.weights.shape)}; they must be (queries, keys), or broadcast to "
+                "(batch, heads, queries, keys)."
+            )
 
     def changed(self, call: AttentionCall, weights: Weights) -> Weights:
         last = call.first_query + weights.shape[2]
@@ -174,7 +182,7 @@ class SetWeights(HeadEdit):
     def _validate_shape(self, given: Tensor, shape: tuple[int, ...]) -> None:
         leading = zip(reversed(given.shape[:-2]), reversed(shape[:2]), strict=False)
         is_wrong = any(size not in (1, whole) for size, whole in leading)
-        if is_wrong or not 2 <= given.ndim <= 4 or given.shape[-2:] != shape[-2:]:
+        if is_wrong or given.shape[-2:] != shape[-2:]:
             raise RegardError(
                 f"{type(self).__name__} in '{self.layer}' has weights of shape "
                 f"{tuple(self.weights.shape)}; they must be (queries, keys) = {shape[-2:]}, or broadcast "

@@ -26,9 +26,11 @@ from regard.core.records.look import Axis, LookRecord, OutputToken
 from regard.core.records.sound import SoundRecord
 from regard.core.registry import lookup
 from regard.core.traits import traits_of
+from regard.data.dataset import read_split
+from regard.data.splits import Split
 from regard.data.tokenizers.subword import MASK, MASK_ID
 from regard.data.tokenizers.vocabulary import UnknownTokens
-from regard.explain.look import LookInput, Measured
+from regard.explain.look import Log, LookInput, Measured, silent
 from regard.explain.media_classifier import explain_image
 from regard.explain.text_classifier import builds_trees, explain_text, parse_tree
 from regard.explain.trace import AttentionCall, Intervention, Trace, trace_attention
@@ -80,15 +82,20 @@ class RunSource:
         """The model of the run."""
         return self.run.model
 
+    @property
+    def writes(self) -> bool:
+        """Whether the model writes text."""
+        return self._kind.target_kind == "sequence"
+
     def trace(
         self, *, interventions: Iterable[Intervention] = (), hold: bool = False
     ) -> AbstractContextManager[Trace]:
         """The attention of the model."""
         return trace_attention(self.model, interventions=interventions, hold=hold)
 
-    def faithfulness(self, file: str | None = None) -> Measured:
+    def faithfulness(self, file: str | None = None, *, log: Log = silent) -> Measured:
         """The curves of the run, measured on its validation split once."""
-        del file
+        del file, log
         return Measured(note="not measured")
 
     def encode(
@@ -174,20 +181,18 @@ class RunSource:
     ) -> LookInput:
         """An output sequence."""
         vocabulary = self.run.preprocessor.target
+        own = tokens = self._decoded(encoded, interventions)
         if target is not None:
-            tokens: Sequence[int] = vocabulary.encode(target.strip())
-        else:
-            tokens = self._decoded(encoded, interventions)
+            tokens = tuple(vocabulary.encode(target.strip()))
+        options: dict[str, Any] = {
+            "prediction": vocabulary.decode(own),
+            "interventions": interventions,
+        }
+        if tokens != own:
+            options["notes"] = (_other_output(vocabulary.decode(tokens)),)
         if not is_autoregressive(self.model):
-            return self._aligned(value, encoded, tokens, interventions=interventions)
-        return self._forced(
-            value,
-            encoded,
-            (),
-            (*tokens, END),
-            prediction=vocabulary.decode(tokens),
-            interventions=interventions,
-        )
+            return self._aligned(value, encoded, tokens, **options)
+        return self._forced(value, encoded, (), (*tokens, END), **options)
 
     def _decoded(self, encoded: Input, interventions: Any) -> tuple[int, ...]:
         """The output as `predict` decodes it; with interventions, from the whole prefix for every token."""
@@ -200,7 +205,13 @@ class RunSource:
         return tokens
 
     def _aligned(
-        self, value: Any, encoded: Input, tokens: Sequence[int], *, interventions: Any
+        self,
+        value: Any,
+        encoded: Input,
+        tokens: Sequence[int],
+        *,
+        interventions: Any,
+        **views: Any,
     ) -> LookInput:
         """The output of CTC: each token is explained where it is most probable on the best path."""
         model: Any = self.model
@@ -220,16 +231,15 @@ class RunSource:
         )
         likely = scores[places].gather(1, labels[:, None])[:, 0].tolist()
         names = vocabulary.tokens_of(labels.tolist())
-        prediction = vocabulary.decode(tokens)
         return self._input(
             value,
             encoded,
             trace,
             forward,
-            prediction=prediction,
-            target=_logits_of(prediction),
+            target=_logits_of(vocabulary.decode(tokens)),
             output_tokens=_output_tokens(names, likely),
             **self._alignment(value, interventions),
+            **views,
         )
 
     def _forced(
@@ -239,8 +249,8 @@ class RunSource:
         before: Sequence[int],
         labels: Sequence[int],
         *,
-        prediction: str,
         interventions: Any,
+        **views: Any,
     ) -> LookInput:
         """The tokens `labels`, which are predicted after START and the tokens `before`."""
         model: Any = self.model
@@ -256,7 +266,7 @@ class RunSource:
         wanted = torch.tensor(labels, device=source.device)
         likely = log_probabilities.gather(1, wanted[:, None])[:, 0].tolist()
         names = vocabulary.tokens_of(labels)
-        views: dict[str, Any] = {"prediction": prediction, "target": _logits_of(prediction)}
+        views["target"] = _logits_of(vocabulary.decode(labels))
         if self._kind.is_generative:
             views["probabilities"] = _most_probable(log_probabilities[0].exp(), vocabulary)
         else:
@@ -282,19 +292,23 @@ class RunSource:
         limit = NEW_TOKENS if max_tokens is None else max_tokens
         if limit < 1:
             raise RegardError(f"--tokens {limit}: the number of new tokens is 1 or more.")
-        if target is not None:
-            labels = vocabulary.encode(target)
-        elif interventions or not self._is_packed:
-            labels = self._greedy(source, prompt, limit, interventions)
+        if interventions or not self._is_packed:
+            own = self._greedy(source, prompt, limit, interventions)
         else:
-            labels = list(sample(self.model, tuple(prompt), max_tokens=limit, temperature=0.0))
-            room = self._room(source, prompt)
-            if len(labels) < min(limit, room):
-                labels.append(END)
-        prediction = vocabulary.decode([*prompt, *labels])[len(vocabulary.decode(prompt)) :]
-        found = self._forced(
-            text, source, prompt, labels, prediction=prediction, interventions=interventions
-        )
+            own = list(sample(self.model, tuple(prompt), max_tokens=limit, temperature=0.0))
+            if len(own) < min(limit, self._room(source, prompt)):
+                own.append(END)
+        options: dict[str, Any] = {"interventions": interventions}
+        labels = own if target is None else vocabulary.encode(target)
+        if not labels:
+            raise RegardError(
+                f"--target {target!r}: the continuation is empty. Give at least one token."
+            )
+        if labels != own:
+            options["notes"] = (_other_output(vocabulary.decode(labels)),)
+        before = len(vocabulary.decode(prompt))
+        prediction = vocabulary.decode([*prompt, *own])[before:]
+        found = self._forced(text, source, prompt, labels, prediction=prediction, **options)
         notes = [*found.record.notes, *self._notes(text)]
         return replace(found, record=replace(found.record, notes=tuple(notes)))
 
@@ -314,8 +328,8 @@ class RunSource:
             decoder_input = torch.tensor([[START, *prompt, *found]], device=source.device)
             with torch.inference_mode(), self.trace(interventions=interventions):
                 logits = model.logits(model.hidden(source, decoder_input)[0, -1])
-            logits[list(FORBIDDEN_TOKENS)] = -torch.inf
-            found.append(int(logits.argmax()))
+                logits[list(FORBIDDEN_TOKENS)] = -torch.inf
+                found.append(int(logits.argmax()))
             if found[-1] == END:
                 break
         return found
@@ -464,6 +478,26 @@ class RunSource:
         return [note for note in (cut.describe(longest), unknown.describe()) if note]
 
 
+def split_item(run: TrainedRun, number: int) -> tuple[Any, str]:
+    """An item of the test split, else of the validation split, by its number from 1; and its reference."""
+    kind, options = task_class(run.spec.task), run.spec.task_options
+    readers = kind.readers(options)
+    splits: tuple[Split, ...] = ("test", "validation")
+    for name in splits:
+        split = read_split(run.preprocessor, options, readers, name)
+        if len(split):
+            break
+    if not 1 <= number <= len(split):
+        raise RegardError(
+            f"--item {number}: the {name} split of '{run.folder.path}' has the items 1 to {len(split)}. "
+            "Choose one of them."
+        )
+    reference = split.references[number - 1]
+    return split.inputs[number - 1], str(
+        reference[0] if isinstance(reference, tuple) else reference
+    )
+
+
 def _axes_of(call: AttentionCall, *, has_decoder: bool) -> tuple[str, str]:
     if call.role == "pooling":
         return "hops", "input"
@@ -474,6 +508,10 @@ def _axes_of(call: AttentionCall, *, has_decoder: bool) -> tuple[str, str]:
 
 def _logits_of(output: str) -> str:
     return f"logits of '{truncate(output, 60)}', minus the mean of all logits"
+
+
+def _other_output(output: str) -> str:
+    return f"The attention is that of the given output '{truncate(output, 60)}', not of its own."
 
 
 def _output_tokens(names: Sequence[str], likely: Sequence[float]) -> tuple[OutputToken, ...]:

@@ -29,9 +29,10 @@ function clean(text) {
 function numberText(value) {
   if (!value) return "0";
   const size = Math.abs(value);
-  return (size >= 1e-3 && size < 1e5 ? String(Number(value.toPrecision(3))) : value.toExponential(1)).replaceAll("-", "−");
+  if (size >= 1e-3 && size < 1e5) return String(Number(value.toPrecision(3))).replace("-", "−");
+  const [mantissa, power] = value.toExponential(1).split("e");
+  return `${mantissa.replace("-", "−")}·10${power.replace("+", "").replace("-", "⁻").replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit])}`;
 }
-const percent = (share) => `${numberText(Number((100 * share).toPrecision(3)))} %`;
 
 function made(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
@@ -58,7 +59,7 @@ function section(id, title, ...children) {
 }
 const beside = (...children) => h("div", { class: "beside" }, ...children);
 
-const state = { method: null, layer: null, head: null, query: 0, key: 0, heat: "input", scale: "head" };
+const state = { method: null, layer: null, head: null, query: null, key: null, heat: "input", scale: "head" };
 let records = data.records, unchanged = data.records, views = [];
 
 // What is shown: a record each and, where both have a map of the same tokens, the difference.
@@ -98,10 +99,11 @@ function settle() {
   state.layer = first?.layer ?? null;
   if (first && !first.heads.includes(state.head) && first.heads.length > 1) state.head = first.heads[0];
   if (first && state.head === null) state.head = first.heads[0];
-  if (first) {
-    state.query = clamp(state.query, first.shape[0]);
-    state.key = clamp(state.key, first.shape[1]);
-  }
+  if (!first) return;
+  // At first the last row and its largest entry.
+  state.query = clamp(state.query ?? Infinity, first.shape[0]);
+  const row = () => records.map((record) => mapOf(record, state.layer, state.head)).find(Boolean).row(state.query);
+  state.key = clamp(state.key ?? row().reduce((best, value, key, all) => (Math.abs(value) > Math.abs(all[best] || 0) ? key : best), 0), first.shape[1]);
 }
 
 function choose(change) {
@@ -187,7 +189,7 @@ function ramp(limit, isSigned) {
 // A tile for every head: one stop of the keyboard, arrows choose.
 function grid(name, record, mapAt) {
   const table = h("div", { role: "grid", class: "tiles", "aria-label": `Heads of ${name}` });
-  const note = h("p", { class: "map-note" });
+  const note = h("p", { class: "map-note" }), figure = h("figure", {}, h("figcaption", {}, name), h("div", { class: "scroll" }, table), note);
   let painted = "", tiles = [];
   table.addEventListener("keydown", (event) => {
     const step = ARROWS[event.key];
@@ -203,9 +205,11 @@ function grid(name, record, mapAt) {
     const limits = new Map(layersOf(record).map((maps) => [maps.layer, maps.limits])), all = Math.max(0, ...[...limits.values()].flat());
     if (painted !== (painted = `${state.method} ${state.scale} ${colours ? "" : "new"}`)) {
       const focused = tiles.findIndex(({ tile }) => tile === document.activeElement), widest = Math.max(1, ...layersOf(record).map((maps) => maps.heads.length));
-      table.style.setProperty("--heads", widest);
+      const room = Math.floor(((figure.clientWidth || 320) - 88) / widest) - 3;
+      table.style.setProperty("--tile", `${Math.max(22, Math.min(room, layersOf(record).length > 6 ? 44 : 72))}px`);
       tiles = [];
-      table.replaceChildren(...layersOf(record).map((maps) => h("div", { role: "row" }, h("span", { role: "rowheader" }, clean(maps.layer)), ...maps.heads.map((head) => {
+      const numbers = h("div", { class: "head-names", "aria-hidden": "true" }, h("span"), ...(layersOf(record).find((maps) => maps.heads.length === widest)?.heads ?? []).map((head) => h("span", {}, clean(head))));
+      table.replaceChildren(numbers, ...layersOf(record).map((maps) => h("div", { role: "row" }, h("span", { role: "rowheader" }, clean(maps.layer)), ...maps.heads.map((head) => {
         const map = mapAt(maps.layer, head);
         if (!map) return h("span", { role: "gridcell" }, "–");
         const canvas = h("canvas", { "aria-hidden": "true" });
@@ -225,7 +229,7 @@ function grid(name, record, mapAt) {
     }
     if (tiles.length && !tiles.some(({ tile }) => tile.tabIndex === 0)) tiles[0].tile.tabIndex = 0;
   });
-  return h("figure", {}, h("figcaption", {}, name), h("div", { class: "scroll" }, table), note);
+  return figure;
 }
 
 const paneName = (number) => (records.length === 2 ? `${"AB"[number]}: ${clean(records[number].model)}` : clean(records[number].model));
@@ -329,21 +333,20 @@ function axisViews(record, number) {
     const image = isInput && patches && record.image?.image, sound = isInput && record.sound;
     if (image) found.push(new ImageView(name, image, record.axes[axis], act));
     if (sound) found.push(new SoundView(name, sound, data.audio[number], act));
-    if (!sound && (!image || prefix)) {
-      const list = new TokenList(image ? `${name}: other positions` : name, act), below = [], breaks = new Set();
-      record.output_tokens.forEach((token, at) => {
-        const row = outputRow(record), shown = row?.axis === axis ? row.first + at + (axis === "input" ? 1 : 0) : -1;
-        if (shown >= 0) below[shown] = `p ${numberText(Number(Math.exp(token.log_probability).toPrecision(2)))}`;
-      });
+    const output = outputRow(record);
+    // The section of the output has the tokens of its axis.
+    if (!sound && (!image || prefix) && output?.axis !== axis || output?.axis === axis && isInput) {
+      const list = new TokenList(image ? `${name}: other positions` : name, act), breaks = new Set();
+      if (output?.axis === axis) breaks.add(output.first + 1);
       if (isInput && record.document?.segments.length === tokens.length) record.document.segments.forEach((segment, at) => at && segment !== record.document.segments[at - 1] && breaks.add(at));
-      list.setTokens(image ? tokens.slice(0, prefix) : tokens, { below, breaks });
+      list.setTokens(image ? tokens.slice(0, prefix) : tokens, breaks);
       found.push(list);
     }
     views.push(() => {
       const values = heatOf(record, axis), limit = heatLimit(), current = mapsOf(record, state.layer);
       const chosen = current?.queries === axis ? clamp(state.query, tokens.length) : current?.keys === axis ? clamp(state.key, tokens.length) : null;
       const describe = (at) => `${clean(tokens[at]) || "␣"} (${at + 1})${values ? `: ${numberText(values[at])}` : ""}`;
-      found.forEach((view) => view.paint(values, limit, chosen !== null && view instanceof TokenList && chosen >= view.options.length ? null : chosen, describe));
+      found.forEach((view) => view.paint(values, limit, view.has(chosen) ? chosen : null, describe));
     });
     return found.map((view) => view.node);
   });
@@ -353,9 +356,12 @@ function axisViews(record, number) {
 function outputSection() {
   const panes = records.map((record, number) => {
     const row = outputRow(record);
-    const items = record.output_tokens.map((token, at) => button(h("span", {}, h("b", {}, clean(token.token) || "␣"), h("small", {}, `log p ${numberText(token.log_probability)}`)), () => {
-      if (row) { state.heat = "row"; chooseToken(record, row.axis, row.first + at); }
-    }, { class: "written" }));
+    const items = record.output_tokens.map((token, at) => {
+      const item = button(h("span", {}, h("b", {}, clean(token.token) || "␣"), h("small", {}, `log p ${numberText(token.log_probability)}`)),
+        () => chooseToken(record, row.axis, row.first + at), { class: "written", disabled: !row });
+      views.push(() => item.setAttribute("aria-pressed", String(row && mapsOf(record, state.layer)?.queries === row.axis && state.query === row.first + at)));
+      return item;
+    });
     return h("div", {}, records.length === 2 ? h("h3", {}, paneName(number)) : null, h("div", { class: "written-tokens" }, ...items));
   });
   return section("output", "Output, token by token", h("p", { class: "hint" }, "A token chooses the row that wrote it; the input above is shaded by it."), beside(...panes));
@@ -412,7 +418,9 @@ function build() {
   views = [];
   settle();
   const has = (test) => records.some(test), several = records.length === 2;
-  document.getElementById("look-title").textContent = clean(records[0]?.title ?? "").slice(0, 90);
+  const title = clean((records[0]?.title ?? "").replace(/\s+/g, " ").trim()) || "Attention";
+  document.getElementById("look-title").textContent = title.length > 90 ? `${title.slice(0, 89)}…` : title;
+  place.classList.toggle("single", !several);
   place.replaceChildren(...[
     h("div", { class: "beside records" }, ...records.map((record, number) => h("div", {}, several ? h("h2", {}, paneName(number)) : null, summary(record, number)))),
     controls(),
@@ -420,7 +428,7 @@ function build() {
     has((record) => record.maps.length) && mapSection(),
     has((record) => Object.keys(record.axes).length && (record.maps.length || Object.keys(record.importance).length || record.sound || record.image)) && inputSection(),
     has((record) => record.output_tokens.length) && outputSection(),
-    has((record) => record.maps.length) && arcsSection(),
+    has((record) => record.maps.some(({ shape }) => Math.max(...shape) <= MAX_ARCS)) && arcsSection(),
     has((record) => record.tree) && section("tree", "Tree", ...records.filter((record) => record.tree).map((record) =>
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Tree" }, treeChart(record.tree))),
     h("p", { class: "hint" }, "Circles are coloured by the predicted class, stronger where it is more probable; numbers are reconstruction errors.")),

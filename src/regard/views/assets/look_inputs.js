@@ -14,7 +14,6 @@ function pieces(tokens) {
 }
 
 // The tokens of an axis as one list: one stop of the keyboard, arrows choose a token.
-// `token.heat` is from −1 to 1, or null; `below` is written under a token.
 class TokenList {
   constructor(name, choose) {
     this.list = h("div", { role: "listbox", tabindex: 0, class: "tokens", "aria-label": name });
@@ -36,15 +35,17 @@ class TokenList {
     });
   }
 
-  setTokens(tokens, { breaks = new Set(), below = null } = {}) {
-    this.options = pieces(tokens).map(({ text, starts }, place) => {
-      const option = h("span", { role: "option", class: "token", "data-place": place, id: `${this.id = this.id ?? unique()}-${place}` }, text);
-      if (below?.[place]) option.append(h("small", {}, below[place]));
-      return { option, starts };
-    });
-    this.list.replaceChildren(...this.options.flatMap(({ option, starts }, place) =>
-      [breaks.has(place) ? h("br") : starts && place ? " " : "", option].filter(Boolean)));
-    this.options = this.options.map(({ option }) => option);
+  // `breaks` are the tokens that begin a line.
+  setTokens(tokens, breaks) {
+    const words = pieces(tokens);
+    this.id = unique();
+    this.options = words.map(({ text }, place) => h("span", { role: "option", class: "token", "data-place": place, id: `${this.id}-${place}` }, text));
+    this.list.replaceChildren(...words.flatMap(({ starts }, place) =>
+      [breaks.has(place) ? h("br") : starts && place ? " " : "", this.options[place]].filter(Boolean)));
+  }
+
+  has(at) {
+    return at !== null && at < this.options.length;
   }
 
   paint(values, limit, chosen, describe) {
@@ -87,6 +88,10 @@ class ImageView {
     });
   }
 
+  has(at) {
+    return at !== null && at >= this.axis.prefix;
+  }
+
   picture() {
     const { width, height, channels, pixels } = this.image, levels = bytesOf({ pixels }, "pixels");
     const found = h("canvas", { width, height, class: "picture", role: "img", "aria-label": "the image" });
@@ -105,6 +110,7 @@ class ImageView {
     this.chosen = chosen;
     const [width, height] = this.size, [rows, columns] = this.axis.grid, pen = context(this.canvas, width, height);
     pen.imageSmoothingEnabled = this.image.width > 64;
+    pen.globalAlpha = 1;
     pen.filter = "grayscale(1)";
     pen.drawImage(this.plain, 0, 0, width, height);
     pen.filter = "none";
@@ -113,8 +119,10 @@ class ImageView {
     for (let place = 0; place < rows * columns; place++) {
       const [x, y] = [((place % columns) * width) / columns, (Math.floor(place / columns) * height) / rows];
       const value = values?.[place + this.axis.prefix] ?? 0;
+      pen.globalAlpha = 0.8;
       pen.fillStyle = shade(value, limit);
       pen.fillRect(x, y, width / columns, height / rows);
+      pen.globalAlpha = 1;
       pen.strokeStyle = `rgb(${palette().ink.join(" ")})`;
       if (value < 0 && opacity(value, limit) > 0.15) {
         pen.strokeRect(x + (0.35 * width) / columns, y + (0.5 * height) / rows, (0.3 * width) / columns, 0.5);
@@ -126,6 +134,12 @@ class ImageView {
     }
     this.note.textContent = chosen === null ? "" : describe(chosen);
   }
+}
+
+// At most seven round numbers from 0.
+function ticks(total) {
+  const power = 10 ** Math.floor(Math.log10(total)), step = [0.1, 0.2, 0.5, 1, 2].map((part) => part * power).find((each) => total / each <= 6);
+  return Array.from({ length: Math.floor(total / step + 1e-9) + 1 }, (_, number) => Number((number * step).toPrecision(6)));
 }
 
 // A spectrogram with its words, a row of heat below it on the same time axis, and the recording.
@@ -154,6 +168,10 @@ class SoundView {
     followSound(this.node);
   }
 
+  has(at) {
+    return at !== null;
+  }
+
   draw() {
     const { sound } = this, cells = bytesOf(sound, "spectrogram"), columns = cells.length / sound.num_bands;
     const total = sound.seconds ?? sound.frames, x = (time) => 52 + 576 * Math.min(time / total, 1);
@@ -177,9 +195,9 @@ class SoundView {
         each.word.length * 6.1 < x(each.end) - x(each.start) + 12
           ? text(each.word, { x: (x(each.start) + x(each.end)) / 2, y: 14, "text-anchor": "middle", class: "unit" }) : "",
       ].filter(Boolean)),
-      ...[0, 0.25, 0.5, 0.75, 1].flatMap((part) => [
-        s("line", { class: "grid", x1: x(part * total), x2: x(part * total), y1: 152, y2: 156 }),
-        text(numberText(Number((part * total).toPrecision(3))), { x: x(part * total), y: 169, "text-anchor": "middle" }),
+      ...ticks(total).flatMap((tick) => [
+        s("line", { class: "grid", x1: x(tick), x2: x(tick), y1: 152, y2: 156 }),
+        text(numberText(tick), { x: x(tick), y: 169, "text-anchor": "middle" }),
       ]),
       text(sound.seconds ? "seconds" : "frames", { x: 340, y: 188, "text-anchor": "middle" }));
   }
@@ -204,21 +222,21 @@ function arcs(map, names, limit, chosen, choose) {
     map.row(query).forEach((value, key) => {
       const share = Math.abs(value) / (limit || 1);
       if (!(share > 0.03)) return;
-      lines.push(s("path", { d: `M170 ${y(query) - 4} C 260 ${y(query) - 4} 260 ${y(key) - 4} 350 ${y(key) - 4}`,
+      lines.push(s("path", { d: `M138 ${y(query) - 4} C 210 ${y(query) - 4} 210 ${y(key) - 4} 282 ${y(key) - 4}`,
         class: [value < 0 ? "negative" : "", query === chosen ? "on" : ""].join(" ").trim() || null,
         "stroke-width": (0.6 + 4 * share).toFixed(2), "stroke-opacity": (query === chosen ? Math.max(share, 0.35) : 0.6 * share).toFixed(2) },
       s("title", {}, `${names[0][query]} → ${names[1][key]}: ${numberText(value)}`)));
     });
   }
   const label = (side) => (name, place) => {
-    const text = s("text", { x: side ? 358 : 162, y: y(place), "text-anchor": side ? "start" : "end", class: !side && place === chosen ? "on" : null },
-      name.length > 22 ? `${name.slice(0, 21)}…` : name);
+    const text = s("text", { x: side ? 290 : 130, y: y(place), "text-anchor": side ? "start" : "end", class: !side && place === chosen ? "on" : null },
+      name.length > 16 ? `${name.slice(0, 15)}…` : name);
     if (!side) text.addEventListener("click", () => choose(place));
     return text;
   };
-  return s("svg", { viewBox: `0 0 520 ${height}`, class: "chart heatmap arcs", role: "img",
+  return s("svg", { viewBox: `0 0 420 ${height}`, class: "chart heatmap arcs", role: "img",
     "aria-label": `Curves from ${map.rows} queries on the left to ${map.columns} keys on the right; the map above has the same entries` },
-  s("text", { x: 162, y: 12, "text-anchor": "end", class: "side" }, "query"), s("text", { x: 358, y: 12, class: "side" }, "key"),
+  s("text", { x: 130, y: 12, "text-anchor": "end", class: "side" }, "query"), s("text", { x: 290, y: 12, class: "side" }, "key"),
   s("g", { class: "curves" }, ...lines), ...names[0].map(label(0)), ...names[1].map(label(1)));
 }
 

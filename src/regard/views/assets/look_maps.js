@@ -1,6 +1,6 @@
 // Unpacks the maps of a record (see LayerMaps in core/records/look.py), and paints them.
 
-const TOP_ENTRIES = 16, TILE = 64;
+const TOP_ENTRIES = 16;
 const unpacked = new WeakMap();
 
 // The bytes of a field of maps, decoded when they are first asked for.
@@ -96,7 +96,7 @@ function palette() {
   if (!colours) {
     const style = getComputedStyle(document.documentElement);
     const channels = (name) => style.getPropertyValue(name).trim().match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16));
-    const names = ["plus", "minus", "ink", "soft", "cell", "ground", "line"];
+    const names = ["plus", "minus", "ink", "soft", "cell", "ground"];
     colours = Object.fromEntries(names.map((name) => [name, channels(`--${name}`)]));
   }
   return colours;
@@ -217,7 +217,7 @@ class MapView {
   }
 
   drawCells(limit) {
-    const { left, top, cell, shown, first, chosen } = this, { ink, soft, cell: ground, line } = palette();
+    const { left, top, cell, shown, first, chosen } = this, { ink, soft, cell: ground } = palette();
     const pen = context(this.canvas, left + cell * shown[1] + 2, top + cell * shown[0] + 2);
     pen.font = FONT;
     for (let row = 0; row < shown[0]; row++) {
@@ -227,7 +227,7 @@ class MapView {
         pen.fillStyle = `rgb(${ground.join(" ")})`;
         pen.fillRect(x, y, cell - 1, cell - 1);
         if (Number.isNaN(value)) {
-          pen.strokeStyle = `rgb(${line.join(" ")})`;
+          pen.strokeStyle = `rgb(${soft.join(" ")} / .35)`;
           pen.beginPath();
           pen.moveTo(x + 2, y + cell - 3);
           pen.lineTo(x + cell - 3, y + 2);
