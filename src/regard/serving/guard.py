@@ -93,7 +93,7 @@ class Guard:
     ) -> None:
         self.app, self.limits, self.is_closing = app, limits, is_closing
         self._key = None if key is None else _digest(key.encode())
-        self._requests = self._held_bytes = 0
+        self.num_requests = self.held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it with an error."""
@@ -102,7 +102,7 @@ class Guard:
                 await self.app(scope, receive, send)
             return
         answer = _Answer(send)
-        self._requests += 1
+        self.num_requests += 1
         body = bytearray()
         try:
             self._admit(scope)
@@ -118,8 +118,8 @@ class Guard:
                 500, "The server made an error, which is in its log. Report it, with its log."
             )
         finally:
-            self._requests -= 1
-            self._held_bytes -= len(body)
+            self.num_requests -= 1
+            self.held_bytes -= len(body)
 
     def _admit(self, scope: Scope) -> None:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
@@ -139,7 +139,7 @@ class Guard:
             _validate_origin(headers, host)
         if self.is_closing():
             raise shutting_down()
-        if self._requests > self.limits.max_requests:
+        if self.num_requests > self.limits.max_requests:
             raise too_many_requests(self.limits)
 
     def _has_key(self, header: str) -> bool:
@@ -168,8 +168,8 @@ class Guard:
                 while (message := await receive())["type"] == "http.request":
                     part = message.get("body", b"")
                     body += part
-                    self._held_bytes += len(part)
-                    if len(body) > most or self._held_bytes > MAX_BODIES * most:
+                    self.held_bytes += len(part)
+                    if len(body) > most or self.held_bytes > MAX_BODIES * most:
                         is_large = len(body) > most
                         await _drain(receive)
                         raise (body_too_large if is_large else too_many_requests)(self.limits)

@@ -92,6 +92,7 @@ def serve(
         models = served_models(loaded, limits)
         address, actual_port = listener.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
+        listener.listen()  # who reads the address may connect
         url = f"http://{shown}:{actual_port}/"
         log(f"serving {', '.join(models)} on {url} (Ctrl-C ends it; not a production server)")
         run_server(models, listener, limits=limits, key=key, threads=threads)
