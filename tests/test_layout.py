@@ -38,8 +38,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "claims": _CLAIMS | {"views"},
     "views": {"core"},
     "serving": {"core", "runs", "explain", "views"},
-    "api": _CLAIMS | {"claims", "views", "serving"},
-    "cli": _CLAIMS | {"claims", "views", "serving", "api"},
+    "integrations": _EXPLAIN | {"explain"},
+    "api": _CLAIMS | {"claims", "views", "serving", "integrations"},
+    "cli": _CLAIMS | {"claims", "views", "serving", "integrations", "api"},
 }
 
 NAMELESS = {"util", "utils", "helper", "helpers", "common", "base", "misc"}

@@ -71,8 +71,12 @@ def hierarchical(labelled: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 def test_attention_as_page_and_images(hierarchical: Path, tmp_path: Path) -> None:
     text = "We saw it on a rainy day. It was a lovely film."
-    for name, sign in (("a.html", "lovely"), ("a.svg", "<svg"), ("a.png", "")):
-        ran = regard("predict", hierarchical, text, "--attention", tmp_path / name)
+    for option, name, sign in (
+        ("--out", "a.html", "lovely"),
+        ("--svg", "a.svg", "lovely"),
+        ("--png", "a.png", "PNG"),
+    ):
+        ran = regard("look", hierarchical, text, option, tmp_path / name)
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.strip() in ("good", "bad")
         content = (tmp_path / name).read_bytes()
@@ -116,14 +120,10 @@ def test_study_of_classifiers(labelled: Path, tmp_path: Path) -> None:
 def test_trees(labelled: Path, tmp_path: Path) -> None:
     ran = trained("classify-trees", labelled, tmp_path / "run", "model.model_dim=8", steps=20)
     assert ran.returncode == 0, ran.stderr
-    drawn = regard(
-        "predict", tmp_path / "run", "It was a dull film.", "--attention", tmp_path / "t.svg"
-    )
+    drawn = regard("look", tmp_path / "run", "It was a dull film.", "--svg", tmp_path / "t.svg")
     assert drawn.returncode == 0, drawn.stderr
     assert b"dull" in (tmp_path / "t.svg").read_bytes()
-    page = regard("predict", tmp_path / "run", "It was.", "--attention", tmp_path / "t.html")
-    assert page.returncode == 2
-    assert ".svg or .png" in page.stderr
+    assert b"reconstruction error" in (tmp_path / "t.svg").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,10 @@ def test_model_without_attention(labelled: Path, tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stderr
     assert "deletion" not in json.loads(ran.stdout)["details"]["test"]
-    drawn = regard("predict", tmp_path / "run", "A film.", "--attention", tmp_path / "a.html")
+    look = ("look", tmp_path / "run", "A film.", "--svg", tmp_path / "a.svg")
+    drawn = regard(*look, "--view", "map")
     assert drawn.returncode == 2
-    assert "has no attention over its words" in drawn.stderr
-    assert not (tmp_path / "a.html").exists()
+    assert "has no attention maps for this input" in drawn.stderr
+    assert not (tmp_path / "a.svg").exists()
+    assert regard(*look).returncode == 0
+    assert "Attribution" in (tmp_path / "a.svg").read_text()

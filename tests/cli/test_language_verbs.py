@@ -239,8 +239,9 @@ def test_masked_lm_and_fine_tuning(
     assert capsys.readouterr().out.strip() in {"good", "bad"}
     assert exit_code(["predict", out, "this is good", "--beam", "3"]) == 2
     assert "sequence-to-sequence" in capsys.readouterr().err
-    assert exit_code(["predict", encoder, "a [MASK]", "--attention", str(folder / "a.svg")]) == 2
-    assert "sequence-to-sequence" in capsys.readouterr().err
+    assert exit_code(["look", encoder, "a [MASK]", "--svg", str(folder / "a.svg")]) == 0
+    assert (folder / "a.svg").read_bytes().startswith(b"<svg")
+    capsys.readouterr()
     assert exit_code(["predict", encoder, "word " * 300]) == 2
     assert "300 tokens" in capsys.readouterr().err
 

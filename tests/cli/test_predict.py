@@ -114,13 +114,6 @@ def test_scores(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out)["exact_match_error"] == 0.0
 
 
-@pytest.mark.parametrize(("name", "start"), [("a.svg", b"<svg"), ("a.png", b"\x89PNG")])
-def test_attention_image(run: str, name: str, start: bytes, tmp_path: Path) -> None:
-    image = tmp_path / name
-    assert exit_code(["predict", run, "cafe", "--attention", str(image)]) == 0
-    assert image.read_bytes().startswith(start)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -128,9 +121,6 @@ def test_attention_image(run: str, name: str, start: bytes, tmp_path: Path) -> N
         (["abc", "--file", "in.txt"], "Give one of three"),
         (["--file", "none.txt"], "There is no file 'none.txt'"),
         (["--score", "none.tsv"], "There is no file 'none.tsv'"),
-        (["abc", "--attention", "a.jpg"], ".svg or .png"),
-        (["abc", "fed", "--attention", "a.svg"], "exactly one text"),
-        ([" ", "--attention", "a.svg"], "text is empty"),
         (["abc", "--out", "."], "'.' is a folder"),
         (["abc", "--beam", "0"], "beam_size=0"),
         (["abc", "--length-penalty", "-1"], "length_penalty=-1"),

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from regard.core.records.claim import ClaimRecord
 from regard.core.records.cost import CostReport
 from regard.core.records.image import FeatureMaps, ImageRecord
+from regard.core.records.look import LayerMaps
 from regard.core.records.sound import SoundRecord
 from regard.core.records.study import PairVerdict
 
@@ -60,6 +61,7 @@ VOCABULARY = {
     (SoundRecord, "spectrogram"),
     (ImageRecord, "pixels"),
     (FeatureMaps, "levels"),
+    *((LayerMaps, name) for name in ("tiles", "exact_values", "top_indices", "top_values")),
 }
 
 

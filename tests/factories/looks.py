@@ -25,7 +25,9 @@ from regard.core.records.look import (
 )
 from regard.explain.look_maps import pack_maps
 
-WEIGHTS = Method(name="weights", title="Attention weights", meaning="How much of each value is read.")
+WEIGHTS = Method(
+    name="weights", title="Attention weights", meaning="How much of each value is read."
+)
 NORM = Method(
     name="contribution_norm",
     title="Contribution norm",
@@ -47,7 +49,9 @@ TEXT = ("the", "cat", "sat", "on", "the", "mat", ".", "the", "cat", "sat", "on")
 FRACTIONS = (0.1, 0.2, 0.3, 0.5, 0.8)
 
 
-def soft(queries: int, keys: int, *, seed: int, is_causal: bool = False, sharpness: float = 4.0) -> Tensor:
+def soft(
+    queries: int, keys: int, *, seed: int, is_causal: bool = False, sharpness: float = 4.0
+) -> Tensor:
     """Weights of one head: a diagonal, a sink or noise, by seed."""
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(queries, keys, generator=generator)
@@ -75,7 +79,10 @@ def maps_of(
     """The maps of a layer; those of a signed method have both signs. All heads are `exact` by default."""
     names = [str(number) for number in range(1, heads + 1)]
     values = torch.stack(
-        [soft(queries[1], keys[1], seed=seed + number, is_causal=is_causal) for number in range(heads)]
+        [
+            soft(queries[1], keys[1], seed=seed + number, is_causal=is_causal)
+            for number in range(heads)
+        ]
     )
     if method.is_signed:
         values = values * (torch.arange(keys[1]) % 3 - 1)
@@ -126,7 +133,9 @@ def language_model(model: str = "runs/lm", *, seed: int = 0, **change: Any) -> L
     size, written = len(TEXT), 4
     axis = ("input", size)
     maps = tuple(
-        maps_of(f"decoder/{layer}", each, queries=axis, keys=axis, is_causal=True, seed=seed + 5 * layer)
+        maps_of(
+            f"decoder/{layer}", each, queries=axis, keys=axis, is_causal=True, seed=seed + 5 * layer
+        )
         for each in methods
         for layer in range(2)
         if not (each is ROLLOUT and layer)
@@ -251,7 +260,9 @@ def parsed_tree(**change: Any) -> LookRecord:
 def classified_picture(**change: Any) -> LookRecord:
     """A vision transformer: a class token and 2×3 patches, with signed methods too."""
     rows, columns = 2, 3
-    places = [f"row {row + 1}, column {column + 1}" for row in range(rows) for column in range(columns)]
+    places = [
+        f"row {row + 1}, column {column + 1}" for row in range(rows) for column in range(columns)
+    ]
     tokens = ("class token", *places)
     side, methods = ("input", len(tokens)), (WEIGHTS, GRADIENT)
     image = classified()
@@ -288,7 +299,11 @@ def recognised_speech(**change: Any) -> LookRecord:
         methods=(WEIGHTS,),
         maps=(
             maps_of(
-                "cross/0", WEIGHTS, queries=("output", len(output)), keys=("input", len(frames)), heads=2
+                "cross/0",
+                WEIGHTS,
+                queries=("output", len(output)),
+                keys=("input", len(frames)),
+                heads=2,
             ),
         ),
         importance=importance_of(len(frames), (WEIGHTS,)),
@@ -346,13 +361,16 @@ def huge_text() -> LookRecord:
 
 # Two records are shown side by side.
 LOOKS: dict[str, Callable[[], tuple[LookRecord, ...]]] = {
-    "language-model": lambda: (language_model(),),
-    "translation": lambda: (translation(),),
-    "document": lambda: (classified_document(),),
-    "tree": lambda: (parsed_tree(),),
-    "image": lambda: (classified_picture(),),
-    "sound": lambda: (recognised_speech(),),
-    "long": lambda: (long_text(),),
-    "two": lambda: (language_model(), language_model("runs/other", seed=40)),
-    "unlike": lambda: (language_model(), classified_document()),
+    name: functools.cache(records)
+    for name, records in {
+        "language-model": lambda: (language_model(),),
+        "translation": lambda: (translation(),),
+        "document": lambda: (classified_document(),),
+        "tree": lambda: (parsed_tree(),),
+        "image": lambda: (classified_picture(),),
+        "sound": lambda: (recognised_speech(),),
+        "long": lambda: (long_text(),),
+        "two": lambda: (language_model(), language_model("runs/other", seed=40)),
+        "unlike": lambda: (language_model(), classified_document()),
+    }.items()
 }

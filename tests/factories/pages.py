@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tests.factories.claims import CLAIMS
 from tests.factories.documents import make_document_record
+from tests.factories.looks import LOOKS
 from tests.factories.pictures import classified, convnet_run, image_run, image_study
 from tests.factories.runs import RUNS, speech_run
 from tests.factories.studies import dummy_study
@@ -23,6 +24,7 @@ from regard.views.pages.claims import claim_page
 from regard.views.pages.costs import cost_page
 from regard.views.pages.document import document_page
 from regard.views.pages.image import image_page
+from regard.views.pages.look import look_page
 from regard.views.pages.overview import overview_page
 from regard.views.pages.run import run_page
 from regard.views.pages.study import study_page
@@ -294,6 +296,7 @@ PAGES = {
     "run-images": Page(image_run, run_page),
     "run-convnet": Page(convnet_run, run_page),
     **{f"run-{name}": Page(record, run_page) for name, record in RUNS.items()},
+    **{f"look-{name}": Page(records, look_page) for name, records in LOOKS.items()},
 }
 
 

@@ -12,8 +12,6 @@ from PIL import Image
 from tests.factories.tiny_runs import TRAINING, train_tiny
 
 from regard import views
-from regard.api.training import predict
-from regard.core.errors import RegardError
 from regard.core.records.run import RunRecord
 from regard.explain import explain_image
 from regard.explain.media_classifier import MAX_MAP_SIDE, MAX_MAPS, small_maps
@@ -107,17 +105,6 @@ def test_large_and_many_feature_maps() -> None:
     found = small_maps(torch.full((40, 100, 30), -2.0))
     assert (found.count, found.height, found.width) == (MAX_MAPS, MAX_MAP_SIDE, 30)
     assert (found.low, found.high) == (-2.0, 0.0)
-
-
-def test_files(runs: dict[str, TrainedRun], data: Path, tmp_path: Path) -> None:
-    file = str(data / "test" / "odd" / "1.png")
-    for suffix, content in ((".svg", b"<image"), (".png", b"PNG"), (".html", b"img-src data:")):
-        predict(runs["taylor"], file, attention=tmp_path / f"a{suffix}")
-        assert content in (tmp_path / f"a{suffix}").read_bytes()
-    with pytest.raises(RegardError, match=r"'convnet'.* no attention over its input"):
-        predict(runs["convnet"], file, attention=tmp_path / "none.svg")
-    with pytest.raises(RegardError, match=r"a.gif: unknown image format"):
-        predict(runs["taylor"], file, attention=tmp_path / "a.gif")
 
 
 def test_study_has_the_attention_of_all_variants(runs: dict[str, TrainedRun]) -> None:

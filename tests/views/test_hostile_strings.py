@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from functools import cache
@@ -19,7 +20,8 @@ from tests.factories.studies import dummy_study
 from regard import views
 
 # The small ones; these have every kind of part.
-DRAWN = {name: page for name, page in PAGES.items() if name not in ("study-small", "study-40")}
+LEFT_OUT = {"study-small", "study-40", "look-language-model", "look-long", "look-unlike"}
+DRAWN = {name: page for name, page in PAGES.items() if name not in LEFT_OUT}
 # Where a line of text is broken depends on its characters.
 LINES = frozenset({"tspan", "wbr"})
 FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -32,6 +34,7 @@ class Structure(HTMLParser):
         super().__init__()
         self.tags: list[tuple[str, ...]] = []
         self.code: list[str] = []
+        self.data: list[str] = []
         self.values: dict[str, list[str]] = {}
         self.declarations: list[str] = []
         self.text = ""
@@ -40,7 +43,7 @@ class Structure(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._within = tag
+        self._within = "data" if ("type", "application/json") in attrs else tag
         if tag not in LINES:
             self.tags.append((tag, *(name for name, _ in attrs)))
         for name, value in attrs:
@@ -54,6 +57,8 @@ class Structure(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._within in ("script", "style"):
             self.code.append(data)
+        elif self._within == "data":
+            self.data.append(data)
         else:
             self.text += data
 
@@ -101,6 +106,23 @@ def test_page(name: str, text: str) -> None:
     assert all(re.fullmatch(r"\S+", identifier) for identifier in identifiers)
     assert {"srcdoc", "action", "formaction"}.isdisjoint(found.values)
     assert found.tags == expected.tags
+    assert shapes(found) == shapes(expected)
+
+
+def shapes(page: Structure) -> list[object]:
+    """The data of a page, strings and keys left out."""
+    return [_shape(json.loads(text)) for text in page.data]
+
+
+def _shape(value: object) -> object:
+    match value:
+        case str():
+            return "text"
+        case dict():
+            return [_shape(each) for each in value.values()]
+        case list():
+            return [_shape(each) for each in value]
+    return value
 
 
 def drawings(text: str) -> dict[str, Callable[[Path], object]]:

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import escape
 from torch import nn
 
-from regard.api.options import File, Log, Plugins, compute_on, load_plugins, silent
+from regard.api.options import (
+    File,
+    Log,
+    Plugins,
+    compute_on,
+    load_plugins,
+    silent,
+    validate_utf8,
+)
 from regard.core.atomic_write import atomic_write
 from regard.core.errors import RegardError
 from regard.core.formatting import integer_text
@@ -150,6 +158,8 @@ def look(
         raise RegardError(
             "Give one of two: an input, or --item with the number of an item of the test split."
         )
+    if isinstance(input, str):
+        validate_utf8(input, what="The text")
     log = log or silent
     with compute_on(device, threads) if device or threads else nullcontext():
         sources = [_source(each, names=names, explain=explain, device=device) for each in chosen]

@@ -36,12 +36,8 @@ from regard.core.malloc import keep_freed_memory
 from regard.core.records.document import DeletionRecord
 from regard.data.readers.text_file import RowErrors, TextFile
 from regard.data.tokenizers.vocabulary import UnknownTokens
-from regard.explain.media_classifier import explain_image, explain_recording, no_attention
 from regard.explain.text_classifier import (
     TruncationCounter,
-    builds_trees,
-    explain_text,
-    parse_tree,
 )
 from regard.models.generation.sampling import validate_sampling
 from regard.runs.folder import RunFolder
@@ -52,7 +48,6 @@ from regard.tasks import task_class
 from regard.tasks.metrics.classification import Calibration, ConfusionMatrix, ReliabilityBin
 from regard.training.callbacks import Callback, TensorBoard, score_name
 from regard.views.charts.deletion import deletion_sentence, deletion_verdict
-from regard.views.charts.figure_file import SUFFIXES, validate_figure_suffix
 
 
 @takes_run_options
@@ -128,7 +123,6 @@ def predict(
     max_line_bytes: int | None = None,
     examples: int = 0,
     seed: int = 0,
-    attention: File | None = None,
     beam: int | None = None,
     length_penalty: float | None = None,
     tokens: int | None = None,
@@ -175,20 +169,15 @@ def predict(
             f"--examples {examples}: the number of examples is 0 or more, and needs --score."
         )
     seed = validate_seed(seed)
-    if attention is not None and len(texts) != 1:
-        raise RegardError(f"--attention {attention} draws one input. Give exactly one text.")
     for text in texts:
         validate_utf8(text, what="The text")
-    image, target = optional_path(attention), optional_path(out)
-    for path in (target, image):
-        if path is not None:
-            validate_writable(path)
+    target = optional_path(out)
+    if target is not None:
+        validate_writable(target)
     load_plugins(plugin)
     trained = run if isinstance(run, TrainedRun) else load(run, device=device or "cpu")
     if device is not None:
         trained.model.to(resolve_device(device))
-    if image is not None:
-        _validate_drawable(trained, image)
     trained_on = f"The run '{name}' was trained on the task '{trained.spec.task}'. Remove them."
     if (beam is not None or length_penalty is not None) and not trained.is_seq2seq:
         raise RegardError(
@@ -218,9 +207,6 @@ def predict(
             for line in score_lines(report, report.examples(examples, seed=seed), json=json):
                 emit(f"{line}\n")
             return report
-        if image is not None:
-            _draw(trained, texts[0], path=image, decode_kwargs=decode_kwargs)
-            log(f"wrote {image}")
         own_limit = getattr(trained.spec.task_options, "max_line_bytes", MAX_LINE_BYTES)
         limit = own_limit if max_line_bytes is None else max_line_bytes
         inputs = iter(texts or _read_lines(file, max_line_bytes=limit))
@@ -299,58 +285,6 @@ def _writer(
         return
     with open_atomic(out) as target:
         yield lambda piece: target.write(piece.encode())
-
-
-def _validate_drawable(trained: TrainedRun, path: Path) -> None:
-    """Raise unless the model has attention to draw and the suffix names an image format."""
-    has_pictures = trained.preprocessor.has_pictures
-    if not (trained.is_seq2seq or trained.is_classifier or has_pictures):
-        raise RegardError(
-            "--attention is for sequence-to-sequence models and classifiers. The run "
-            f"'{trained.folder.path}' was trained on the task '{trained.spec.task}'. Remove it."
-        )
-    is_image = task_class(trained.spec.task).input_kind == "images"
-    if not (is_image or trained.is_classifier) or builds_trees(trained):
-        validate_figure_suffix(path)
-    elif path.suffix.lower() not in (".html", *SUFFIXES):
-        raise RegardError(
-            f"--attention {path}: unknown image format. Use the suffix .html, {' or '.join(SUFFIXES)}."
-        )
-
-
-def _draw(trained: TrainedRun, text: str, *, path: Path, decode_kwargs: dict[str, Any]) -> None:
-    """Draw the alignment of a sequence-to-sequence model, or the weights or tree of a classifier."""
-    if trained.is_seq2seq:
-        from regard.views.charts.heatmap import draw_alignment
-        from regard.views.charts.sound import draw_sound
-
-        record = trained.alignment(text, **decode_kwargs)
-        (draw_sound if record.sound else draw_alignment)(record, path=path)
-    elif task_class(trained.spec.task).input_kind == "images":
-        from regard.views.charts.image import draw_image
-        from regard.views.pages.image import write_image_page
-
-        image = explain_image(trained, text)
-        if not image.attention:
-            raise no_attention(trained)
-        draw = write_image_page if path.suffix.lower() == ".html" else draw_image
-        draw(image, path=path)
-    elif trained.preprocessor.has_pictures:
-        from regard.views.charts.sound import draw_sound
-
-        draw_sound(explain_recording(trained, text), path=path)
-    elif builds_trees(trained):
-        from regard.views.charts.trees import draw_tree
-
-        draw_tree(parse_tree(trained, text), path=path)
-    elif path.suffix.lower() == ".html":
-        from regard.views.pages.document import write_document_page
-
-        write_document_page(explain_text(trained, text), path=path)
-    else:
-        from regard.views.charts.document import draw_document
-
-        draw_document(explain_text(trained, text), path=path)
 
 
 def _read_lines(file: File | None, *, max_line_bytes: int) -> Iterator[str]:

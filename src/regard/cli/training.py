@@ -119,11 +119,6 @@ def run_predict(
     ] = None,
     examples: Annotated[int, "With --score: show this many random examples."] = 0,
     seed: Seed = 0,
-    attention: Annotated[
-        Path | None,
-        "IMAGE",
-        "Draw the attention for one TEXT: .svg or .png; for a classifier of texts or images also .html.",
-    ] = None,
     beam: Annotated[int | None, "Beam size; 1 is greedy."] = None,
     length_penalty: Annotated[float | None, "Above 1 favours longer outputs."] = None,
     tokens: Annotated[int | None, "Language model: maximum number of new tokens."] = None,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         SetWeights as SetWeights,
         ZeroHead as ZeroHead,
     )
+    from regard.explain.look import LookInput as LookInput, LookSource as LookSource
     from regard.explain.media_classifier import (
         explain_image as explain_image,
         explain_recording as explain_recording,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
         method_maps as method_maps,
         rollout as rollout,
     )
+    from regard.explain.model_source import ModelSource as ModelSource
+    from regard.explain.run_source import RunSource as RunSource
     from regard.explain.text_classifier import (
         builds_trees as builds_trees,
         explain_text as explain_text,

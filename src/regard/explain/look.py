@@ -7,7 +7,7 @@ A `LookSource` is anything that can be looked at: a trained run, a model in Pyth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -21,12 +21,14 @@ from regard.core.formatting import counted, integer_text
 from regard.core.records.look import (
     TOP_ENTRIES,
     FaithfulnessCurves,
+    HeadScores,
     LayerMaps,
     LookRecord,
     Method,
 )
 from regard.core.registry import lookup
 from regard.explain.attribution import IMPORTANCE_METHODS, attribute, traced_importance
+from regard.explain.head_patterns import score_patterns
 from regard.explain.look_maps import pack_maps, packed_bytes
 from regard.explain.methods import METHODS, MethodEntry, rollout
 from regard.explain.trace import AttentionCall, Intervention, Trace
@@ -143,14 +145,13 @@ def look(
     plan = _Plan.of(trace, methods=methods, heads=heads)
     record, length = given.record, len(given.record.axes["input"].tokens)
     maps = _packed(trace, plan, given)
-    importance = {
-        name: tuple(values[0].tolist())
-        for name, values in traced_importance(trace, length=length, methods=plan.methods).items()
-    }
+    importance = {name: each for name, each in record.importance.items() if name in plan.methods}
+    found = traced_importance(trace, length=length, methods=plan.methods)
+    importance |= {name: tuple(values[0].tolist()) for name, values in found.items()}
     error = None
     if plan.with_attribution:
         try:
-            found = attribute(
+            whole = attribute(
                 source.model,
                 given.score,
                 interventions=interventions,
@@ -160,8 +161,8 @@ def look(
             if methods is not None:
                 raise
         else:
-            if (scores := found.scores.get("input")) is not None and scores.shape[1] == length:
-                importance["attribution"], error = tuple(scores[0].tolist()), found.relative_error
+            if (scores := whole.scores.get("input")) is not None and scores.shape[1] == length:
+                importance["attribution"], error = tuple(scores[0].tolist()), whole.relative_error
     used = {each.method for each in maps} | set(importance)
     measured = source.faithfulness(validation_file, log=log) if with_faithfulness else Measured()
     return replace(
@@ -170,6 +171,7 @@ def look(
         maps=maps,
         importance=importance,
         completeness_error=error,
+        patterns=tuple(_patterns(trace, given)),
         faithfulness=measured.curves,
         faithfulness_note=measured.note,
         notes=(*record.notes, *plan.notes),
@@ -284,6 +286,16 @@ def _packed(trace: Trace, plan: _Plan, given: LookInput) -> tuple[LayerMaps, ...
                 )
             )
     return tuple(found)
+
+
+def _patterns(trace: Trace, given: LookInput) -> Iterator[HeadScores]:
+    """The patterns of every head of self-attention; equal names are equal tokens."""
+    for call in trace:
+        if call.role == "self":
+            names = given.record.axes[given.axes_of(call)[1]].tokens
+            numbers = {name: number for number, name in enumerate(names)}
+            tokens = torch.tensor([[numbers[name] for name in names]], device=call.value.device)
+            yield from score_patterns([call], tokens)
 
 
 def _described(trace: Trace, plan: _Plan) -> list[Method]:

@@ -7,7 +7,7 @@ it does not change if a number is added to all logits, as a probability does not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -174,7 +174,10 @@ class RunSource:
             return {"tree": parse_tree(run, value)}
         with torch.inference_mode():
             has_attention = text_attention(self.model, encoded) is not None
-        return {"document": explain_text(run, value)} if has_attention else {}
+        if not has_attention:
+            return {}
+        document = explain_text(run, value)
+        return {"document": document, "importance": {"weights": document.importance()}}
 
     def _written(
         self, value: Any, encoded: Input, *, target: str | None, interventions: Any
@@ -409,9 +412,11 @@ class RunSource:
             if decoder_input:
                 axes["output"] = Axis(tokens=tuple(output))
                 axes["decoder_input"] = Axis(tokens=tuple(decoder_input))
-        hops = [call.output.shape[2] for call in trace if call.role == "pooling"]
-        if hops:
-            axes["hops"] = Axis(tokens=tuple(f"hop {number + 1}" for number in range(max(hops))))
+        for call in trace:
+            if call.role == "pooling":
+                axes["hops"] = _numbered("hop", call.num_queries)
+                if call.num_keys != len(axes["input"].tokens):  # the upper level of a hierarchy
+                    axes["sentences"] = _numbered("sentence", call.num_keys)
         record = LookRecord(
             title=title,
             model=self.name,
@@ -422,7 +427,7 @@ class RunSource:
         return LookInput(
             record=record,
             score=forward.score,
-            axes_of=partial(_axes_of, has_decoder="decoder_input" in axes),
+            axes_of=partial(_axes_of, axes=axes),
         )
 
     def _input_axis(self, encoded: Input, trace: Trace, picture: Any) -> Axis:
@@ -498,12 +503,18 @@ def split_item(run: TrainedRun, number: int) -> tuple[Any, str]:
     )
 
 
-def _axes_of(call: AttentionCall, *, has_decoder: bool) -> tuple[str, str]:
+def _numbered(noun: str, count: int) -> Axis:
+    return Axis(tokens=tuple(f"{noun} {number + 1}" for number in range(count)))
+
+
+def _axes_of(call: AttentionCall, *, axes: Mapping[str, Axis]) -> tuple[str, str]:
     if call.role == "pooling":
-        return "hops", "input"
+        is_upper = call.num_keys != len(axes["input"].tokens)
+        return "hops", "sentences" if is_upper else "input"
     if call.role == "cross":
         return "output", "input"
-    return ("output", "decoder_input") if call.is_causal and has_decoder else ("input", "input")
+    is_decoder = call.is_causal and "decoder_input" in axes
+    return ("output", "decoder_input") if is_decoder else ("input", "input")
 
 
 def _logits_of(output: str) -> str:

@@ -5,13 +5,14 @@
 //
 //   POST explain   {"model": name, "input": text}          or
 //                  {"model": name, "data": base64 of a sound or an image}, and in both
-//                  "method": name or null,
-//                  "interventions": [{"kind": "zero_head", "layer": "encoder/0", "head": "1"},
+//                  "method": name or null for all, "heads": ["encoder/0.1", …] whose maps are to be exact,
+//                  "interventions": [{"kind": "zero_head" or "mean_head", "layer": "encoder/0", "head": "1"},
 //                                    {"kind": "knock_out", "layer": …, "head": "1" or null for all,
 //                                     "query": position or null for all, "key": position}]
 //   200            a LookRecord as JSON. Heads are those of `LayerMaps.heads`, positions count from 0.
 //                  `methods` may have some without maps: choosing one asks for it.
 //   otherwise      {"detail": text or list}, or text: shown as text.
+//   GET models     {"models": [{"name", "input": "text", "sound", "image" or "frames"}]}
 
 const ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 const data = JSON.parse(document.getElementById("look-data").textContent);
@@ -49,10 +50,18 @@ function button(text, act, attributes = {}) {
   found.addEventListener("click", act);
   return found;
 }
-function select(label, options, value, act) {
-  const field = h("select", {}, ...options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
+function select(label, act) {
+  const field = h("select");
   field.addEventListener("change", () => act(field.value));
-  return h("label", { class: "field" }, label, field);
+  const show = (options, value) => {
+    const written = JSON.stringify(options);
+    if (field.dataset.options !== written) field.replaceChildren(...options.map(([key, text]) => h("option", { value: key }, text)));
+    field.dataset.options = written;
+    field.value = value;
+    return node;
+  };
+  const node = Object.assign(h("label", { class: "field" }, label, field), { show });
+  return node;
 }
 function section(id, title, ...children) {
   return h("section", { id, "aria-labelledby": `${id}-heading` }, h("h2", { id: `${id}-heading` }, title), ...children);
@@ -110,7 +119,7 @@ function choose(change) {
   if (change.query !== undefined || change.layer !== undefined) state.heat = "row";
   Object.assign(state, change);
   settle();
-  if (change.method && data.live && !records.some((record) => layersOf(record).length)) ask();
+  if (change.method && data.live && !records.some((record) => layersOf(record).length)) ask(change.method);
   else repaint();
 }
 const repaint = () => views.forEach((view) => view());
@@ -158,23 +167,22 @@ function faithfulness(record) {
 
 // Which method, layer and head; the colour scale.
 function controls() {
-  const meaning = h("p", { class: "hint meaning" }), bar = h("div", { class: "look-bar" });
+  const meaning = h("p", { class: "hint meaning" }), scale = h("span", { class: "ramp-line" });
+  const [byMethod, byLayer, byHead] = ["Method", "Layer", "Head"].map((name) => select(name, (value) => choose({ [name.toLowerCase()]: value })));
   views.push(() => {
-    const focused = [...bar.querySelectorAll("select")].indexOf(document.activeElement);
     const method = methods().find(({ name }) => name === state.method), shown = records.map((record) => mapsOf(record, state.layer)).find(Boolean);
     const layers = [...new Set(records.flatMap(layersOf).map(({ layer }) => layer))];
-    const limit = limitOf(state.layer, state.head);
-    bar.replaceChildren(...[
-      select("Method", methods().map((each) => [each.name, clean(each.title) + (each.is_heuristic ? " (heuristic)" : "")]), state.method, (name) => choose({ method: name })),
-      shown && select("Layer", layers.map((layer) => [layer, clean(layer)]), state.layer, (layer) => choose({ layer })),
-      shown && select("Head", shown.heads.map((head) => [head, clean(head)]), mapOf(records.find((record) => mapsOf(record, state.layer)), state.layer, state.head)?.head, (head) => choose({ head })),
-      shown && ramp(limit, method.is_signed),
-    ].filter(Boolean));
-    if (focused >= 0) bar.querySelectorAll("select")[focused]?.focus();
+    byMethod.show(methods().map((each) => [each.name, clean(each.title) + (each.is_heuristic ? " (heuristic)" : "")]), state.method);
+    for (const each of [byLayer, byHead, scale]) each.hidden = !shown;
+    if (shown) {
+      byLayer.show(layers.map((layer) => [layer, clean(layer)]), state.layer);
+      byHead.show(shown.heads.map((head) => [head, clean(head)]), shown.heads.includes(state.head) ? state.head : shown.heads[0]);
+      scale.replaceChildren(...ramp(limitOf(state.layer, state.head), method.is_signed));
+    }
     meaning.textContent = method ? [method.meaning, method.is_signed ? "Signed: negative entries have the second colour and a bar." : "",
       method.is_heuristic ? "A heuristic, not an exact property of the model." : ""].filter(Boolean).map(clean).join(" ") : "";
   });
-  return methods().length ? h("div", { class: "look-controls" }, bar, meaning) : null;
+  return methods().length ? h("div", { class: "look-controls" }, h("div", { class: "look-bar" }, byMethod, byLayer, byHead, scale), meaning) : null;
 }
 
 function ramp(limit, isSigned) {
@@ -183,7 +191,7 @@ function ramp(limit, isSigned) {
     cell.style.setProperty("background-color", shade(part, 1));
     return cell;
   });
-  return h("span", { class: "ramp-line" }, isSigned ? `−${numberText(limit)}` : "0", h("span", { class: "ramp-cells", "aria-hidden": "true" }, ...parts), numberText(limit));
+  return [isSigned ? `−${numberText(limit)}` : "0", h("span", { class: "ramp-cells", "aria-hidden": "true" }, ...parts), numberText(limit)];
 }
 
 // A tile for every head: one stop of the keyboard, arrows choose.
@@ -428,12 +436,13 @@ function build() {
     has((record) => record.maps.length) && mapSection(),
     has((record) => Object.keys(record.axes).length && (record.maps.length || Object.keys(record.importance).length || record.sound || record.image)) && inputSection(),
     has((record) => record.output_tokens.length) && outputSection(),
-    has((record) => record.maps.some(({ shape }) => Math.max(...shape) <= MAX_ARCS)) && arcsSection(),
+    has((record) => !record.image && !record.sound && record.maps.some(({ shape }) => Math.max(...shape) <= MAX_ARCS)) && arcsSection(),
     has((record) => record.tree) && section("tree", "Tree", ...records.filter((record) => record.tree).map((record) =>
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Tree" }, treeChart(record.tree))),
     h("p", { class: "hint" }, "Circles are coloured by the predicted class, stronger where it is more probable; numbers are reconstruction errors.")),
     has((record) => record.patterns.length) && patternSection(),
   ].filter(Boolean));
   faithfulnessSection();
+  if (data.live) views.push(listInterventions);
   repaint();
 }

@@ -1,6 +1,7 @@
-// A live page: the input and interventions are sent to the server (look.js has the contract).
+// A live page: the input and changes of attention are sent to the server (look.js has the contract).
 
-let asked = 0, input = null, interventions = [];
+let asked = 0, input = null, interventions = [], exact = [];
+const part = (name) => document.getElementById(`live-${name}`);
 
 async function encoded(file) {
   const url = await new Promise((done, failed) => {
@@ -12,11 +13,11 @@ async function encoded(file) {
   return url.slice(url.indexOf(",") + 1);
 }
 
-async function explain(model) {
+async function explain(model, method) {
   const response = await fetch("explain", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ model, ...input, method: state.method, interventions }),
+    body: JSON.stringify({ model, ...input, method, heads: exact, interventions }),
   });
   const text = await response.text();
   if (response.ok) return JSON.parse(text);
@@ -29,25 +30,32 @@ async function explain(model) {
 }
 
 // Ask for the records of all models; answers to an earlier question are dropped.
-async function ask() {
-  const number = ++asked, status = document.getElementById("live-status"), problem = document.getElementById("live-error");
-  status.textContent = "Computing …";
-  problem.hidden = true;
+async function ask(method = null) {
+  const number = ++asked, count = interventions.length;
+  part("status").textContent = "Computing …";
+  part("error").hidden = true;
+  listInterventions();
   try {
-    if (!input) throw new Error("Choose a file, then Explain.");
-    const found = await Promise.all(data.chosen.map(explain));
+    if (!input) throw new Error("Type a text or choose a file, then Explain.");
+    const found = await Promise.all(data.chosen.map((model) => explain(model, method)));
     if (number !== asked) return;
     records = found;
-    if (!interventions.length) unchanged = found;
+    if (!count) unchanged = found;
     build();
-    status.textContent = interventions.length ? `Done, with ${interventions.length} ${interventions.length === 1 ? "change" : "changes"}.` : "Done.";
+    part("status").textContent = count ? `Done, with ${count} ${count === 1 ? "change" : "changes"}.` : "Done.";
   } catch (error) {
     if (number !== asked) return;
-    status.textContent = "";
-    problem.textContent = clean(error instanceof TypeError ? "The server does not answer. Start it again with `regard serve`." : error.message);
-    problem.hidden = false;
+    part("status").textContent = "";
+    part("error").textContent = clean(error instanceof TypeError ? "The server does not answer. Start it again with `regard serve`." : error.message);
+    part("error").hidden = false;
   }
   listInterventions();
+}
+
+// The chosen layer and head; no head where the map is of all heads.
+function here() {
+  const maps = records.map((record) => mapsOf(record, state.layer)).find(Boolean);
+  return maps && { layer: state.layer, head: maps.heads.includes(state.head) && state.head !== "all" ? state.head : null };
 }
 
 function intervene(change) {
@@ -55,48 +63,74 @@ function intervene(change) {
   ask();
 }
 
+const VERBS = { zero_head: "zero", mean_head: "average over the keys:", knock_out: "knock out" };
 function interventionText({ kind, layer, head, query, key }) {
-  const where = `${layer}, ${head === null ? "all heads" : `head ${head}`}`;
-  const tokens = (axis, at) => tokensOf(records.find((record) => mapsOf(record, layer)) ?? records[0], axis)[at] ?? at + 1;
-  const maps = records.map((record) => mapsOf(record, layer)).find(Boolean);
-  if (kind === "zero_head") return clean(`zero ${where}`);
-  return clean(`knock out ${query === null ? "every query" : tokens(maps?.queries, query)} → ${tokens(maps?.keys, key)} in ${where}`);
+  const record = records.find((each) => mapsOf(each, layer)) ?? records[0], maps = record && mapsOf(record, layer);
+  const token = (axis, at) => (maps ? tokensOf(record, axis)[at] : undefined) ?? `position ${at + 1}`;
+  const edge = kind === "knock_out" ? `${query === null ? "every query" : token(maps?.queries, query)} → ${token(maps?.keys, key)} in ` : "";
+  return clean(`${VERBS[kind]} ${edge}${layer}, ${head === null ? "all heads" : `head ${head}`}`);
 }
 
 function listInterventions() {
-  document.getElementById("live-changes").replaceChildren(...interventions.map((each, at) => h("li", {}, interventionText(each), " ",
+  part("changes").replaceChildren(...interventions.map((each, at) => h("li", {}, interventionText(each), " ",
     button("Remove", () => { interventions.splice(at, 1); ask(); }, { "aria-label": `Remove: ${interventionText(each)}` }))));
+  for (const each of part("acts").querySelectorAll("button")) {
+    each.disabled = !here() || (each.dataset.needs === "head" && here().head === null);
+  }
 }
 
-function live() {
-  const form = document.getElementById("live"), kind = records[0]?.image ? "image" : records[0]?.sound ? "sound" : "text";
-  const text = h("textarea", { rows: 3, spellcheck: "false" }), file = h("input", { type: "file", accept: kind === "image" ? "image/*" : "audio/*,image/*" });
-  if (records[0] && kind === "text") text.value = records[0].title;
-  const here = () => {
-    const maps = records.map((record) => mapsOf(record, state.layer)).find(Boolean);
-    return { layer: state.layer, head: maps?.heads.includes(state.head) && maps.heads[0] !== "all" ? state.head : null };
+// What the first model takes; everything, if the server does not say so.
+function showFields(kinds) {
+  const kind = kinds?.[data.chosen[0]] ?? (records[0]?.image ? "image" : records[0]?.sound ? "sound" : null);
+  part("text").closest("label").hidden = kind !== null && kind !== "text";
+  part("file").closest("label").hidden = kind === "text";
+  part("file").accept = { sound: "audio/*", image: "image/*" }[kind] ?? "";
+}
+
+async function live() {
+  const changed = (chosen) => {
+    data.chosen = chosen;
+    [interventions, exact] = [[], []];
+    showFields(kinds);
+    if (input) ask();
   };
   const models = data.models.map((name) => [name, clean(name)]);
+  const head = (kind) => intervene({ kind, ...here() });
+  const entry = (query) => intervene({ kind: "knock_out", ...here(), query, key: state.key });
+  const form = document.getElementById("live");
+  let kinds = null;
   form.append(
     models.length > 1 ? h("div", { class: "look-bar" },
-      select("Model", models, data.chosen[0], (name) => { data.chosen[0] = name; interventions = []; ask(); }),
-      select("Beside it", [["", "none"], ...models], data.chosen[1] ?? "", (name) => { data.chosen = [data.chosen[0], ...(name ? [name] : [])]; interventions = []; ask(); })) : "",
-    kind === "text" || !records.length ? h("label", { class: "field wide" }, "Text", text) : "",
-    kind !== "text" || !records.length ? h("label", { class: "field" }, "Sound or image", file) : "",
+      select("Model", (name) => changed([name, ...data.chosen.slice(1)])).show(models, data.chosen[0]),
+      select("Beside it", (name) => changed([data.chosen[0], ...(name ? [name] : [])])).show([["", "none"], ...models], data.chosen[1] ?? "")) : "",
+    h("label", { class: "field wide" }, "Text", h("textarea", { id: "live-text", rows: 3, spellcheck: "false" })),
+    h("label", { class: "field" }, "Sound or image", h("input", { id: "live-file", type: "file" })),
     h("div", { class: "look-bar" }, h("button", { type: "submit" }, "Explain"),
-      button("Zero the head", () => here().head === null ? null : intervene({ kind: "zero_head", ...here() })),
-      button("Knock out the entry", () => intervene({ kind: "knock_out", ...here(), query: state.query, key: state.key })),
-      button("Knock out the key", () => intervene({ kind: "knock_out", ...here(), query: null, key: state.key })),
-      button("Reset", () => { interventions = []; ask(); })),
-    h("ul", { id: "live-changes" }), h("p", { id: "live-status", role: "status", class: "hint" }), h("p", { id: "live-error", role: "alert", class: "wrong", hidden: true }));
+      h("span", { id: "live-acts", role: "group", "aria-label": "Change the attention", class: "look-bar" },
+        button("Zero the head", () => head("zero_head"), { "data-needs": "head" }),
+        button("Average the head", () => head("mean_head"), { "data-needs": "head" }),
+        button("Knock out the entry", () => entry(state.query)),
+        button("Knock out the key", () => entry(null)),
+        button("Exact map of the head", () => { exact.push(`${here().layer}.${here().head}`); ask(); }, { "data-needs": "head" }),
+        button("Reset", () => { interventions = []; ask(); }))),
+    h("ul", { id: "live-changes", "aria-label": "Changes" }), h("p", { id: "live-status", role: "status", class: "hint" }), h("p", { id: "live-error", role: "alert", class: "wrong", hidden: true }));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    interventions = [];
-    if (file.files?.length) {
-      input = { data: await encoded(file.files[0]) };
-      data.audio = data.chosen.map(() => (file.files[0].type.startsWith("audio/") ? URL.createObjectURL(file.files[0]) : ""));
-    } else input = { input: text.value };
+    [interventions, exact] = [[], []];
+    const file = part("file").closest("label").hidden ? null : part("file").files[0];
+    input = file ? { data: await encoded(file) } : { input: part("text").value };
+    const audio = file?.type.startsWith("audio/") ? URL.createObjectURL(file) : "";
+    data.audio = data.chosen.map(() => audio);
     ask();
   });
-  if (kind === "text" && records[0]) input = { input: records[0].title };
+  if (records[0] && !records[0].image && !records[0].sound) {
+    part("text").value = records[0].title;
+    input = { input: records[0].title };
+  }
+  showFields(null);
+  try {
+    const found = await (await fetch("models")).json();
+    kinds = Object.fromEntries(found.models.map((model) => [model.name, model.input]));
+    showFields(kinds);
+  } catch { /* all fields stay */ }
 }

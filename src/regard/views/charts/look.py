@@ -75,7 +75,7 @@ def default_view(record: LookRecord) -> str:
         return "tree"
     if record.alignment is not None:
         return "alignment"
-    if record.document is not None or (record.image is not None and record.image.attention):
+    if record.document is not None or record.image is not None or not record.maps:
         return "heat"
     return "heads" if sum(len(each.heads) for each in record.maps) > 1 else "map"
 

@@ -76,7 +76,8 @@ def note_block(text: str, choice: Choice) -> Markup:
 
 
 def _method(record: LookRecord, choice: Choice) -> Method:
-    known = {each.name: each for each in record.methods}
+    mapped = {each.method for each in record.maps}
+    known = {each.name: each for each in record.methods if each.name in mapped}
     if not known:
         raise RegardError(
             f"'{record.model}' has no attention maps for this input. Choose another view."
@@ -93,8 +94,6 @@ def _layers(record: LookRecord, choice: Choice) -> dict[str, LayerMaps]:
 
 def _head(record: LookRecord, choice: Choice) -> _Head:
     layers = _layers(record, choice)
-    if not layers:
-        raise RegardError(f"The method '{choice.method}' has no maps. Choose another one.")
     cross = [name for name in layers if name.startswith("cross")]
     default = cross[-1] if cross else list(layers)[-1]
     maps: LayerMaps = lookup("attention layer", choice.layer or default, layers)

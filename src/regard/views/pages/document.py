@@ -8,10 +8,8 @@ computes the opacity from `--relative` as `charts/document.py`'s `shade_opacity`
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
-from regard.core.atomic_write import atomic_write
 from regard.core.formatting import score_text, weight_text
 from regard.core.records.document import DocumentRecord
 from regard.views.charts import deletion, document
@@ -19,11 +17,6 @@ from regard.views.charts.document import WeightView, relative_text, weight_note
 from regard.views.pages.render import render_page
 
 MAX_LABELS, NUM_TOP_WORDS, MAX_WORDS = 8, 10, 3000
-
-
-def write_document_page(record: DocumentRecord, *, path: Path) -> None:
-    """Write the page to `path` atomically."""
-    atomic_write(path, document_page(record).encode())
 
 
 def document_page(record: DocumentRecord) -> str:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from regard.core.atomic_write import atomic_write
 from regard.core.formatting import percent_text
 from regard.core.records.image import ClassifiedImage
 from regard.views.charts import image as charts
 from regard.views.pages.render import render_page
-
-
-def write_image_page(record: ClassifiedImage, *, path: Path) -> None:
-    """Write the page to `path` atomically."""
-    atomic_write(path, image_page(record).encode())
 
 
 def image_page(record: ClassifiedImage) -> str:
