@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,3 +109,57 @@ def client(runs: dict[str, TrainedRun]) -> Iterator[TestClient]:
     with TestClient(app, base_url=ADDRESS) as opened:
         yield opened
     queue.close(timeout=5.0)
+
+
+class Process:
+    """A server in a process of its own, on a free port of this machine."""
+
+    def __init__(self, *arguments: object, **environment: str) -> None:
+        command = [sys.executable, "-m", "regard", "serve", *map(str, arguments), "--port", "0"]
+        self.process = subprocess.Popen(
+            [*command, "--threads", "1"],
+            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        found = re.search(r"http://[\d.]+:(\d+)/", line)
+        assert found is not None, line + self.process.stderr.read()
+        self.url, self.port = found[0], int(found[1])
+
+    def post(self, path: str, headers: dict[str, str] | None = None, **body: Any) -> Any:
+        """The answer to a POST as JSON."""
+        request = urllib.request.Request(
+            self.url + path,
+            data=json.dumps(body).encode(),
+            headers={"Content-Type": "application/json", **(headers or {})},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read())
+
+    def get(self, path: str) -> Any:
+        """The answer to a GET as JSON."""
+        with urllib.request.urlopen(self.url + path, timeout=60) as answer:
+            return json.loads(answer.read())
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+        """Exit code and what was logged after the first line."""
+        self.process.send_signal(number)
+        _, log = self.process.communicate(timeout=60)
+        return self.process.returncode, log
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def begin(*arguments: object, **environment: str) -> Process:
+        started.append(Process(*arguments, **environment))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.process.kill()
+        each.process.wait()

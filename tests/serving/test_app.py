@@ -1,4 +1,4 @@
-"""The API: predictions as `regard predict` has them, explanations, limits, hostile input, clients that leave."""
+"""The API: predictions as those of the run, explanations, limits, hostile input, clients that leave."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ def test_decoding_options(client: TestClient, runs: dict[str, TrainedRun]) -> No
     assert outputs(client, inputs=WORDS, beam_size=3, length_penalty=0.5) == expected
 
 
-def test_concurrent_requests_are_batched(serve: Serve, runs: dict[str, TrainedRun]) -> None:
+def test_concurrent_requests_are_batched(
+    serve: Serve, runs: dict[str, TrainedRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
     client, queue, _ = serve("seq2seq", batch_wait_seconds=0.2)
     sizes: list[int] = []
     run = runs["seq2seq"]
@@ -114,16 +116,13 @@ def test_concurrent_requests_are_batched(serve: Serve, runs: dict[str, TrainedRu
         begin.wait()
         found[text] = outputs(client, inputs=[text])[0]
 
-    run.predict = counted  # type: ignore[method-assign]
-    try:
-        with client:
-            threads = [threading.Thread(target=ask, args=(text,)) for text in texts]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-    finally:
-        del run.predict  # type: ignore[method-assign]
+    with client, monkeypatch.context() as patch:
+        patch.setattr(run, "predict", counted)
+        threads = [threading.Thread(target=ask, args=(text,)) for text in texts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     assert sum(sizes) == len(texts)
     assert queue.num_waiting == 0
     assert found == {text: run.predict([text])[0] for text in texts}
@@ -131,7 +130,7 @@ def test_concurrent_requests_are_batched(serve: Serve, runs: dict[str, TrainedRu
 
 def test_language_model(client: TestClient, runs: dict[str, TrainedRun]) -> None:
     asked: dict[str, Any] = {"max_new_tokens": 6, "temperature": 0.7, "top_k": 5, "seed": 3}
-    options = {"max_tokens": 6, "temperature": 0.7, "top_k": 5, "seed": 3}
+    options: dict[str, Any] = {"max_tokens": 6, "temperature": 0.7, "top_k": 5, "seed": 3}
     expected = ["ab" + "".join(runs["language_model"].generate("ab", **options))]
     assert outputs(client, model="language_model", inputs=["ab"], **asked) == expected
     message = problem(client, 422, model="language_model", inputs=["a"], max_new_tokens=501)
@@ -456,7 +455,10 @@ def test_explain_an_upload(kind: str, client: TestClient) -> None:
             "encoder/7",
         ),
         (
-            {"input": "abc", "interventions": [{"kind": "zero_head", "layer": "cross/0", "head": "9"}]},
+            {
+                "input": "abc",
+                "interventions": [{"kind": "zero_head", "layer": "cross/0", "head": "9"}],
+            },
             "1 heads",
         ),
         ({"input": "abc", "interventions": [{"kind": "delete"}]}, "interventions[0]"),

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import pytest
@@ -37,7 +37,7 @@ def guarded(**options: Any) -> Guard:
 
 
 @pytest.fixture
-def ask() -> Iterator[Ask]:
+def ask() -> Ask:
     """Send a request to an app with a guard of the given options."""
 
     def send(
@@ -50,10 +50,10 @@ def ask() -> Iterator[Ask]:
         **options: Any,
     ) -> Any:
         client = TestClient(guarded(**options), base_url=base_url)
-        body = {} if method == "GET" else {"content": content}
+        body: dict[str, Any] = {} if method == "GET" else {"content": content}
         return client.request(method, path, headers=headers, **body)
 
-    yield send
+    return send
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,9 @@ def test_wrong_keys(headers: dict[str, str], ask: Ask) -> None:
         assert answer.headers["www-authenticate"].startswith("Basic ")
 
 
-@pytest.mark.parametrize("key", ["", "short", "with a space in it all", "ключ" * 5, "k" * 20 + "\n"])
+@pytest.mark.parametrize(
+    "key", ["", "short", "with a space in it all", "ключ" * 5, "k" * 20 + "\n"]
+)
 def test_keys_that_are_refused(key: str) -> None:
     with pytest.raises(RegardError, match="16 or more"):
         validate_key(key)
@@ -273,9 +275,7 @@ def test_open_requests_are_limited() -> None:
     assert asyncio.run(check()) == [200, 200, 429]
 
 
-def test_a_fault_is_logged_without_the_request(
-    ask: Ask, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_fault_is_logged_without_the_request(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         answer = ask(path="/?fault=secret", content=b"another secret text")
     assert answer.status_code == 500

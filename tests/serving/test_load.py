@@ -1,4 +1,4 @@
-"""The server under load: many clients, many requests, requests made from its schema, clients that are killed.
+"""The server under load: many clients and requests, requests made from its schema, clients that are killed.
 
 Figures are printed (`pytest -m stress -s tests/serving`).
 """
@@ -16,16 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serving.test_server import Process
+from tests.serving.conftest import Process
 
 from regard import api
-from regard.data import cmudict_pairs
+from regard.data import RowErrors, cmudict_pairs
 
 pytestmark = pytest.mark.stress
 
 CLIENTS, REQUESTS, TRAINING_STEPS = 32, 500, 200
 FIRST_REQUESTS, ALL_REQUESTS, MAX_GROWTH = 2_000, 20_000, 20 << 20
 CASES = 2_000
+PLAIN = ("input", "inputs", "data", "interventions")
 # One client that is killed: requests that take long, in several connections.
 KILLED = """
 import json, socket, sys, time
@@ -58,7 +59,7 @@ def server(quick: Path) -> Iterator[Process]:
 @pytest.fixture(scope="module")
 def words() -> list[str]:
     """Words of the dictionary, in random order."""
-    found = sorted({pair.source for pair in cmudict_pairs()})
+    found = sorted({row.input for row in cmudict_pairs().rows(errors=RowErrors())})
     random.Random(0).shuffle(found)
     return found
 
@@ -126,7 +127,9 @@ def test_memory(server: Process, words: list[str]) -> None:
     before = resident_bytes(server.process.pid)
     load(server.port, words[FIRST_REQUESTS:ALL_REQUESTS], clients=CLIENTS)
     growth = resident_bytes(server.process.pid) - before
-    print(f"\n{before / 2**20:.0f} MiB after 2,000 requests, {growth / 2**20:+.1f} MiB after 20,000")
+    print(
+        f"\n{before / 2**20:.0f} MiB after 2,000 requests, {growth / 2**20:+.1f} MiB after 20,000"
+    )
     assert growth <= MAX_GROWTH
 
 
@@ -151,8 +154,10 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_requests_made_from_the_schema(run_folders: Callable[[str], Path]) -> None:
-    """2,000 requests, half of them with the name of a model: no fault of the server, as the schema says."""
+def test_requests_made_from_the_schema(
+    run_folders: Callable[[str], Path], start: Callable[..., Process]
+) -> None:
+    """No fault of the server, and answers as the schema says; half of the requests name a model."""
     import schemathesis
     from hypothesis import HealthCheck, Phase, given, settings, strategies
     from schemathesis.checks import not_a_server_error
@@ -163,7 +168,7 @@ def test_requests_made_from_the_schema(run_folders: Callable[[str], Path]) -> No
     )
 
     kinds = ("seq2seq", "classifier", "language_model", "images", "sounds")
-    server = Process(*map(run_folders, kinds), "--max-new-tokens", "20")
+    server = start(*map(run_folders, kinds), "--max-new-tokens", "20")
     schema = schemathesis.openapi.from_url(f"{server.url}openapi.json")
     statuses: dict[int, int] = {}
 
@@ -183,20 +188,24 @@ def test_requests_made_from_the_schema(run_folders: Callable[[str], Path]) -> No
             ],
         )
 
-    posts = [("/predict", "POST"), ("/explain", "POST")]
-    for path, method in (("/health", "GET"), ("/models", "GET"), *posts):
-        count = CASES // len(posts) if method == "POST" else 1
-        options: dict[str, Any] = {
-            "deadline": None,
-            "derandomize": True,
-            "database": None,
-            "phases": [Phase.generate],
-            "suppress_health_check": list(HealthCheck),
-        }
-        model = strategies.sampled_from([*kinds, *[None] * len(kinds)])
-        given(schema[path][method].as_strategy(), model)(
-            settings(max_examples=count, **options)(check)
-        )()
+    options: dict[str, Any] = {
+        "deadline": None,
+        "derandomize": True,
+        "database": None,
+        "phases": [Phase.generate],
+        "suppress_health_check": list(HealthCheck),
+    }
+    model = strategies.sampled_from([*kinds, *[None] * len(kinds)])
+    counts = {"GET /health": 1, "GET /models": 1, "POST /predict": 1000, "POST /explain": 1000}
+    for name, count in counts.items():
+        method, path = name.split()
+
+        @settings(max_examples=count, **options)
+        @given(schema[path][method].as_strategy(), model)
+        def send(case: Any, model: str | None) -> None:
+            check(case, model)
+
+        send()
     print(f"\n{sum(statuses.values())} requests: {dict(sorted(statuses.items()))}")
     assert sum(statuses.values()) >= CASES
     assert statuses[200] > 100

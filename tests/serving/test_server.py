@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
 import signal
 import socket
-import subprocess
-import sys
 import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.factories.command_line import regard
+from tests.serving.conftest import Process
 
 from regard import api
 from regard.core.errors import MissingDependencyError, RegardError
@@ -31,64 +25,10 @@ def run(run_folders: Callable[[str], Path]) -> Path:
     return run_folders("seq2seq")
 
 
-class Process:
-    """A server in a process of its own, on a free port of this machine."""
-
-    def __init__(self, *arguments: object, **environment: str) -> None:
-        command = [sys.executable, "-m", "regard", "serve", *map(str, arguments), "--port", "0"]
-        self.process = subprocess.Popen(
-            [*command, "--threads", "1"],
-            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stderr is not None
-        line = self.process.stderr.readline()
-        found = re.search(r"http://[\d.]+:(\d+)/", line)
-        assert found is not None, line + self.process.stderr.read()
-        self.url, self.port = found[0], int(found[1])
-
-    def post(self, path: str, headers: dict[str, str] | None = None, **body: Any) -> Any:
-        """The answer to a POST as JSON."""
-        request = urllib.request.Request(  # noqa: S310
-            self.url + path,
-            data=json.dumps(body).encode(),
-            headers={"Content-Type": "application/json", **(headers or {})},
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
-            return json.loads(answer.read())
-
-    def get(self, path: str) -> Any:
-        """The answer to a GET as JSON."""
-        with urllib.request.urlopen(self.url + path, timeout=60) as answer:  # noqa: S310
-            return json.loads(answer.read())
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        """Exit code and what was logged after the first line."""
-        self.process.send_signal(number)
-        _, log = self.process.communicate(timeout=60)
-        return self.process.returncode, log
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., Process]]:
-    started: list[Process] = []
-
-    def begin(*arguments: object, **environment: str) -> Process:
-        started.append(Process(*arguments, **environment))
-        return started[-1]
-
-    yield begin
-    for each in started:
-        each.process.kill()
-        each.process.wait()
-
-
 def test_a_process(
     run_folders: Callable[[str], Path], run: Path, start: Callable[..., Process]
 ) -> None:
-    """Predictions, two runs of one name, a body in chunks above the limit, garbage, a client that leaves."""
+    """Predictions, two runs of one name, a long body in chunks, garbage, clients that leave."""
     server = start(run, run_folders("classifier"), run, "--max-body", "1")
     (found,) = server.post("predict", inputs=["abc"])["predictions"]
     assert found["output"] == api.predict(run, ["abc"])[0]  # type: ignore[index]
@@ -112,9 +52,7 @@ def test_a_process(
     assert server.stop(signal.SIGINT) == (0, "stopped\n")
 
 
-def test_a_process_with_a_key(
-    run: Path, tmp_path: Path, start: Callable[..., Process]
-) -> None:
+def test_a_process_with_a_key(run: Path, tmp_path: Path, start: Callable[..., Process]) -> None:
     (tmp_path / "key").write_text(f"{KEY}\n")
     server = start(run, "--host", "0.0.0.0", "--key-file", tmp_path / "key")
     with pytest.raises(urllib.error.HTTPError, match="401"):
@@ -130,7 +68,9 @@ def test_port_in_use(run: Path) -> None:
         port = other.getsockname()[1]
         done = regard("serve", run, "--port", port)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: --port {port} is in use. Choose another, or 0 for any free one.\n"
+    assert (
+        done.stderr == f"error: --port {port} is in use. Choose another, or 0 for any free one.\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,4 +118,3 @@ def test_missing_extra(module: str, run: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_help_says_what_it_is_not() -> None:
     text = " ".join(regard("serve", "--help").stdout.split())
     assert "It is not a production server" in text
-
