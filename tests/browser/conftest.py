@@ -26,14 +26,15 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def visit(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
-    """Open a page, HTML or the path of a file; it is closed after the test."""
+    """Open a page, HTML, the path of a file or an address; it is closed after the test."""
     opened: list[Visit] = []
 
     def open_page(page: str | Path, **options: Any) -> Visit:
-        path = page if isinstance(page, Path) else tmp_path / f"page-{len(opened)}.html"
-        if isinstance(page, str):
+        if isinstance(page, str) and not page.startswith("http://"):
+            path = tmp_path / f"page-{len(opened)}.html"
             path.write_text(page, encoding="utf-8")
-        opened.append(Visit(browser, path, **options))
+            page = path
+        opened.append(Visit(browser, page, **options))
         return opened[-1]
 
     yield open_page

@@ -116,7 +116,7 @@ def test_controls_work(
                     page.keyboard.press(arrow)
     assert page.evaluate("document.querySelectorAll('details:not([open])').length") == 0
     assert visited.complaints == []
-    assert {request.partition("#")[0] for request in visited.requests} == {visited.path.as_uri()}
+    assert {request.partition("#")[0] for request in visited.requests} == {visited.address}
     assert visited.width() <= visited.size["width"]
 
 

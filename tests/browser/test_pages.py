@@ -19,7 +19,8 @@ HOSTILE = {"all": ALL_BUT_THE_LONG, "long word": STRINGS["long word"][:1000]}
 STRUCTURE = """
 [...document.querySelectorAll("*")]
   .filter((node) => !["tspan", "wbr"].includes(node.localName))
-  .map((node) => [node.localName, ...node.getAttributeNames().filter((name) => name !== "hidden")].join(" "))
+  .map((node) => [node.localName, ...node.getAttributeNames().filter((name) => name !== "hidden")]
+    .join(" "))
 """
 
 

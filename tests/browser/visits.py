@@ -59,12 +59,18 @@ def open_browser() -> Iterator[Any]:
 
 
 class Visit:
-    """A page that was opened from its file, with everything that it asked for or complained of."""
+    """A page that was opened from its file or address, with all that it asked for or complained of."""
 
     def __init__(
-        self, browser: Any, path: Path, *, size: dict[str, int] = DESKTOP, scheme: str = "light"
+        self,
+        browser: Any,
+        path: Path | str,
+        *,
+        size: dict[str, int] = DESKTOP,
+        scheme: str = "light",
     ) -> None:
         self.path, self.size = path, size
+        self.address = path if isinstance(path, str) else path.as_uri()
         self.context = browser.new_context(viewport=size, color_scheme=scheme)
         self.page = self.context.new_page()
         self.page.set_default_timeout(20_000)
@@ -74,7 +80,7 @@ class Visit:
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", self._refuse)
-        self.page.goto(path.as_uri())
+        self.page.goto(self.address)
 
     def _refuse(self, dialog: Any) -> None:
         self.complaints.append(f"dialog: {dialog.message}")
@@ -98,7 +104,7 @@ class Visit:
     def assert_sound(self) -> None:
         """No message, no request but for the file, no scrolling sideways."""
         assert self.complaints == []
-        assert self.requests == [self.path.as_uri()]
+        assert self.requests == [self.address]
         assert self.width() <= self.size["width"], self.too_wide()
 
 

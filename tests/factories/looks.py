@@ -1,4 +1,4 @@
-"""Records of `regard look` with realistic attention: text, translation, document, tree, image, sound, long."""
+"""Records of `regard look` with realistic attention: texts, short and long, trees, images, sounds."""
 
 from __future__ import annotations
 

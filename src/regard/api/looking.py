@@ -22,6 +22,7 @@ from regard.api.options import (
     validate_utf8,
 )
 from regard.core.atomic_write import atomic_write
+from regard.core.device import resolve_device
 from regard.core.errors import RegardError
 from regard.core.formatting import integer_text
 from regard.core.records.look import LookRecord
@@ -29,13 +30,15 @@ from regard.explain.look import LookSource, look as look_at
 from regard.explain.model_source import ModelSource, Names
 from regard.explain.run_source import RunSource, split_item
 from regard.explain.trace import Intervention
+from regard.integrations.pretrained import PretrainedModel, load_pretrained, names_pretrained
+from regard.integrations.pretrained_source import PretrainedSource
 from regard.runs.folder import RunFolder
 from regard.runs.load import TrainedRun, load
 
 if TYPE_CHECKING:
     from regard.views.charts.look_maps import Choice
 
-Looked = File | TrainedRun | nn.Module | LookSource
+Looked = File | TrainedRun | nn.Module | PretrainedModel | LookSource
 DEFAULT_PAGE = Path("look.html")
 MAX_MODELS = 2
 FRAME_HEIGHT = 820  # of the page in a notebook, in pixels
@@ -168,7 +171,7 @@ def look(
             input, reference = _item(sources[0], item)
         records: list[LookRecord] = []
         for source in sources:
-            if records and target is None and isinstance(source, RunSource) and source.writes:
+            if records and target is None and getattr(source, "writes", False):
                 # So that both have the same tokens, and can be compared.
                 target = records[0].prediction
             record = look_at(
@@ -209,6 +212,12 @@ def _source(
         )
     if isinstance(given, TrainedRun):
         return RunSource(given)
+    if isinstance(given, str) and names_pretrained(given):
+        pretrained = load_pretrained(given)
+        pretrained.model.to(resolve_device(device or "cpu"))
+        return PretrainedSource(pretrained)
+    if isinstance(given, PretrainedModel):
+        return PretrainedSource(given)
     if isinstance(given, str | PathLike):
         return RunSource(load(given, device=device or "cpu"), name=str(given))
     return given
@@ -248,4 +257,4 @@ def looked_at(arguments: Sequence[str], *, item: int | None = None) -> tuple[lis
 
 
 def _is_model(argument: str) -> bool:
-    return RunFolder(Path(argument)).spec.is_file()
+    return names_pretrained(argument) or RunFolder(Path(argument)).spec.is_file()

@@ -149,14 +149,15 @@ def input_importance(
     model: nn.Module,
     forward: Callable[[], Float[Tensor, "*batch"]],
     *,
-    length: int,
+    length: int | None = None,
     methods: Iterable[str] = IMPORTANCE_METHODS,
     interventions: Iterable[Intervention] = (),
     trace: Tracing = trace_attention,
 ) -> Importance:
     """One number per input position by method, for the output of `forward()`, one or one per row.
 
-    length   of the input, padded: layers with another number of keys do not read it
+    length   of the input, padded: layers with another number of keys do not read it; by default that of
+             the first attention layer
 
     weights, contribution_norm, value_zeroing    the last layer that reads the input: the mean of the
                                                  absolute values over heads, and over the queries on which
@@ -175,10 +176,12 @@ def input_importance(
         value = forward()
     if value.requires_grad:
         traced.backward(value)
-    found = traced_importance(traced, length=length, methods=names)
+    if length is None:
+        length = next((call.num_keys for call in traced), None)
+    found = {} if length is None else traced_importance(traced, length=length, methods=names)
     if "attribution" in names:
         whole = _attribution(model, forward, interventions, trace)
-        if whole is not None and whole.scores["input"].shape[1] == length:
+        if whole is not None and length in (None, whole.scores["input"].shape[1]):
             found["attribution"] = whole.scores["input"]
     return found
 

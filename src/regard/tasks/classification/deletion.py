@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -67,6 +68,20 @@ def classify_subsets(
 ) -> Float32[np.ndarray, "subsets classes"]:
     """The class probabilities of subsets: the tokens of row `rows[i]` at the positions `kept[i]`.
 
+    As `score_subsets`.
+    """
+    return score_subsets(partial(class_probabilities, model), texts, rows=rows, kept=kept)
+
+
+def score_subsets(
+    score: Callable[[TokenInput], Float[np.ndarray, "batch *scores"]],
+    texts: TokenInput,
+    *,
+    rows: Sequence[int],
+    kept: Sequence[Int64[np.ndarray, " _"]],
+) -> Float[np.ndarray, "subsets *scores"]:
+    """The scores of subsets of texts, batch by batch.
+
     Kept tokens move together and keep their sentence numbers; nothing is replaced by padding inside a text.
     Subsets of similar length share a batch.
     """
@@ -75,7 +90,7 @@ def classify_subsets(
     device = texts.tokens.device
     all_tokens = texts.tokens.numpy(force=True)
     all_segments = None if texts.segments is None else texts.segments.numpy(force=True)
-    probabilities = []
+    scores = []
     for chosen in _length_batches(order, sizes):
         width = int(sizes[chosen].max())
         tokens = np.full((len(chosen), width), PAD, dtype=np.int64)
@@ -90,8 +105,8 @@ def classify_subsets(
             torch.from_numpy(sizes[chosen]),
             None if all_segments is None else torch.from_numpy(numbers),
         )
-        probabilities.append(class_probabilities(model, subset_input.to(device)))
-    return np.concatenate(probabilities)[np.argsort(order)]
+        scores.append(score(subset_input.to(device)))
+    return np.concatenate(scores)[np.argsort(order)]
 
 
 def _length_batches(
@@ -152,7 +167,7 @@ def deletion_curve(
     labels = before.argmax(axis=1)
     is_word = word_mask(texts)
     removed = np.array(
-        [[_count(fraction, int(row.sum())) for fraction in fractions] for row in is_word]
+        [[removal_count(fraction, int(row.sum())) for fraction in fractions] for row in is_word]
     )
 
     num_orders = 2 + draws
@@ -165,7 +180,9 @@ def deletion_curve(
         entropy = [seed, *texts.tokens[row, : all_lengths[row]].tolist()]
         generator = np.random.default_rng(entropy)
         counts, which = np.unique(removed[row], return_inverse=True)
-        for number, order in enumerate(_orders(importance[row], positions, draws, generator)):
+        for number, order in enumerate(
+            removal_orders(importance[row], positions, draws, generator)
+        ):
             subset[row, number] = len(kept) + which
             everything = np.arange(all_lengths[row])
             kept += [np.delete(everything, order[:count]) for count in counts]
@@ -207,17 +224,17 @@ def token_importance(
         return attention.importance(numbers).numpy(force=True)
 
 
-def _count(fraction: float, words: int) -> int:
+def removal_count(fraction: float, words: int) -> int:
     """How many words to remove: rounded up, but at least one word stays.
 
-    >>> [_count(0.1, words) for words in (1, 2, 10, 11, 30)]
+    >>> [removal_count(0.1, words) for words in (1, 2, 10, 11, 30)]
     [0, 1, 1, 2, 3]
     """
     # 0.1 in floating point is a little more than a tenth; it must not round up to one word more.
     return max(0, min(math.ceil(fraction * words - 1e-9), words - 1))
 
 
-def _orders(
+def removal_orders(
     importance: Float[np.ndarray, " length"],
     positions: Int64[np.ndarray, " words"],
     draws: int,
@@ -247,7 +264,7 @@ def mean_deletion(
         pairs = zip(found, tested, strict=True)
         return np.concatenate([part(result)[mask] for result, mask in pairs])
 
-    estimates = _estimates(of_tested(_columns), resamples=resamples, seed=seed)
+    estimates = bootstrap_estimates(of_tested(_columns), resamples=resamples, seed=seed)
     width = len(fractions)
     orders = []
     for _ in range(3):
@@ -294,9 +311,10 @@ def _columns(result: DeletionResult) -> Float[np.ndarray, "texts draws figures"]
     )
 
 
-def _estimates(
+def bootstrap_estimates(
     columns: Float[np.ndarray, "texts draws figures"], *, resamples: int, seed: int
 ) -> tuple[Estimate, ...]:
+    """The mean of each figure, its 95 % interval over texts; of a single text, the range of its draws."""
     by_text = columns.mean(axis=1)
     if len(columns) == 1:
         low, high = columns[0].min(axis=0), columns[0].max(axis=0)

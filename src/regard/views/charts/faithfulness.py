@@ -25,6 +25,10 @@ def sufficiency_curves(record: FaithfulnessCurves) -> Markup:
 def _chart(
     record: FaithfulnessCurves, what: str, ranked: Sequence[float], random: Sequence[float]
 ) -> Markup:
+    orders: list[tuple[str, Sequence[float], int | str]] = [
+        ("by rank", ranked, 0),
+        ("at random", random, "soft"),
+    ]
     lines = [
         Line(
             name,
@@ -36,9 +40,7 @@ def _chart(
                 for at, score in zip(record.fractions, scores, strict=True)
             ],
         )
-        for dash, (name, scores, tone) in enumerate(
-            (("by rank", ranked, 0), ("at random", random, "soft"))
-        )
+        for dash, (name, scores, tone) in enumerate(orders)
     ]
     plot = Plot(
         f"Score by the fraction of the input that is {what}, ranked by {record.method} and at random.",

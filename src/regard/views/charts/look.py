@@ -17,12 +17,19 @@ from pathlib import Path
 from markupsafe import Markup
 
 from regard.core.errors import RegardError
-from regard.core.formatting import counted, number_text, printable, score_text, truncate
+from regard.core.formatting import (
+    counted,
+    interval_text,
+    number_text,
+    printable,
+    score_text,
+    truncate,
+)
 from regard.core.records.document import DocumentRecord, Estimate
-from regard.core.records.look import FaithfulnessCurves, LookRecord
+from regard.core.records.look import LookRecord
 from regard.core.registry import lookup
 from regard.views.charts import document as words, heatmap
-from regard.views.charts.axes import Scale
+from regard.views.charts.faithfulness import deletion_curves, sufficiency_curves
 from regard.views.charts.figure_file import PaperWidth, validate_figure_suffix, write_figure
 from regard.views.charts.image import attention_chart
 from regard.views.charts.look_maps import (
@@ -40,7 +47,6 @@ from regard.views.charts.look_maps import (
     subtracted,
     title_block,
 )
-from regard.views.charts.plot import Axis as PlotAxis, Line, Plot, plot_chart
 from regard.views.charts.sound import alignment_chart, hops_chart
 from regard.views.charts.svg import (
     MARGIN,
@@ -227,58 +233,44 @@ def alignment_view(record: LookRecord, choice: Choice) -> list[Markup]:
 
 
 def curves_view(record: LookRecord, choice: Choice) -> list[Markup]:
-    """Faithfulness: deletion and sufficiency of each method against random."""
+    """Faithfulness: deletion and sufficiency against random, of one method, or of all."""
     if not record.faithfulness:
         why = record.faithfulness_note or "not measured"
         raise RegardError(f"--view curves: the faithfulness of '{record.model}' is {why}.")
-    found = record.faithfulness
-    chosen = [each for each in found if choice.method in (None, each.method)]
-    first = chosen[0] if chosen else found[0]
+    known = {each.method: each for each in record.faithfulness}
     titles = {each.name: each.title for each in record.methods}
-    note = f"{counted(first.items, 'input')}, {first.data}; mean {first.score}"
-    parts = [note_block(note, choice)]
-    for kind, axis in (("deletion", "removed"), ("sufficiency", "kept")):
-        lines = [
-            Line(
-                titles.get(each.method, each.method),
-                _points(each, kind),
-                tone=number,
-                dash=number % 4,
+    chosen = (
+        list(known.values())
+        if choice.method is None
+        else [lookup("measured method", choice.method, known)]
+    )
+    parts: list[Markup] = []
+    for curves in chosen:
+        gains = ", ".join(
+            f"{name} {_gain(gain)}"
+            for name, gain in (
+                ("deletion", curves.deletion_gain),
+                ("sufficiency", curves.sufficiency_gain),
             )
-            for number, each in enumerate(chosen or found)
+        )
+        parts += [
+            title_block(titles.get(curves.method, curves.method), choice),
+            note_block(
+                f"gain over random: {gains}; {counted(curves.items, 'input')}, {curves.data}",
+                choice,
+            ),
+            deletion_curves(curves),
+            sufficiency_curves(curves),
         ]
-        random = list(zip(first.fractions, getattr(first, f"random_{kind}"), strict=True))
-        lines.append(Line("random", random, tone="soft", dash=1))
-        ends = [y for line in lines for _, y in line.points]
-        low, high = min(ends), max(ends)
-        padding = 0.06 * (high - low) or 0.1
-        plot = Plot(
-            f"{kind.capitalize()}: {first.score} by fraction of the input {axis}.",
-            PlotAxis(f"fraction of the input {axis}", Scale(0.0, 1.0, 0.0, 1.0)),
-            PlotAxis(first.score, Scale(low - padding, high + padding, 0.0, 1.0)),
-            lines,
-            legend=True,
-            width=choice.width,
-            height=min(220.0, choice.width / 2),
-        )
-        parts += [title_block(kind.capitalize(), choice), plot_chart(plot)]
-    for each in chosen or found:
-        gains = f"deletion {_gain(each.deletion_gain)}, sufficiency {_gain(each.sufficiency_gain)}"
-        parts.append(
-            note_block(f"{titles.get(each.method, each.method)}: gain over random: {gains}", choice)
-        )
     return parts
 
 
-def _points(curves: FaithfulnessCurves, kind: str) -> list[tuple[float, float]]:
-    return list(zip(curves.fractions, getattr(curves, kind), strict=True))
-
-
 def _gain(gain: Estimate) -> str:
-    text = score_text(gain.mean, decimals=3)
-    if gain.low is None or gain.high is None:
-        return text
-    return f"{text} ({score_text(gain.low, decimals=3)} to {score_text(gain.high, decimals=3)})"
+    text, interval = (
+        score_text(gain.mean, decimals=3),
+        interval_text(gain.low, gain.high, decimals=3),
+    )
+    return f"{text} ({interval})" if interval else text
 
 
 def heat_difference(one: LookRecord, other: LookRecord, choice: Choice) -> list[Markup]:
