@@ -154,6 +154,7 @@ LONG = {
     "documents.md",
     "language-models.md",
     "overview.md",
+    "pretrained.md",
     "report.md",
     "study.md",
     "synthetic-tasks.md",

@@ -12,6 +12,9 @@ from tests.factories.pages import all_pages
 
 from regard.core.errors import MissingDependencyError
 
+# Installed by `make stress`, where there is npm.
+AXE = Path(__file__).parents[2] / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
@@ -22,6 +25,14 @@ def browser() -> Iterator[Any]:
         pytest.skip(str(error))
     yield opened
     opening.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core, which checks accessibility."""
+    if not AXE.exists():
+        pytest.skip(f"axe-core is not installed: npm install --prefix {AXE.parents[2]} axe-core")
+    return AXE.read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -83,7 +83,11 @@ def test_all_controls_are_reached_and_show_the_focus(
 def test_controls_work(
     name: str, visit: Callable[..., Visit], page_file: Callable[[str], Path]
 ) -> None:
-    visited = visit(page_file(name))
+    use_controls(visit(page_file(name)))
+
+
+def use_controls(visited: Visit) -> None:
+    """Use every control of a page by keyboard."""
     page = visited.page
     open_by_keyboard(page)
     page.evaluate(PREPARE, CONTROLS)

@@ -39,6 +39,16 @@ TOO_WIDE = """
 }
 """
 
+VIOLATIONS = """
+async () => {
+  const results = await axe.run(document, {resultTypes: ["violations"]});
+  return results.violations
+    .filter(({impact}) => impact === "serious" || impact === "critical")
+    .map(({id, nodes}) => `${id}: ${nodes.length} × ${nodes[0].html.slice(0, 200)}: `
+      + nodes[0].failureSummary.slice(0, 300));
+}
+"""
+
 
 @contextmanager
 def open_browser() -> Iterator[Any]:
@@ -93,6 +103,13 @@ class Visit:
     def too_wide(self) -> list[str]:
         """The innermost elements that end beyond the window and are not within one that scrolls."""
         found: list[str] = self.page.evaluate(TOO_WIDE)
+        return found
+
+    def violations(self, axe: str) -> list[str]:
+        """What axe-core finds that is serious or critical."""
+        # Evaluated, since the policy of the page forbids other scripts.
+        self.page.evaluate(axe)
+        found: list[str] = self.page.evaluate(VIOLATIONS)
         return found
 
     def open_details(self) -> None:

@@ -29,7 +29,6 @@ from regard.explain.attribution import IMPORTANCE_METHODS
 from regard.explain.faithfulness import (
     FRACTIONS,
     faithfulness_curves,
-    faithfulness_path,
     measure_faithfulness,
     read_faithfulness,
 )
@@ -263,7 +262,7 @@ def _names(run: TrainedRun) -> list[str]:
 
 def test_the_file_in_the_run_folder(runs: dict[str, TrainedRun], tmp_path: Path) -> None:
     run = runs["pairs"]
-    path = faithfulness_path(run.folder)
+    path = run.folder.faithfulness
     measured = measure_faithfulness(run, items=2, draws=1)
     before = path.read_bytes()
     assert measure_faithfulness(run, items=2, draws=1) == measured

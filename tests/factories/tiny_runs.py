@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.factories.images import write_classes
+from tests.factories.sounds import write_digits
 from tests.factories.toy_pronunciation import tiny_sections, write_dictionary
 
 from regard.runs.folder import RunFolder
@@ -63,6 +65,55 @@ def seq2seq(folder: Path) -> dict[str, Any]:
     if not pairs.exists():
         write_dictionary(pairs, count=120)
     return tiny_sections(pairs, task={**HELD_OUT, "beam_size": 1})
+
+
+SMALL = {"model_dim": 8, "num_heads": 2, "num_layers": 1, "feed_forward_dim": 8, "dropout": 0.0}
+
+
+def translation(folder: Path) -> dict[str, Any]:
+    """A transformer that copies words in capitals."""
+    rng = random.Random(2)
+    texts = [" ".join(rng.choices(["ein", "Haus", "am", "See", "rot"], k=3)) for _ in range(60)]
+    lines = "".join(f"{text} {n}\t{text.upper()} {n}\n" for n, text in enumerate(texts))
+    (folder / "pairs.tsv").write_text(lines)
+    task = {"name": "translate", "train_file": str(folder / "pairs.tsv"), **HELD_OUT}
+    tokens = {"source_tokens": "words", "target_tokens": "words"}
+    model = {"name": "transformer", "tie": "target", **SMALL}
+    return {"task": {**task, **tokens}, "model": model, "training": TRAINING}
+
+
+def documents(folder: Path) -> dict[str, Any]:
+    """Documents of sentences, read by hierarchical attention."""
+    model = {"name": "hierarchical", "model_dim": 8, "hidden_dim": 8, "dropout": 0.0}
+    task = {**_labelled(folder), "sentences": True}
+    return {"task": task, "model": model, "training": TRAINING}
+
+
+def images(folder: Path) -> dict[str, Any]:
+    """Dark and light images of 4×4 pixels, read by a vision transformer."""
+    files = str(write_classes(folder / "images"))
+    task = {"name": "image_classification", "train_file": files, "validation_fraction": 0.3}
+    model = {"name": "vision_transformer", **SMALL, "stem": {"patch_size": 2}}
+    return {"task": task, "model": model, "training": TRAINING}
+
+
+def speech(folder: Path) -> dict[str, Any]:
+    """Strings of spoken digits, transcribed by a transformer."""
+    task = {
+        "name": "speech_recognition",
+        "train_file": str(write_digits(folder / "digits")),
+        "sample_rate": 8000,
+        "num_bands": 8,
+        "hop_ms": 20.0,
+        "max_characters": 30,
+        "join": [2, 3],
+        "num_strings": 8,
+        "num_validation_strings": 3,
+        "num_test_strings": 5,
+    }
+    stem = {"type": "convolutional", "strides": [1, 2]}
+    model = {"name": "transformer", "tie": "target", **SMALL, "stem": stem}
+    return {"task": task, "model": model, "training": TRAINING}
 
 
 def pretrained(folder: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.stress
 EXAMPLE = Path(__file__).parents[2] / "examples" / "induction_heads.py"
 
 TEXTS = {
-    "minilm": "Attention is not explanation, said one paper, and the next replied: attention is not not so.",
+    "minilm": "Attention is not explanation, said one paper; the next replied that it is not not so.",
     "smollm2": "The capital of France is Paris. The capital of Italy is",
 }
 loaded = cache(load_pretrained)
@@ -55,23 +55,31 @@ def test_weights_are_those_of_eager_attention(
 
     with torch.no_grad():
         plain = pretrained.forward(inputs)
+        written: list[torch.Tensor] = []
+        hooks = [
+            module.register_forward_hook(lambda _module, _inputs, output: written.append(output))
+            for path, module in model.named_modules()
+            if path.endswith(("attention.output.dense", "o_proj"))
+        ]
         with monkeypatch.context() as patched, trace_hugging_face(model) as trace:
             patched.setattr(F, "scaled_dot_product_attention", counted)
             traced = pretrained.forward(inputs)
+        for hook in hooks:
+            hook.remove()
         assert torch.equal(traced, plain)
         assert len(calls) == len(trace) == model.config.num_hidden_layers
         model.set_attn_implementation("eager")
         expected = model(**inputs, output_attentions=True).attentions
         model.set_attn_implementation("sdpa")
     rows = inputs["attention_mask"].bool()
-    for call, wanted in zip(trace, expected, strict=True):
+    for call, wanted, output in zip(trace, expected, written, strict=True):
         weights = call.weights()
         torch.testing.assert_close(
             weights.transpose(1, 2)[rows], wanted.transpose(1, 2)[rows], atol=1e-5, rtol=0
         )
         found = torch.einsum("bhqk,bhkm->bqm", weights, call.written_values())
         found = found if call.bias is None else found + call.bias.detach()
-        torch.testing.assert_close(found, call.written(), atol=1e-4, rtol=1e-5)
+        torch.testing.assert_close(found, output, atol=1e-4, rtol=0)
 
 
 def padded(pretrained: PretrainedModel, padding: str) -> dict[str, Any]:

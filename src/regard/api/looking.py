@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -133,6 +132,7 @@ def look(
     interventions: Sequence[Intervention] = (),
     names: Names = (),
     explain: Callable[[Any], Any] | None = None,
+    faithfulness: bool = True,
     validation_file: File | None = None,
     device: str | None = None,
     threads: int | None = None,
@@ -151,6 +151,7 @@ def look(
     tokens            maximum number of new tokens of a language model
     interventions     changes of the attention, such as `ZeroHead("encoder/0", 2)`
     names, explain    of a module: the names of the positions, and from its output to what is explained
+    faithfulness      whether to measure how faithful the methods are, once per run, if it is not known
     validation_file   inputs to measure faithfulness on, for a model without a run
     """
     load_plugins(plugin)
@@ -164,7 +165,7 @@ def look(
     if isinstance(input, str):
         validate_utf8(input, what="The text")
     log = log or silent
-    with compute_on(device, threads) if device or threads else nullcontext():
+    with compute_on(device, threads):
         sources = [_source(each, names=names, explain=explain, device=device) for each in chosen]
         reference = None
         if item is not None:
@@ -182,6 +183,7 @@ def look(
                 target=target,
                 max_tokens=tokens,
                 interventions=interventions,
+                with_faithfulness=faithfulness,
                 validation_file=None if validation_file is None else str(validation_file),
                 log=log,
             )

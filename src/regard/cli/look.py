@@ -71,7 +71,16 @@ def run_look(
         raise RegardError(f"--{name} {chosen}: it is for figures. Add --svg FILE or --png FILE.")
     runs, value = looked_at(arguments, item=item)
     options = {name: given[name] for name in SHARED if name in given}
-    shown = api.look(runs, value, methods=method, heads=head or (), log=log, **options)
+    shown = api.look(
+        runs,
+        value,
+        methods=method,
+        heads=head or (),
+        # Other figures do not show it.
+        faithfulness=bool(page or as_json or view == "curves"),
+        log=log,
+        **options,
+    )
     of_figure["method"] = method[0].split(",")[0] if method else None
     of_figure["head"] = head[0] if head else None
     for option, path in files.items():

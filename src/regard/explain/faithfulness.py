@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -75,14 +75,9 @@ class FaithfulnessFile(Record):
     curves: tuple[FaithfulnessCurves, ...]
 
 
-def faithfulness_path(folder: RunFolder) -> Any:
-    """Where the curves of a run are kept; no part of the run, like its page."""
-    return folder.path / "faithfulness.json"
-
-
 def read_faithfulness(run: TrainedRun) -> FaithfulnessFile | None:
     """What was measured for the model of a run; None if nothing was, or the file is damaged or stale."""
-    path = faithfulness_path(run.folder)
+    path = run.folder.faithfulness
     with suppress(RegardError, OSError):
         validate_no_link(path)
         found = FaithfulnessFile.from_json(path.read_bytes())
@@ -129,8 +124,8 @@ def measure_faithfulness(
             measured = FaithfulnessFile(
                 model=_model_hash(run.folder), items=items, draws=draws, seed=seed, curves=curves
             )
-            validate_no_link(faithfulness_path(run.folder))
-            atomic_write(faithfulness_path(run.folder), measured.as_json())
+            validate_no_link(run.folder.faithfulness)
+            atomic_write(run.folder.faithfulness, measured.as_json())
     return curves
 
 

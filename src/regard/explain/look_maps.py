@@ -39,7 +39,8 @@ def pack_maps(
     size = (values.shape[1], values.shape[2])
     for name, value in zip(heads, values, strict=True):
         limit = float(value.abs().max())
-        shares = value.float().cpu() / limit if 0 < limit < math.inf else value.float().cpu()
+        # A limit that is not finite is an error of `LayerMaps`.
+        shares = value.float().cpu() / limit if 0 < limit < math.inf else torch.zeros(size)
         limits.append(limit)
         tiles.append(_packed((127 * tile(shares)).round(), CELL))
         if name in exact:

@@ -59,7 +59,7 @@ class ModelSource:
             raise RegardError(
                 f"--validation-file {file}: it is unknown how {self.name} reads inputs. Remove it."
             )
-        return Measured(note="not measured: a model in Python has no data")
+        return Measured(note="a model in Python has no data")
 
     def encode(
         self,

@@ -30,6 +30,7 @@ from regard.data.dataset import read_split
 from regard.data.splits import Split
 from regard.data.tokenizers.subword import MASK, MASK_ID
 from regard.data.tokenizers.vocabulary import UnknownTokens
+from regard.explain.faithfulness import measure_faithfulness, read_faithfulness
 from regard.explain.look import Log, LookInput, Measured, silent
 from regard.explain.media_classifier import explain_image
 from regard.explain.text_classifier import builds_trees, explain_text, parse_tree
@@ -94,9 +95,16 @@ class RunSource:
         return trace_attention(self.model, interventions=interventions, hold=hold)
 
     def faithfulness(self, file: str | None = None, *, log: Log = silent) -> Measured:
-        """The curves of the run, measured on its validation split once."""
-        del file, log
-        return Measured(note="not measured")
+        """The curves of the run, measured on its validation split once, or on a file."""
+        if file is not None or read_faithfulness(self.run) is None:
+            what = "the validation split, once for this run" if file is None else file
+            log(f"measuring how faithful the methods are, on {what}")
+        try:
+            return Measured(measure_faithfulness(self.run, file=file))
+        except RegardError as error:
+            if file is not None:
+                raise
+            return Measured(note=str(error))
 
     def encode(
         self,
@@ -332,7 +340,7 @@ class RunSource:
             with torch.inference_mode(), self.trace(interventions=interventions):
                 logits = model.logits(model.hidden(source, decoder_input)[0, -1])
                 logits[list(FORBIDDEN_TOKENS)] = -torch.inf
-                found.append(int(logits.argmax()))
+            found.append(int(logits.argmax()))
             if found[-1] == END:
                 break
         return found

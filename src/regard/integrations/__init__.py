@@ -12,5 +12,6 @@ if TYPE_CHECKING:
         PretrainedModel as PretrainedModel,
         load_pretrained as load_pretrained,
     )
+    from regard.integrations.pretrained_source import PretrainedSource as PretrainedSource
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__)

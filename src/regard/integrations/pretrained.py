@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from io import StringIO
@@ -21,7 +22,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from regard.core.errors import MissingDependencyError, RegardError
@@ -94,10 +94,11 @@ class PretrainedModel:
             limit - config.pad_token_id - 1 if limit and "roberta" in config.model_type else limit
         )
 
-    def encode(self, text: str) -> dict[str, Tensor]:
-        """The input of the model for one text, with its special tokens."""
+    def encode(self, text: str, *, truncate_to: int | None = None) -> dict[str, Tensor]:
+        """The input of the model for one text, with its special tokens; too long a text is an error."""
+        cut = {} if truncate_to is None else {"truncation": True, "max_length": truncate_to}
         # No warning about the length: the rule here is an error.
-        encoded = self.tokenizer(text, return_tensors="pt", verbose=False)
+        encoded = self.tokenizer(text, return_tensors="pt", verbose=False, **cut)
         count, limit = encoded["input_ids"].shape[1], self.max_tokens
         if not text.strip() or not count:
             raise RegardError(f"The text for {self.name} is empty. Give at least one word.")
@@ -121,9 +122,15 @@ class PretrainedModel:
             for piece, number in zip(pieces, ids, strict=True)
         )
 
-    def forward(self, inputs: dict[str, Tensor]) -> Float[Tensor, "batch length outputs"] | Tensor:
-        """The logits, or the last hidden states of a model without a head."""
-        output = self.model(**inputs, use_cache=False) if self._caches else self.model(**inputs)
+    def forward(self, inputs: dict[str, Tensor], *, last: int | None = None) -> Tensor:
+        """The logits, or the last hidden states of a model without a head.
+
+        last    of a decoder: the logits of that many positions, the last ones; by default of all
+        """
+        options: dict[str, Any] = {} if self.kind == "encoder" else {"use_cache": False}
+        if last is not None:
+            options["logits_to_keep"] = last
+        output = self.model(**inputs, **options)
         found: Tensor = output.last_hidden_state if self.head is None else output.logits
         return found
 
@@ -154,12 +161,8 @@ class PretrainedModel:
         ids: list[int] = written[0, given if self.kind == "decoder" else 1 :].tolist()
         return ids
 
-    @property
-    def _caches(self) -> bool:
-        return self.kind != "encoder"
 
-
-def load_pretrained(source: str, *, device: str = "cpu") -> PretrainedModel:
+def load_pretrained(source: str) -> PretrainedModel:
     """A model from this disk: "hf:FOLDER", "hf:FILE.gguf", "minilm" or "smollm2".
 
     Folders hold `config.json`, `model.safetensors` and a tokenizer, or one GGUF file. Nothing is
@@ -179,35 +182,36 @@ def load_pretrained(source: str, *, device: str = "cpu") -> PretrainedModel:
     if file is None:
         _check_folder(folder)
     library = import_transformers()
-    if file is not None:
-        _import_readers_of_gguf()
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    if file is not None:
-        options["gguf_file"] = file.name
-    with _offline(library), _readable(path):
-        config = library.AutoConfig.from_pretrained(folder, **options)
-    kind = architecture_kind(config.model_type)
-    head, loader = _head(config, kind=kind)
-    if head is None:
-        options["add_pooling_layer"] = False
-    with _offline(library), _readable(path):
-        tokenizer = library.AutoTokenizer.from_pretrained(folder, **options)
-        model, info = getattr(library, loader).from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            attn_implementation="sdpa",
-            use_safetensors=None if file else True,
-            output_loading_info=True,
-            **options,
-        )
+    with ExitStack() as stack:
+        if file is not None:
+            stack.enter_context(_read_once(_import_readers_of_gguf()))
+            options["gguf_file"] = file.name
+        stack.enter_context(_offline(library))
+        with _readable(path):
+            config = library.AutoConfig.from_pretrained(folder, **options)
+        kind = architecture_kind(config.model_type)
+        head, loader = _head(config, kind=kind)
+        if head is None:
+            options["add_pooling_layer"] = False
+        with _readable(path):
+            tokenizer = library.AutoTokenizer.from_pretrained(folder, **options)
+            model, info = getattr(library, loader).from_pretrained(
+                folder,
+                config=config,
+                dtype=torch.float32,
+                attn_implementation="sdpa",
+                use_safetensors=None if file else True,
+                output_loading_info=True,
+                **options,
+            )
     if missing := sorted(info["missing_keys"]):
         raise RegardError(
             f"The weights in {path} lack {len(missing)} tensors of the model, such as {missing[0]}. "
             "Save the whole model with `save_pretrained`."
         )
     return PretrainedModel(
-        model=model.eval().to(device), tokenizer=tokenizer, name=source, kind=kind, head=head
+        model=model.eval(), tokenizer=tokenizer, name=source, kind=kind, head=head
     )
 
 
@@ -303,14 +307,27 @@ def _head(config: Any, *, kind: Kind) -> tuple[Head | None, str]:
     return HEADS["ForCausalLM" if kind == "decoder" else "ForConditionalGeneration"]
 
 
-def _import_readers_of_gguf() -> None:
-    for name in ("gguf", "accelerate"):
-        try:
-            import_module(name)
-        except ImportError as error:
-            raise MissingDependencyError(
-                f"GGUF files are read with {name}, which cannot be imported ({error}). Run: {INSTALL}"
-            ) from error
+def _import_readers_of_gguf() -> Any:
+    """The library that reads the file; transformers also needs accelerate for that."""
+    try:
+        import_module("accelerate")
+        return import_module("gguf")
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"GGUF files are read with gguf and accelerate, and one cannot be imported ({error}). Run: "
+            f"{INSTALL}"
+        ) from error
+
+
+@contextmanager
+def _read_once(gguf: Any) -> Iterator[None]:
+    """Three times faster: transformers parses the file three times, and its names once per module."""
+    with ExitStack() as stack:
+        for name in ("GGUFReader", "get_tensor_name_map"):
+            original = getattr(gguf, name)
+            stack.callback(setattr, gguf, name, original)
+            setattr(gguf, name, cache(original))
+        yield
 
 
 @contextmanager

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -19,11 +21,18 @@ from regard.core.errors import RegardError
 from regard.core.formatting import counted, truncate
 from regard.core.records.look import Axis, LookRecord, OutputToken
 from regard.core.registry import lookup
-from regard.explain.look import LookInput, Measured
+from regard.data.readers.text_file import RowErrors, TextFile, nonblank_lines
+from regard.explain.faithfulness import faithfulness_curves
+from regard.explain.look import Log, LookInput, Measured, silent
 from regard.explain.run_source import MOST_PROBABLE, NEW_TOKENS, centred_logits
 from regard.explain.trace import AttentionCall, Intervention, Trace
 from regard.integrations.hugging_face import trace_hugging_face
 from regard.integrations.pretrained import PretrainedModel
+from regard.integrations.pretrained_removal import SCORES, PretrainedItem
+
+# Texts that faithfulness is measured on; a language model needs half a minute for each.
+ITEMS = 20
+MAX_LINE_BYTES = 1_000_000
 
 Inputs = dict[str, Tensor]
 Logits = Callable[[], Float[Tensor, "rows outputs"]]
@@ -53,10 +62,25 @@ class PretrainedSource:
         """The attention of the model."""
         return trace_hugging_face(self.model, interventions=interventions, hold=hold)
 
-    def faithfulness(self, file: str | None = None, **options: Any) -> Measured:
-        """Curves over the lines of a file."""
-        del options, file
-        return Measured(note="not measured")
+    def faithfulness(self, file: str | None = None, *, log: Log = silent) -> Measured:
+        """Curves over the lines of a file, drawn at random; without one there is nothing to measure on."""
+        if file is None:
+            return Measured(
+                note="not measured: a pretrained model has no validation split. --validation-file names a "
+                "file of texts, one per line."
+            )
+        text_file = TextFile(path=Path(file), max_line_bytes=MAX_LINE_BYTES)
+        texts = [text for _, text in nonblank_lines(text_file.lines(errors=RowErrors()))]
+        log(f"measuring how faithful the methods are, on {counted(min(ITEMS, len(texts)), 'text')}")
+        order = np.random.default_rng(0).permutation(len(texts))
+        return Measured(
+            faithfulness_curves(
+                (PretrainedItem.of(self.pretrained, texts[number]) for number in order),
+                items=ITEMS,
+                score=SCORES[self.pretrained.head],
+                data=file,
+            )
+        )
 
     def encode(
         self,

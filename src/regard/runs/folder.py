@@ -15,6 +15,7 @@ row_errors.txt            rows left out of the data, if there were any
 pretraining             the run folder of the pre-training, if there is one
 tensorboard             TensorBoard logs, with --tensorboard
 page.html               the run as a page, by `regard report`; no part of the run
+faithfulness.json       how faithful the methods of explain are; no part of the run
 
 Files are written through the manifest (`core/manifest.py`) and compared with it when they are read, so
 that a file that was damaged, edited or exchanged is an error. metrics.jsonl and timing.jsonl grow: until
@@ -81,6 +82,7 @@ class RunFolder:
         self.row_errors = path / "row_errors.txt"
         self.tensorboard = path / "tensorboard"
         self.page = path / "page.html"
+        self.faithfulness = path / "faithfulness.json"
         self.manifest = Manifest(path, way_out=self._way_out)
 
     @property

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import compress, islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -147,9 +147,10 @@ class TrainedRun:
             if task_class(self.spec.task).target_kind != "sequence":
                 yield from predict(batch)  # a text without words has a label or a number too
                 continue
-            predictions = iter(predict([each for each in batch if len(each)]))
-            for each in batch:
-                yield next(predictions) if len(each) else ""
+            is_given = [not hasattr(each, "__len__") or len(each) > 0 for each in batch]
+            predictions = iter(predict(list(compress(batch, is_given))))
+            for given in is_given:
+                yield next(predictions) if given else ""
 
     @property
     def is_seq2seq(self) -> bool:

@@ -104,11 +104,16 @@ const methods = () => [...new Map(records.flatMap((record) => record.methods).ma
 function settle() {
   const known = methods().map(({ name }) => name);
   if (!known.includes(state.method)) state.method = known[0] ?? null;
-  const layers = records.flatMap(layersOf), first = layers.find(({ layer }) => layer === state.layer) ?? layers[0];
+  const layers = records.flatMap(layersOf), isCross = ({ queries, keys }) => queries === "output" && keys === "input";
+  // At first the last layer that reads the input for the output, if there is one.
+  const first = layers.find(({ layer }) => layer === state.layer) ?? layers.findLast(isCross) ?? layers[0];
   state.layer = first?.layer ?? null;
   if (first && !first.heads.includes(state.head) && first.heads.length > 1) state.head = first.heads[0];
   if (first && state.head === null) state.head = first.heads[0];
-  if (!first) return;
+  if (!first) {
+    state.heat = "input";
+    return;
+  }
   // At first the last row and its largest entry.
   state.query = clamp(state.query ?? Infinity, first.shape[0]);
   const row = () => records.map((record) => mapOf(record, state.layer, state.head)).find(Boolean).row(state.query);
@@ -131,7 +136,7 @@ function summary(record, number) {
   const right = record.reference === null ? null : record.reference === record.prediction;
   const items = [
     ["model", clean([record.model, record.description].filter(Boolean).join(": "))],
-    ["prediction", h("span", {}, right === null ? "" : h("b", { class: right ? "correct" : "wrong" }, right ? "✓ correct: " : "✗ wrong: "),
+    !record.prediction && !ranked.length && !record.output_tokens.length ? null : ["prediction", h("span", {}, right === null ? "" : h("b", { class: right ? "correct" : "wrong" }, right ? "✓ correct: " : "✗ wrong: "),
       h("span", { class: "output" }, clean(record.prediction) || "(empty)"),
       changed ? h("small", {}, before.prediction === record.prediction ? " as without changes" : ` instead of ${clean(before.prediction)}`) : null)],
     record.reference === null ? null : ["reference", h("span", { class: "output" }, clean(record.reference))],
@@ -154,8 +159,8 @@ function summary(record, number) {
 
 function faithfulness(record) {
   const method = methods().find(({ name }) => name === state.method), found = record.faithfulness.find((each) => each.method === state.method);
-  const why = record.faithfulness_note ? `: ${record.faithfulness_note}` : record.faithfulness.length ? " for this method" : "";
-  if (!found) return clean(`${method?.title ?? "The prediction"}: not measured${why.replace(/\.$/, "")}.`);
+  const note = record.faithfulness_note.replace(/^not measured[:.]? */, "").replace(/\.$/, "");
+  if (!found) return clean(`${method?.title ?? "Attention"}: not measured${note ? `: ${note}` : record.faithfulness.length ? " for this method" : ""}.`);
   const against = ({ mean, low, high }) => {
     const interval = low === null || high === null ? "" : ` (${numberText(low)} to ${numberText(high)})`;
     const verdict = (low ?? mean) > 0 ? "more than chance" : (high ?? mean) < 0 ? "less than chance" : "no difference from chance detected";
@@ -179,7 +184,7 @@ function controls() {
       byHead.show(shown.heads.map((head) => [head, clean(head)]), shown.heads.includes(state.head) ? state.head : shown.heads[0]);
       scale.replaceChildren(...ramp(limitOf(state.layer, state.head), method.is_signed));
     }
-    meaning.textContent = method ? [method.meaning, method.is_signed ? "Signed: negative entries have the second colour and a bar." : "",
+    meaning.textContent = method ? [method.meaning, method.is_signed ? "Signed: negative values have the second colour, and a bar or dots." : "",
       method.is_heuristic ? "A heuristic, not an exact property of the model." : ""].filter(Boolean).map(clean).join(" ") : "";
   });
   return methods().length ? h("div", { class: "look-controls" }, h("div", { class: "look-bar" }, byMethod, byLayer, byHead, scale), meaning) : null;
@@ -210,6 +215,7 @@ function grid(name, record, mapAt) {
     document.activeElement.click();
   });
   views.push(() => {
+    note.textContent = "";
     const limits = new Map(layersOf(record).map((maps) => [maps.layer, maps.limits])), all = Math.max(0, ...[...limits.values()].flat());
     if (painted !== (painted = `${state.method} ${state.scale} ${colours ? "" : "new"}`)) {
       const focused = tiles.findIndex(({ tile }) => tile === document.activeElement), widest = Math.max(1, ...layersOf(record).map((maps) => maps.heads.length));
@@ -252,13 +258,15 @@ function gridSection() {
   }));
   const panes = records.map((record, number) => (record.maps.length ? grid(paneName(number), record, (layer, head) => mapOf(record, layer, head)) : null));
   const isComparable = records.length === 2 && records[0].maps.some((maps) => { const was = state.method; state.method = maps.method; const found = differenceOf(maps.layer, maps.heads[0]); state.method = was; return found; });
-  return section("heads", "Heads", choice, beside(...panes, isComparable ? grid(DIFFERENCE, records[0], differenceOf) : null));
+  const none = h("p", { class: "hint" }, "This method has no maps: it gives one value per position of the input, below.");
+  views.push(() => { none.hidden = state.layer !== null; });
+  return section("heads", "Heads", choice, none, beside(...panes, isComparable ? grid(DIFFERENCE, records[0], differenceOf) : null));
 }
 
 // The map of the chosen head, and the largest entries of the chosen row.
 function mapSection() {
   const panes = [], holder = beside();
-  const title = h("h3"), hint = h("p", { class: "hint" });
+  const title = h("h3"), hint = h("p", { class: "hint" }), whole = section("map", "Map of a head", title, hint, holder);
   const add = (name, record, mapAt) => {
     const view = new MapView(name, (query, key) => choose({ query, key }));
     const bars = h("ol", { class: "entries" }), heading = h("p", { class: "entries-heading" });
@@ -269,6 +277,7 @@ function mapSection() {
   if (records.length === 2) add(DIFFERENCE, records[0], () => differenceOf(state.layer, state.head));
   views.push(() => {
     const limit = limitOf(state.layer, state.head);
+    whole.hidden = state.layer === null;
     title.textContent = state.layer ? `${clean(state.layer)}, head ${clean(panes.map(({ mapAt }) => mapAt()?.head).find(Boolean) ?? state.head)}` : "";
     hint.textContent = records.length === 2 && !panes[2].mapAt() ? "There is no difference of this head: the tokens or the shapes are not equal, or one model does not have it." : "";
     hint.hidden = !hint.textContent;
@@ -282,7 +291,7 @@ function mapSection() {
       entries(bars, map.row(query), names[1], limit);
     }
   });
-  return section("map", "Map of a head", title, hint, holder);
+  return whole;
 }
 
 function entries(list, row, names, limit) {
@@ -318,10 +327,17 @@ function chooseToken(record, axis, at) {
   return choose(current?.keys === axis ? { key: at } : {});
 }
 
-// Output token i has row i of a decoder; of a language model, the row before it in the text.
+// Output token i has row i of a decoder; of a language model, the row before it in the text, which may
+// end before the last one.
 function outputRow(record) {
-  const input = tokensOf(record, "input"), count = record.output_tokens.length;
-  return record.axes.output ? { axis: "output", first: 0 } : input.length > count ? { axis: "input", first: input.length - count - 1 } : null;
+  const input = tokensOf(record, "input"), written = record.output_tokens.map(({ token }) => token);
+  if (!written.length) return null;
+  if (record.axes.output) return { axis: "output", first: 0 };
+  const ends = [0, 1].find((less) => {
+    const part = written.slice(0, written.length - less);
+    return input.length > part.length && part.every((token, at) => token === input[input.length - part.length + at]);
+  });
+  return ends === undefined ? null : { axis: "input", first: input.length - written.length + ends - 1 };
 }
 
 function inputSection() {
@@ -331,6 +347,7 @@ function inputSection() {
     views.push(() => { input.checked = state.heat === key; });
     return h("label", {}, input, h("span", {}, text));
   }));
+  views.push(() => { choice.hidden = state.layer === null; });
   const panes = records.map((record, number) => h("div", {}, ...(records.length === 2 ? [h("h3", {}, paneName(number))] : []), ...axisViews(record, number)));
   return section("input", "Input", choice, beside(...panes));
 }
@@ -377,7 +394,9 @@ function outputSection() {
 
 function arcsSection() {
   const holder = beside(), fits = h("p", { class: "hint" });
+  const whole = section("arcs", "Arcs", fits, holder);
   views.push(() => {
+    whole.hidden = state.layer === null;
     const drawn = records.map((record, number) => {
       const map = mapOf(record, state.layer, state.head);
       if (!map || Math.max(map.rows, map.columns) > MAX_ARCS) return null;
@@ -387,13 +406,13 @@ function arcsSection() {
     fits.textContent = drawn.length ? "" : `Arcs are drawn for at most ${MAX_ARCS} tokens.`;
     fits.hidden = drawn.length > 0;
   });
-  return section("arcs", "Arcs", fits, holder);
+  return whole;
 }
 
 function patternSection() {
   const panes = records.filter((record) => record.patterns.length).map((record) => {
     const names = [...new Set(record.patterns.flatMap(({ scores }) => Object.keys(scores)))];
-    const headings = ["head", ...names].map((name) => h("th", { scope: "col" }, button(clean(name), () => {})));
+    const headings = ["head", ...names].map((name) => h("th", { scope: "col" }, button(clean(name).replaceAll("_", " "), () => {})));
     const rows = record.patterns.map(({ layer, head, scores }) => {
       const row = h("tr", {}, h("th", { scope: "row", "data-sort": `${layer} ${head.padStart(4, "0")}` }, button(clean(`${layer} ${head}`), () => choose({ layer, head }))),
         ...names.map((name) => {

@@ -177,7 +177,7 @@ class MapView {
     Object.assign(this, { map, names, chosen: [clamp(chosen[0], map.rows), clamp(chosen[1], map.columns)] });
     const room = this.node.clientWidth || 320, sides = [map.rows, map.columns];
     const pen = this.canvas.getContext("2d");
-    pen.font = FONT;
+    pen.font = `bold ${FONT}`;
     const widest = (labels) => Math.max(...labels.slice(0, 400).map((each) => pen.measureText(each.slice(0, 16)).width));
     this.left = Math.min(widest(names[0]), room / 4, 110) + 8;
     this.top = Math.min(widest(names[1]), 90) + 8;

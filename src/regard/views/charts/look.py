@@ -235,8 +235,10 @@ def alignment_view(record: LookRecord, choice: Choice) -> list[Markup]:
 def curves_view(record: LookRecord, choice: Choice) -> list[Markup]:
     """Faithfulness: deletion and sufficiency against random, of one method, or of all."""
     if not record.faithfulness:
-        why = record.faithfulness_note or "not measured"
-        raise RegardError(f"--view curves: the faithfulness of '{record.model}' is {why}.")
+        why = record.faithfulness_note.removeprefix("not measured").lstrip(": ").rstrip(".")
+        raise RegardError(
+            f"--view curves: the faithfulness of '{record.model}' was not measured{why and f': {why}'}."
+        )
     known = {each.method: each for each in record.faithfulness}
     titles = {each.name: each.title for each in record.methods}
     chosen = (
