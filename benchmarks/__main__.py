@@ -26,6 +26,7 @@ from benchmarks.seeding import seeding
 from benchmarks.study_execution import study_execution
 from benchmarks.study_statistics import study_statistics
 from benchmarks.training import training
+from benchmarks.look import look
 from benchmarks.views import views
 from regard.core.errors import RegardError
 from regard.core.malloc import keep_freed_memory
@@ -46,6 +47,7 @@ BENCHMARKS = {
     "study_execution": study_execution,
     "study_statistics": study_statistics,
     "views": views,
+    "look": look,
     "audio": audio,
     "images": images,
 }

@@ -95,9 +95,13 @@ function limitOf(layer, head) {
   return Math.max(0, ...records.map((record) => mapOf(record, layer, head)?.limit ?? 0));
 }
 const layersOf = (record) => record.maps.filter((maps) => maps.method === state.method);
-function namesOf(record, map) {
-  return [map.maps.queries, map.maps.keys].map((axis) => tokensOf(record, axis).map((token) => clean(token) || "␣"));
+const cleaned = new WeakMap(); // the tokens of an axis as they are written
+function tokenNames(record, axis) {
+  const tokens = tokensOf(record, axis);
+  if (!cleaned.has(tokens)) cleaned.set(tokens, tokens.map((token) => clean(token) || "␣"));
+  return cleaned.get(tokens);
 }
+const namesOf = (record, map) => [map.maps.queries, map.maps.keys].map((axis) => tokenNames(record, axis));
 const methods = () => [...new Map(records.flatMap((record) => record.methods).map((method) => [method.name, method])).values()];
 
 // After a change of record or method, what was chosen may not exist.
@@ -370,7 +374,7 @@ function axisViews(record, number) {
     views.push(() => {
       const values = heatOf(record, axis), limit = heatLimit(), current = mapsOf(record, state.layer);
       const chosen = current?.queries === axis ? clamp(state.query, tokens.length) : current?.keys === axis ? clamp(state.key, tokens.length) : null;
-      const describe = (at) => `${clean(tokens[at]) || "␣"} (${at + 1})${values ? `: ${numberText(values[at])}` : ""}`;
+      const describe = (at) => `${tokenNames(record, axis)[at]} (${at + 1})${values ? `: ${numberText(values[at])}` : ""}`;
       found.forEach((view) => view.paint(values, limit, view.has(chosen) ? chosen : null, describe));
     });
     return found.map((view) => view.node);

@@ -109,10 +109,11 @@ function shade(value, limit) {
 // A tile as an image: one pixel per cell.
 function paintTile(canvas, map, limit) {
   const [rows, columns] = map.maps.tile_shape, { plus, minus } = palette(), values = map.tile();
-  const image = new ImageData(columns, rows);
+  const image = new ImageData(columns, rows), scale = limit ? 255 ** 2 / limit : 0;
   for (let at = 0; at < values.length; at++) {
-    image.data.set(values[at] < 0 ? minus : plus, 4 * at);
-    image.data[4 * at + 3] = 255 * opacity(values[at], limit);
+    const colour = values[at] < 0 ? minus : plus, pixel = 4 * at;
+    for (let channel = 0; channel < 3; channel++) image.data[pixel + channel] = colour[channel];
+    image.data[pixel + 3] = Math.sqrt(Math.abs(values[at]) * scale);
   }
   [canvas.width, canvas.height] = [columns, rows];
   canvas.getContext("2d").putImageData(image, 0, 0);
