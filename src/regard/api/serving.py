@@ -78,15 +78,13 @@ def serve(
     given = [runs] if isinstance(runs, str | os.PathLike | TrainedRun) else list(runs)
     if not given:
         raise RegardError("There is no run to serve. Name the folder of a trained run.")
+    place = None if device is None else resolve_device(device)
     load_plugins(plugin)
     with closing(bound_socket(host, port)) as listener, torch_threads(threads):
-        place = device or "cpu"
-        loaded = [
-            each if isinstance(each, TrainedRun) else load(each, device=place) for each in given
-        ]
-        if device is not None:
+        loaded = [each if isinstance(each, TrainedRun) else load(each) for each in given]
+        if place is not None:
             for run in loaded:
-                run.model.to(resolve_device(device))
+                run.model.to(place)
         # Batches differ in size, and the process should not stay as large as the largest.
         return_freed_memory()
         models = served_models(loaded, limits)
