@@ -29,7 +29,7 @@ from regard.core.formatting import counted
 from regard.core.records.look import LookRecord
 from regard.serving.guard import Guard, error_headers, error_json
 from regard.serving.limits import Limits, RequestError, client_gone, out_of_time
-from regard.serving.models import Explain, ServedModel, model_named
+from regard.serving.models import ServedModel, model_named
 from regard.serving.queue import Job, Work, WorkQueue
 from regard.serving.schemas import (
     ErrorResponse,
@@ -102,7 +102,7 @@ def create_app(
     async def explain(request: Request, body: ExplainRequest) -> Response:
         model = model_named(body.model, models)
         value: str | bytes = body.data or b"" if body.input is None else body.input
-        work = Explain(model.run, model.name, body)
+        work = model.explanation(body)
         (record,) = await session.answers(request, lambda: [model.encode_shown(value)], work)
         return Response(record, media_type="application/json")
 
@@ -157,6 +157,7 @@ class _Session:
         await asyncio.wait(waited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         if computing.done():
             return computing.result()
+        computing.add_done_callback(lambda done: done.cancelled() or done.exception())
         computing.cancel()
         if gone.done():
             raise client_gone()

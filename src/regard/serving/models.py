@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.core.errors import RegardError
 from regard.core.registry import lookup
+from regard.explain.faithfulness import read_faithfulness
 from regard.explain.interventions import HeadEdit, KnockOut, MeanHead, ZeroHead
 from regard.explain.look import look
 from regard.explain.run_source import RunSource
@@ -16,6 +17,8 @@ from regard.runs.load import TrainedRun
 from regard.serving.limits import Limits
 from regard.serving.schemas import Change, EdgeChange, ExplainRequest, ModelInfo, PredictRequest
 
+# It takes longer than a client waits, so a server does not measure it.
+NOT_MEASURED = "not measured; `regard look` measures it once for a run"
 DECODING = ("beam_size", "length_penalty")
 SAMPLING = ("max_new_tokens", "temperature", "top_k", "top_p")
 
@@ -66,6 +69,7 @@ class Explain:
     trained: TrainedRun
     name: str
     request: ExplainRequest
+    is_measured: bool = False
     is_batched: bool = False
 
     def run(self, values: list[Any], *, is_wanted: Callable[[], bool]) -> Sequence[Any]:
@@ -78,8 +82,10 @@ class Explain:
             heads=asked.heads,
             target=asked.target,
             interventions=[intervention(each) for each in asked.interventions],
-            with_faithfulness=False,
+            with_faithfulness=self.is_measured,
         )
+        if not self.is_measured:
+            record = replace(record, faithfulness_note=NOT_MEASURED)
         return [record.as_json()]
 
 
@@ -98,6 +104,7 @@ class ServedModel:
     def __init__(self, name: str, run: TrainedRun, limits: Limits) -> None:
         self.name, self.run, self.limits = name, run, limits
         self.input = input_name(run)
+        self.is_measured = read_faithfulness(run) is not None
 
     def info(self) -> ModelInfo:
         """What /models says about it."""
@@ -121,6 +128,10 @@ class ServedModel:
         if isinstance(value, str):
             return text_input(self.run, value, max_tokens=self.limits.max_tokens)
         return file_input(self.run, value, max_pixels=self.limits.max_pixels)
+
+    def explanation(self, request: ExplainRequest) -> Explain:
+        """What is asked for, of one input."""
+        return Explain(self.run, self.name, request, self.is_measured)
 
     def encode_shown(self, value: str | bytes) -> EncodedInput:
         """As `encode`, of an input that is drawn: a sound stays a sound."""
