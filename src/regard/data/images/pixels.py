@@ -14,7 +14,7 @@ import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -110,7 +110,7 @@ def read_image(path: MediaPath, *, max_pixels: int | None = None) -> Pixels:
         warnings.filterwarnings("ignore", module="PIL")  # of damaged metadata
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
-            with Image.open(file, formats=FORMATS) as image:
+            with Image.open(cast(IO[bytes], file), formats=FORMATS) as image:
                 if (frames := getattr(image, "n_frames", 1)) > 1:
                     details = f"{frames} frames; an image has one"
                     way_out = "Save one frame as PNG"
