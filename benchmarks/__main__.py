@@ -20,13 +20,13 @@ from benchmarks.decoding import decoding
 from benchmarks.hierarchical import hierarchical
 from benchmarks.images import images
 from benchmarks.language_models import language_models
+from benchmarks.look import look
 from benchmarks.planning import planning
 from benchmarks.recursive_autoencoder import recursive_autoencoder
 from benchmarks.seeding import seeding
 from benchmarks.study_execution import study_execution
 from benchmarks.study_statistics import study_statistics
 from benchmarks.training import training
-from benchmarks.look import look
 from benchmarks.views import views
 from regard.core.errors import RegardError
 from regard.core.malloc import keep_freed_memory

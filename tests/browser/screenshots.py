@@ -1,11 +1,12 @@
 """Screenshots of every page: a sheet each, with a desktop and a phone, light and dark.
 
-python -m tests.browser.screenshots FOLDER [NAME ...]
+python -m tests.browser.screenshots FOLDER [NAME or FILE.html ...]
 """
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,12 +20,13 @@ SCREENS = {"desktop": 1920, "phone": 1184}
 
 
 def main(folder: Path, names: list[str]) -> None:
-    """Write NAME.jpg for each page."""
+    """Write NAME.jpg for each page, or only for those with these names, or of these files."""
     folder.mkdir(parents=True, exist_ok=True)
+    pages = {name: draw for name, draw in all_pages().items() if not names or name in names}
+    files = [Path(name) for name in names if name.endswith(".html")]
+    pages |= {file.stem: partial(file.read_text, encoding="utf-8") for file in files}
     with open_browser() as browser, TemporaryDirectory() as temporary:
-        for name, draw in all_pages().items():
-            if names and name not in names:
-                continue
+        for name, draw in pages.items():
             path = Path(temporary) / f"{name}.html"
             path.write_text(draw(), encoding="utf-8")
             images = []
@@ -48,5 +50,7 @@ def main(folder: Path, names: list[str]) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
-        sys.exit("error: name a folder: python -m tests.browser.screenshots FOLDER [NAME ...]")
+        sys.exit(
+            "error: name a folder: python -m tests.browser.screenshots FOLDER [NAME or FILE.html ...]"
+        )
     main(Path(sys.argv[1]), sys.argv[2:])

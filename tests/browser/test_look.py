@@ -117,7 +117,7 @@ def test_methods(visit: Callable[..., Visit]) -> None:
     visited = visit(look_page([language_model()]))
     page, method = visited.page, visited.page.get_by_label("Method")
     assert page.locator("#faithfulness figure:visible").count() == 2
-    assert "removing what ranks high matters more than chance, 0.18 (0.14 to 0.22)" in (
+    assert "lowers it more than at random, 0.18 (0.14 to 0.22). Keeping only" in (
         page.locator(".record dd").last.inner_text()
     )
     method.select_option("gradient_attention")
@@ -319,7 +319,7 @@ def test_live_page(server: Server, visit: Callable[..., Visit]) -> None:
     page.get_by_text("Done, with 1 change.").wait_for()
     zeroed = {"kind": "zero_head", "layer": "decoder/1", "head": "2"}
     assert server.bodies[-1]["interventions"] == [zeroed]
-    assert "instead of the cat sat on" in page.locator(".record").inner_text()
+    assert "(without changes: the cat sat on)" in page.locator(".record").inner_text()
     assert "0.25 (was 0.62)" in page.locator(".labels").inner_text()
     assert chosen(visited, "layer", "head") == ["decoder/1", "2"]
     press(visited, "canvas.map", *["ArrowLeft"] * 12, "ArrowRight")

@@ -42,7 +42,7 @@ def look_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
             folder = tmp_path_factory.mktemp(kind.replace(" ", "-"))
             made[kind] = folder / "look.html"
             if kind in PRETRAINED:
-                options = {"tokens": 2} if kind == "smollm2" else {}
+                options: dict[str, Any] = {"tokens": 2} if kind == "smollm2" else {}
                 try:
                     shown = regard.look(kind, PRETRAINED[kind], **options)
                 except MissingDependencyError as error:

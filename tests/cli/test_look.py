@@ -57,7 +57,7 @@ def test_two_runs_and_items(run: str, tmp_path: Path) -> None:
     both = regard("look", run, run, "cafe", "--svg", tmp_path / "a.svg", "--view", "heads")
     assert both.returncode == 0, both.stderr
     assert [line.partition(": ")[0] for line in both.stdout.splitlines()] == [run, run]
-    assert " minus " in (tmp_path / "a.svg").read_text()
+    assert " minus" in (tmp_path / "a.svg").read_text()
     item = regard("look", run, "--item", 1, "--svg", tmp_path / "b.svg")
     assert item.returncode == 0, item.stderr
 
@@ -73,7 +73,7 @@ def test_two_runs_and_items(run: str, tmp_path: Path) -> None:
         (("RUN", " "), "The text is empty"),
         (("RUN", "caf\udcff"), "at character 4"),
         (("RUN", "cafe", "--item", "1"), "'cafe' is no run folder"),
-        (("RUN", "--item", "0"), "--item 0"),
+        (("RUN", "--item", "0"), "item 0: the"),
         (("RUN", "cafe", "--svg", "a.png"), "--svg a.png: the name of this file ends in .svg"),
         (("RUN", "cafe", "--out", "a.svg"), "--out a.svg: the name of this file ends in .html"),
         (("RUN", "cafe", "--view", "map"), "--view map: it is for figures"),

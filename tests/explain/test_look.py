@@ -22,8 +22,9 @@ from regard.explain import look as look_module, model_source
 from regard.explain.attribution import attribute
 from regard.explain.interventions import KnockOut, ZeroHead
 from regard.explain.look import look
+from regard.explain.look_parts import centred_logits
 from regard.explain.model_source import ModelSource
-from regard.explain.run_source import RunSource, centred_logits, split_item
+from regard.explain.run_source import RunSource
 from regard.layers.blocks import EncoderBlock
 from regard.layers.feed_forward import FeedForward
 from regard.layers.multi_head import MultiHead
@@ -156,7 +157,7 @@ def runs(place: Path) -> Callable[[str], TrainedRun]:
 
 def value_for(name: str, run: TrainedRun) -> Any:
     if name in ("images", "sounds", "ctc", "speech"):
-        return split_item(run, 1)[0]
+        return run.item(1)[0]
     return TEXTS.get(name, "the film of awful. a plot")
 
 
@@ -350,12 +351,12 @@ def test_faithfulness_is_measured_once(runs: Callable[[str], TrainedRun]) -> Non
 
 
 def test_items_of_a_split(runs: Callable[[str], TrainedRun]) -> None:
-    text, reference = split_item(runs("structured"), 1)
+    text, reference = runs("structured").item(1)
     assert isinstance(text, str)
     assert reference in ("good", "bad")
-    assert " " in split_item(runs("transformer"), 2)[1]
-    with pytest.raises(RegardError, match=r"--item 0: the test split .* has the items 1 to"):
-        split_item(runs("structured"), 0)
+    assert " " in runs("transformer").item(2)[1]
+    with pytest.raises(RegardError, match=r"item 0: the test split .* has the items 1 to"):
+        runs("structured").item(0)
 
 
 def test_notes_on_the_input(runs: Callable[[str], TrainedRun]) -> None:

@@ -134,6 +134,20 @@ def test_gradients_are_those_of_the_outputs() -> None:
     assert not trace["encoder/0"].gradient.any()
 
 
+@pytest.mark.parametrize("name", ["luong", "transformer", "hybrid"])
+def test_held_weights_are_constants(name: str) -> None:
+    model, forward = build(name)
+    with trace_attention(model, hold=True) as trace:
+        forward()
+    call = trace["cross/0"]
+    read = torch.cat(call.outputs, dim=2).sum()
+    (memory,) = torch.autograd.grad(read, call.value, retain_graph=True)
+    expected = call.weights().sum(dim=2)[..., None].expand_as(memory)
+    torch.testing.assert_close(memory, expected)
+    with pytest.raises(RuntimeError, match="not have been used"):
+        torch.autograd.grad(read, trace.embedded["output"])
+
+
 class Shared(nn.Module):
     """One attention layer, called twice."""
 

@@ -27,7 +27,7 @@ from regard.core.formatting import integer_text
 from regard.core.records.look import LookRecord
 from regard.explain.look import LookSource, look as look_at
 from regard.explain.model_source import ModelSource, Names
-from regard.explain.run_source import RunSource, split_item
+from regard.explain.run_source import RunSource
 from regard.explain.trace import Intervention
 from regard.integrations.pretrained import PretrainedModel, load_pretrained, names_pretrained
 from regard.integrations.pretrained_source import PretrainedSource
@@ -230,7 +230,7 @@ def _item(source: LookSource, number: int) -> tuple[Any, str]:
         raise RegardError(
             f"--item {number}: {source.name} is no run, so it has no test split. Give an input."
         )
-    return split_item(source.run, number)
+    return source.run.item(number)
 
 
 def looked_at(arguments: Sequence[str], *, item: int | None = None) -> tuple[list[str], str | None]:

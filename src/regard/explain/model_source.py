@@ -17,7 +17,7 @@ from regard.core.errors import RegardError
 from regard.core.formatting import counted
 from regard.core.records.look import Axis, LookRecord
 from regard.explain.look import Log, LookInput, Measured, silent
-from regard.explain.run_source import centred_logits
+from regard.explain.look_parts import centred_logits
 from regard.explain.trace import AttentionCall, Intervention, Trace, trace_attention
 
 Names = Sequence[str] | Mapping[str, Sequence[str]]

@@ -7,7 +7,7 @@ it does not change if a number is added to all logits, as a probability does not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -20,30 +20,35 @@ from torch import Tensor, nn
 
 from regard.core.batches import END, START, UNKNOWN, Input, TokenInput
 from regard.core.errors import RegardError
-from regard.core.formatting import counted, number_text, truncate
+from regard.core.formatting import counted, number_text
 from regard.core.protocols import is_autoregressive, text_attention
-from regard.core.records.look import Axis, LookRecord, OutputToken
+from regard.core.records.look import Axis, LookRecord
 from regard.core.records.sound import SoundRecord
 from regard.core.registry import lookup
 from regard.core.traits import traits_of
-from regard.data.dataset import read_split
-from regard.data.splits import Split
 from regard.data.tokenizers.subword import MASK, MASK_ID
 from regard.data.tokenizers.vocabulary import UnknownTokens
 from regard.explain.faithfulness import measure_faithfulness, read_faithfulness
 from regard.explain.look import Log, LookInput, Measured, silent
+from regard.explain.look_parts import (
+    NEW_TOKENS,
+    axes_of,
+    centred_logits,
+    logits_of,
+    most_probable,
+    numbered_axis,
+    other_output_note,
+    output_tokens,
+)
 from regard.explain.media_classifier import explain_image
 from regard.explain.text_classifier import builds_trees, explain_text, parse_tree
-from regard.explain.trace import AttentionCall, Intervention, Trace, trace_attention
+from regard.explain.trace import Intervention, Trace, trace_attention
 from regard.models.generation.sampling import FORBIDDEN_TOKENS, sample
 from regard.models.stems import grid_of
 from regard.runs.build import build_decoding
 from regard.runs.load import TrainedRun
 from regard.tasks import task_class
 from regard.tasks.task import device_of
-
-NEW_TOKENS = 20  # that a language model writes, by default
-MOST_PROBABLE = 10  # next tokens that are listed
 
 
 class _Forward(NamedTuple):
@@ -55,18 +60,6 @@ class _Forward(NamedTuple):
     def score(self) -> Float[Tensor, ""]:
         """The sum of the logits of the labels, each minus the mean of its row."""
         return centred_logits(self.logits(), self.labels)
-
-
-def centred_logits(
-    logits: Float[Tensor, "rows outputs"], labels: Int[Tensor, " rows"]
-) -> Float[Tensor, ""]:
-    """The sum of the logits of the labels, each minus the mean of its row; the logit itself of one output.
-
-    >>> centred_logits(torch.tensor([[3.0, 1.0]]), torch.tensor([0]))
-    tensor(1.)
-    """
-    own = logits.gather(1, labels[:, None])[:, 0]
-    return own.sum() if logits.shape[1] == 1 else (own - logits.mean(dim=1)).sum()
 
 
 class RunSource:
@@ -200,7 +193,7 @@ class RunSource:
             "interventions": interventions,
         }
         if tokens != own:
-            options["notes"] = (_other_output(vocabulary.decode(tokens)),)
+            options["notes"] = (other_output_note(vocabulary.decode(tokens)),)
         if not is_autoregressive(self.model):
             return self._aligned(value, encoded, tokens, **options)
         return self._forced(value, encoded, (), (*tokens, END), **options)
@@ -247,8 +240,8 @@ class RunSource:
             encoded,
             trace,
             forward,
-            target=_logits_of(vocabulary.decode(tokens)),
-            output_tokens=_output_tokens(names, likely),
+            target=logits_of(vocabulary.decode(tokens)),
+            output_tokens=output_tokens(names, likely),
             **self._alignment(value, interventions),
             **views,
         )
@@ -277,9 +270,9 @@ class RunSource:
         wanted = torch.tensor(labels, device=source.device)
         likely = log_probabilities.gather(1, wanted[:, None])[:, 0].tolist()
         names = vocabulary.tokens_of(labels)
-        views["target"] = _logits_of(vocabulary.decode(labels))
+        views["target"] = logits_of(vocabulary.decode(labels))
         if self._kind.is_generative:
-            views["probabilities"] = _most_probable(log_probabilities[0].exp(), vocabulary)
+            views["probabilities"] = most_probable(log_probabilities[0].exp(), vocabulary)
         else:
             views |= self._alignment(value, interventions)
         return self._input(
@@ -289,7 +282,7 @@ class RunSource:
             _Forward(logits, wanted),
             decoder_input=vocabulary.tokens_of(decoder_input[0].tolist()),
             output=[*vocabulary.tokens_of(before), *names],
-            output_tokens=_output_tokens(names, likely),
+            output_tokens=output_tokens(names, likely),
             **views,
         )
 
@@ -316,7 +309,7 @@ class RunSource:
                 f"--target {target!r}: the continuation is empty. Give at least one token."
             )
         if labels != own:
-            options["notes"] = (_other_output(vocabulary.decode(labels)),)
+            options["notes"] = (other_output_note(vocabulary.decode(labels)),)
         before = len(vocabulary.decode(prompt))
         prediction = vocabulary.decode([*prompt, *own])[before:]
         found = self._forced(text, source, prompt, labels, prediction=prediction, **options)
@@ -386,9 +379,9 @@ class RunSource:
             trace,
             _Forward(logits, labels),
             prediction=vocabulary.decode(filled.tolist()),
-            probabilities={} if notes else _most_probable(log_probabilities[0].exp(), vocabulary),
-            target=_logits_of(" ".join(names)),
-            output_tokens=_output_tokens(names, likely),
+            probabilities={} if notes else most_probable(log_probabilities[0].exp(), vocabulary),
+            target=logits_of(" ".join(names)),
+            output_tokens=output_tokens(names, likely),
             notes=tuple(notes),
         )
 
@@ -422,9 +415,9 @@ class RunSource:
                 axes["decoder_input"] = Axis(tokens=tuple(decoder_input))
         for call in trace:
             if call.role == "pooling":
-                axes["hops"] = _numbered("hop", call.num_queries)
+                axes["hops"] = numbered_axis("hop", call.num_queries)
                 if call.num_keys != len(axes["input"].tokens):  # the upper level of a hierarchy
-                    axes["sentences"] = _numbered("sentence", call.num_keys)
+                    axes["sentences"] = numbered_axis("sentence", call.num_keys)
         record = LookRecord(
             title=title,
             model=self.name,
@@ -435,7 +428,7 @@ class RunSource:
         return LookInput(
             record=record,
             score=forward.score,
-            axes_of=partial(_axes_of, axes=axes),
+            axes_of=partial(axes_of, axes=axes),
         )
 
     def _input_axis(self, encoded: Input, trace: Trace, picture: Any) -> Axis:
@@ -489,60 +482,3 @@ class RunSource:
         cut = preprocessor.truncation([value])
         longest = getattr(preprocessor.options, "max_length", 0)
         return [note for note in (cut.describe(longest), unknown.describe()) if note]
-
-
-def split_item(run: TrainedRun, number: int) -> tuple[Any, str]:
-    """An item of the test split, else of the validation split, by its number from 1; and its reference."""
-    kind, options = task_class(run.spec.task), run.spec.task_options
-    readers = kind.readers(options)
-    splits: tuple[Split, ...] = ("test", "validation")
-    for name in splits:
-        split = read_split(run.preprocessor, options, readers, name)
-        if len(split):
-            break
-    if not 1 <= number <= len(split):
-        raise RegardError(
-            f"--item {number}: the {name} split of '{run.folder.path}' has the items 1 to {len(split)}. "
-            "Choose one of them."
-        )
-    reference = split.references[number - 1]
-    return split.inputs[number - 1], str(
-        reference[0] if isinstance(reference, tuple) else reference
-    )
-
-
-def _numbered(noun: str, count: int) -> Axis:
-    return Axis(tokens=tuple(f"{noun} {number + 1}" for number in range(count)))
-
-
-def _axes_of(call: AttentionCall, *, axes: Mapping[str, Axis]) -> tuple[str, str]:
-    if call.role == "pooling":
-        is_upper = call.num_keys != len(axes["input"].tokens)
-        return "hops", "sentences" if is_upper else "input"
-    if call.role == "cross":
-        return "output", "input"
-    is_decoder = call.is_causal and "decoder_input" in axes
-    return ("output", "decoder_input") if is_decoder else ("input", "input")
-
-
-def _logits_of(output: str) -> str:
-    return f"logits of '{truncate(output, 60)}', minus the mean of all logits"
-
-
-def _other_output(output: str) -> str:
-    return f"The attention is that of the given output '{truncate(output, 60)}', not of its own."
-
-
-def _output_tokens(names: Sequence[str], likely: Sequence[float]) -> tuple[OutputToken, ...]:
-    return tuple(
-        OutputToken(token=name, log_probability=value)
-        for name, value in zip(names, likely, strict=True)
-    )
-
-
-def _most_probable(
-    probabilities: Float[Tensor, " vocabulary"], vocabulary: Any
-) -> dict[str, float]:
-    """The most probable tokens."""
-    best = probabilities.topk(min(MOST_PROBABLE, len(probabilities)))
-    return dict(zip(vocabulary.tokens_of(best.indices.tolist()), best.values.tolist(), strict=True))

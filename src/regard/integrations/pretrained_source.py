@@ -24,7 +24,7 @@ from regard.core.registry import lookup
 from regard.data.readers.text_file import RowErrors, TextFile, nonblank_lines
 from regard.explain.faithfulness import faithfulness_curves
 from regard.explain.look import Log, LookInput, Measured, silent
-from regard.explain.run_source import MOST_PROBABLE, NEW_TOKENS, centred_logits
+from regard.explain.look_parts import MOST_PROBABLE, NEW_TOKENS, centred_logits
 from regard.explain.trace import AttentionCall, Intervention, Trace
 from regard.integrations.hugging_face import trace_hugging_face
 from regard.integrations.pretrained import PretrainedModel

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import compress, islice
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,7 +109,8 @@ class TrainedRun:
     ) -> list[Any]:
         """The prediction for each input; decoding options default to those of the spec.
 
-        Inputs are texts; for a run on frames or images also arrays, or the path of a .npz file.
+        Inputs are texts; for a run on recordings or images the paths of files, clips or arrays, or the path
+        of a .npz file.
         """
         if isinstance(inputs, str | PathLike):
             inputs = self._file_inputs(Path(inputs))
@@ -147,10 +148,11 @@ class TrainedRun:
             if task_class(self.spec.task).target_kind != "sequence":
                 yield from predict(batch)  # a text without words has a label or a number too
                 continue
-            is_given = [not hasattr(each, "__len__") or len(each) > 0 for each in batch]
-            predictions = iter(predict(list(compress(batch, is_given))))
-            for given in is_given:
-                yield next(predictions) if given else ""
+            # A clip or a path has no length.
+            given = [each for each in batch if not isinstance(each, Sized) or len(each)]
+            predictions = iter(predict(given))
+            for each in batch:
+                yield "" if isinstance(each, Sized) and not len(each) else next(predictions)
 
     @property
     def is_seq2seq(self) -> bool:
@@ -263,6 +265,24 @@ class TrainedRun:
                     "data of the run."
                 )
         return {name: known[name] for name in wanted}
+
+    def item(self, number: int) -> tuple[Any, str]:
+        """An item of the test split, else of validation, by its number from 1; and its reference."""
+        kind, options = task_class(self.spec.task), self.spec.task_options
+        readers = kind.readers(options)
+        splits: tuple[Split, ...] = ("test", "validation")
+        for name in splits:
+            split = read_split(self.preprocessor, options, readers, name)
+            if len(split):
+                break
+        if not 1 <= number <= len(split):
+            raise RegardError(
+                f"item {number}: the {name} split of '{self.folder.path}' has the items 1 to {len(split)}. "
+                "Choose one of them."
+            )
+        reference = split.references[number - 1]
+        first = reference[0] if isinstance(reference, tuple) else reference
+        return split.inputs[number - 1], str(first)
 
     def alignment(
         self,

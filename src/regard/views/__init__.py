@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard.views.charts.document import draw_document as draw_document
     from regard.views.charts.heatmap import draw_alignment as draw_alignment
     from regard.views.charts.image import draw_image as draw_image
+    from regard.views.charts.look import draw_look as draw_look
     from regard.views.charts.run import write_run_figures as write_run_figures
     from regard.views.charts.sound import draw_sound as draw_sound
     from regard.views.charts.study import write_figures as write_figures
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from regard.views.pages.costs import cost_page as cost_page
     from regard.views.pages.document import document_page as document_page
     from regard.views.pages.image import image_page as image_page
+    from regard.views.pages.look import look_page as look_page
     from regard.views.pages.overview import overview_page as overview_page
     from regard.views.pages.run import run_page as run_page
     from regard.views.pages.study import study_page as study_page

@@ -142,7 +142,7 @@ function summary(record, number) {
     ["model", clean([record.model, record.description].filter(Boolean).join(": "))],
     !record.prediction && !ranked.length && !record.output_tokens.length ? null : ["prediction", h("span", {}, right === null ? "" : h("b", { class: right ? "correct" : "wrong" }, right ? "✓ correct: " : "✗ wrong: "),
       h("span", { class: "output" }, clean(record.prediction) || "(empty)"),
-      changed ? h("small", {}, before.prediction === record.prediction ? " as without changes" : ` instead of ${clean(before.prediction)}`) : null)],
+      changed ? h("small", {}, before.prediction === record.prediction ? " (the same without changes)" : ` (without changes: ${clean(before.prediction)})`) : null)],
     record.reference === null ? null : ["reference", h("span", { class: "output" }, clean(record.reference))],
     record.target ? ["explained", clean(record.target) + (record.completeness_error === null ? "" :
       `; completeness error of the attribution ${numberText(record.completeness_error)}`)] : null,
@@ -165,13 +165,13 @@ function faithfulness(record) {
   const method = methods().find(({ name }) => name === state.method), found = record.faithfulness.find((each) => each.method === state.method);
   const note = record.faithfulness_note.replace(/^not measured[:.]? */, "").replace(/\.$/, "");
   if (!found) return clean(`${method?.title ?? "Attention"}: not measured${note ? `: ${note}` : record.faithfulness.length ? " for this method" : ""}.`);
-  const against = ({ mean, low, high }) => {
+  const against = ({ mean, low, high }, better, worse) => {
     const interval = low === null || high === null ? "" : ` (${numberText(low)} to ${numberText(high)})`;
-    const verdict = (low ?? mean) > 0 ? "more than chance" : (high ?? mean) < 0 ? "less than chance" : "no difference from chance detected";
-    return `${verdict}, ${numberText(mean)}${interval}`;
+    const verdict = (low ?? mean) > 0 ? `${better} than` : (high ?? mean) < 0 ? `${worse} than` : "no difference detected from";
+    return `${verdict} at random, ${numberText(mean)}${interval}`;
   };
-  return clean(`${method.title}, over ${found.items} inputs of ${found.data}, by the ${found.score}: removing what ranks high matters ` +
-    `${against(found.deletion_gain)}; keeping only what ranks high helps ${against(found.sufficiency_gain)}.`);
+  return clean(`${method.title}, over ${found.items} inputs of ${found.data}, by the ${found.score}. Removing the highest ranked: ` +
+    `${against(found.deletion_gain, "lowers it more", "lowers it less")}. Keeping only the highest ranked: ${against(found.sufficiency_gain, "it stays higher", "it stays lower")}.`);
 }
 
 // Which method, layer and head; the colour scale.

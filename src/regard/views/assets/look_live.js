@@ -74,6 +74,7 @@ function interventionText({ kind, layer, head, query, key }) {
 function listInterventions() {
   part("changes").replaceChildren(...interventions.map((each, at) => h("li", {}, interventionText(each), " ",
     button("Remove", () => { interventions.splice(at, 1); ask(); }, { "aria-label": `Remove: ${interventionText(each)}` }))));
+  part("acts").hidden = !records.length;
   for (const each of part("acts").querySelectorAll("button")) {
     each.disabled = !here() || (each.dataset.needs === "head" && here().head === null);
   }
@@ -107,7 +108,7 @@ async function live() {
     h("label", { class: "field wide" }, "Text", h("textarea", { id: "live-text", rows: 3, spellcheck: "false" })),
     h("label", { class: "field" }, "Sound or image", h("input", { id: "live-file", type: "file" })),
     h("div", { class: "look-bar" }, h("button", { type: "submit" }, "Explain"),
-      h("span", { id: "live-acts", role: "group", "aria-label": "Change the attention", class: "look-bar" },
+      h("span", { id: "live-acts", role: "group", "aria-label": "Change the attention", class: "look-bar", hidden: true }, h("span", { class: "field" }, "Change"),
         button("Zero the head", () => head("zero_head"), { "data-needs": "head" }),
         button("Average the head", () => head("mean_head"), { "data-needs": "head" }),
         button("Knock out the entry", () => entry(state.query)),

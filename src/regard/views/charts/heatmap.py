@@ -65,14 +65,14 @@ def matrix_chart(
     cell: tuple[float, float] = (CELL, CELL),
     upright: bool = True,
     is_interactive: bool = False,
-    is_image: bool = False,
+    image_key: str | None = None,
     max_label_length: int = MAX_LABEL_LENGTH,
 ) -> Markup:
     """A heatmap whose full opacity is `limit`; `title` is the text of a cell on hovering.
 
     With `number`, cells that are large enough contain it. Column labels that fit their column are
     `upright`. An interactive heatmap has all its cells and a frame, which the script of a page moves. A
-    large one is drawn as an image, without titles and numbers.
+    large one is drawn as an image, without titles and numbers: `image_key` is the key of `image_levels`.
     """
     width, height = cell
     rows, columns = (_thinned(labels, max_label_length) for labels in (rows, columns))
@@ -83,10 +83,10 @@ def matrix_chart(
     is_numbered = number is not None and width >= NUMBER_WIDTH and height >= NUMBER_HEIGHT
     cells = []
     size = width * max(map(len, values), default=0), height * len(values)
-    if is_image:
+    if image_key is not None:
         at = {"x": left, "y": top, "width": size[0], "height": size[1]}
-        cells.append(image_cells(values, limit=limit, key=description, has_ground=False, **at))
-    for row, of_row in enumerate([] if is_image else values):
+        cells.append(image_cells(values, limit=limit, key=image_key, has_ground=False, **at))
+    for row, of_row in enumerate(values if image_key is None else []):
         for column, value in enumerate(of_row):
             if not (is_interactive or is_numbered) and abs(value) < MIN_WEIGHT * limit:
                 continue

@@ -58,6 +58,8 @@ from regard.views.charts.svg import (
 )
 from regard.views.charts.trees import tree_chart
 
+MAX_NAME = 45  # of a model in a title
+
 
 def draw_look(
     records: Sequence[LookRecord],
@@ -92,19 +94,19 @@ def look_chart(
     """A view with its title, as a chart."""
     chosen, name = choice or Choice(), view or default_view(records[0])
     draw: View = lookup("view", name, VIEWS)
-    margin = 2 * MARGIN
     if len(records) == 1:
         (record,) = records
         return stack(_shown([*_heading(record, chosen), *draw(record, chosen)]))
-    inner = replace(chosen, width=chosen.width - margin)
     parts: list[Markup] = []
-    for record in records:
+    for number, record in enumerate(records):
+        inner = replace(chosen, key=str(number))
         parts += _heading(record, inner, with_model=True) + draw(record, inner)
     compare = DIFFERENCES.get(name)
     if compare is not None:
         one, other = records[0], records[1]
-        title = f"{printable(one.model)} minus {printable(other.model)}"
-        parts += [title_block(title, inner), *compare(one, other, inner)]
+        names = [truncate(record.model, MAX_NAME) for record in records]
+        inner = replace(chosen, key="difference")
+        parts += [title_block(" minus ".join(names), inner), *compare(one, other, inner)]
     return stack(_shown(parts))
 
 
@@ -148,7 +150,7 @@ def _heat(record: LookRecord, values: Sequence[float], choice: Choice) -> Markup
         patches = values[axis.prefix :]
         heat = tuple(tuple(patches[row * columns : (row + 1) * columns]) for row in range(rows))
         shaded = replace(record.image, attention=(heat,))
-        return attention_chart(shaded, record.image.image, key="heat")
+        return attention_chart(shaded, record.image.image, key=f"{choice.key}heat")
     if record.sound is not None:
         shown = DocumentRecord(
             tokens=axis.tokens,
@@ -159,7 +161,7 @@ def _heat(record: LookRecord, values: Sequence[float], choice: Choice) -> Markup
             probabilities={record.prediction: 1.0},
             title=record.title,
         )
-        return hops_chart(shown, record.sound, key="heat")
+        return hops_chart(shown, record.sound, key=f"{choice.key}heat")
     return shaded_words(axis.tokens, values, width=choice.width)
 
 
@@ -220,7 +222,7 @@ def alignment_view(record: LookRecord, choice: Choice) -> list[Markup]:
     if found is None:
         raise RegardError(f"'{record.model}' has no attention over a source. Choose another view.")
     if found.sound is not None:
-        return [alignment_chart(found, found.sound, key="alignment")]
+        return [alignment_chart(found, found.sound, key=f"{choice.key}alignment")]
     parts: list[Markup] = []
     for panel in heatmap.mean_panels(found):
         limit = heatmap.largest(panel.weights)

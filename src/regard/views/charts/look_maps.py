@@ -34,7 +34,8 @@ TILE_GAP, LAYER_LABEL = 4.0, 64.0
 class Choice:
     """What of a record is drawn: a method, a layer and a head by name, a query by its number from 1.
 
-    None is the default method, the last cross-attention or layer, its first head, the last query.
+    None is the default method, the last cross-attention or layer, its first head, the last query. `key` is
+    that of `image_levels`.
     """
 
     method: str | None = None
@@ -42,6 +43,7 @@ class Choice:
     head: str | None = None
     query: int | None = None
     width: float = WIDTH
+    key: str = ""
 
 
 class _Head(NamedTuple):
@@ -139,7 +141,7 @@ def _tiles(rows: dict[str, list[tuple[str, list[list[float]], float]]], choice: 
             cells = heatmap.image_cells(
                 values,
                 limit=limit or 1.0,
-                key=f"{name}.{head}",
+                key=f"{choice.key}{name}.{head}",
                 x=label + (side + TILE_GAP) * number,
                 y=top,
                 width=side,
@@ -186,7 +188,7 @@ def _map(head: _Head, weights: Matrix, *, limit: float, choice: Choice) -> Marku
         description=f"Map of {head.title}: {len(queries)} queries, {counted(len(keys), 'key')}.",
         cell=(side, max(side, min(heatmap.CELL, MIN_MAP_HEIGHT / len(queries)))),
         max_label_length=12,
-        is_image=is_image,
+        image_key=f"{choice.key}{head.title}" if is_image else None,
     )
 
 
