@@ -167,8 +167,8 @@ function faithfulness(record) {
   if (!found) return clean(`${method?.title ?? "Attention"}: not measured${note ? `: ${note}` : record.faithfulness.length ? " for this method" : ""}.`);
   const against = ({ mean, low, high }, better, worse) => {
     const interval = low === null || high === null ? "" : ` (${numberText(low)} to ${numberText(high)})`;
-    const verdict = (low ?? mean) > 0 ? `${better} than` : (high ?? mean) < 0 ? `${worse} than` : "no difference detected from";
-    return `${verdict} at random, ${numberText(mean)}${interval}`;
+    const verdict = (low ?? mean) > 0 ? `${better} than at random` : (high ?? mean) < 0 ? `${worse} than at random` : "no difference from random detected";
+    return `${verdict}, ${numberText(mean)}${interval}`;
   };
   return clean(`${method.title}, over ${found.items} inputs of ${found.data}, by the ${found.score}. Removing the highest ranked: ` +
     `${against(found.deletion_gain, "lowers it more", "lowers it less")}. Keeping only the highest ranked: ${against(found.sufficiency_gain, "it stays higher", "it stays lower")}.`);
