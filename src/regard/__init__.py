@@ -2,8 +2,8 @@
 
     from regard import MultiHead, build_mechanism
 
-`regard.train`, `predict`, `look`, `study`, `report`, `plan`, `cost`, `check`, `overview` and `list_names`,
-`regard.claims.run` and `regard.data.describe` are the verbs of the command line.
+`regard.train`, `predict`, `look`, `serve`, `study`, `report`, `plan`, `cost`, `check`, `overview` and
+`list_names`, `regard.claims.run` and `regard.data.describe` are the verbs of the command line.
 
 Names are imported on first use: `import regard` does not import torch.
 """
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         plan as plan,
         predict as predict,
         report as report,
+        serve as serve,
         study as study,
         train as train,
     )

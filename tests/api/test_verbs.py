@@ -32,6 +32,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "train": (regard.train,),
     "plan": (regard.plan,),
     "predict": (regard.predict,),
+    "serve": (regard.serve,),
     "data": (regard.data.describe,),
     "check": (regard.check,),
     "cost": (regard.cost,),
@@ -97,6 +98,7 @@ COMPUTING = [verb for verb in VERBS if verb not in ("data", "list")]
 ARGUMENTS = {
     "report": ["studies/none"],
     "predict": ["runs/none", "text"],
+    "serve": ["runs/none"],
     "check": ["dot"],
     "study": ["--recipe", "pronounce-quick", "--sweep", "cell=lstm,gru"],
     "train": ["pronounce"],

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from regard.api.planning import PlanReport as PlanReport, plan as plan
     from regard.api.reports import report as report
+    from regard.api.serving import serve as serve
     from regard.api.settings import list_settings as list_settings
     from regard.api.studies import study as study
     from regard.api.training import predict as predict, train as train

@@ -62,6 +62,11 @@ VERBS: dict[str, Verb] = {
         help="Show what a model attends to on a text, a sound or an image, as a page or a figure.",
         example='regard look runs/quick "attention" --svg attention.svg',
     ),
+    "serve": Verb(
+        module="regard.cli.serve",
+        help="Serve trained runs on this machine: a live page and a small API.",
+        example="regard serve runs/quick runs/other",
+    ),
     "data": Verb(
         module="regard.cli.training",
         help="Describe a data file: rows, columns, lengths, vocabulary, class balance, malformed rows.",

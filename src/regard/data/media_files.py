@@ -5,12 +5,28 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import BufferedIOBase, BytesIO
 from pathlib import Path
-from typing import BinaryIO, ClassVar
+from typing import ClassVar
 
 from regard.core.errors import RegardError
 
 MAX_CHECKED_FILES = 1 << 16
+
+
+@dataclass(frozen=True)
+class MediaBytes:
+    """The content of a file that is on no disk, such as an upload, in place of a path."""
+
+    name: str
+    content: bytes = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+MediaPath = Path | MediaBytes
 
 
 class MediaFileError(RegardError):
@@ -18,7 +34,7 @@ class MediaFileError(RegardError):
 
     what: ClassVar[str] = "a file"
 
-    def __init__(self, path: Path, kind: str, details: str, *, way_out: str) -> None:
+    def __init__(self, path: MediaPath, kind: str, details: str, *, way_out: str) -> None:
         super().__init__(f"'{path}': {kind}: {details}. {way_out}.")
         self.kind = kind
         self.details = details
@@ -32,9 +48,12 @@ def file_stamp(path: Path) -> tuple[int, int, int]:
 
 
 @contextmanager
-def opened(path: Path, error_class: type[MediaFileError]) -> Iterator[BinaryIO]:
+def opened(path: MediaPath, error_class: type[MediaFileError]) -> Iterator[BufferedIOBase]:
     """A regular file, opened for reading; every error is of the given class."""
     try:
+        if isinstance(path, MediaBytes):
+            yield BytesIO(path.content)
+            return
         if not stat.S_ISREG(path.stat().st_mode):  # to open a named pipe would block
             kind = "a folder" if path.is_dir() else "no regular file"
             raise error_class(

@@ -41,7 +41,8 @@ def test_next_token_probabilities() -> None:
     assert rounded(temperature=1.0, top_k=9) == [0.5, 0.3, 0.15, 0.05]
     assert rounded(temperature=1.0, top_p=0.7) == [0.625, 0.375, 0, 0]
     assert rounded(temperature=1.0, top_p=0.81) == [0.5263, 0.3158, 0.1579, 0]
-    assert rounded(temperature=1.0, top_p=1e-9) == [1, 0, 0, 0]
+    for tiny in (1e-9, 5e-324):
+        assert rounded(temperature=1.0, top_p=tiny) == [1, 0, 0, 0]
     squared = [0.25, 0.09, 0.0225, 0.0025]
     assert rounded(temperature=0.5) == [round(value / sum(squared), 4) for value in squared]
     assert rounded(temperature=0.0) == [1, 0, 0, 0]

@@ -180,13 +180,13 @@ def cached_features(
     speed: float = 1.0,
     cache: FeatureCache | None = None,
 ) -> Float32[np.ndarray, "frames features"]:
-    """The features of a clip, from the cache if they are there; with no cache, computed."""
+    """The features of a clip, from the cache if they are there; with no cache, and of uploads, computed."""
 
     def compute() -> np.ndarray:
         rate, trim_db = options.sample_rate, options.trim_db
         return options.extract(clip.samples(sample_rate=rate, trim_db=trim_db, speed=speed))
 
-    if cache is None:
+    if cache is None or not clip.is_on_disk:
         return compute()
     key = feature_key(clip, options, speed=speed)
     found = cache.get(key)

@@ -21,7 +21,13 @@ from jaxtyping import Float32
 from regard.core.errors import RegardError
 from regard.data.audio.samples import background_level, resample, trim_silence
 from regard.data.audio.wav import MAX_SECONDS, AudioFileError, read_wav, validate_wav
-from regard.data.media_files import MAX_CHECKED_FILES, file_stamp, opened
+from regard.data.media_files import (
+    MAX_CHECKED_FILES,
+    MediaBytes,
+    MediaPath,
+    file_stamp,
+    opened,
+)
 
 HASH_BYTES = 16
 MAX_PAUSE_SECONDS = 60.0
@@ -31,7 +37,7 @@ MAX_PAUSE_SECONDS = 60.0
 class Part:
     """A recording, and the seconds of silence before it."""
 
-    path: Path
+    path: MediaPath
     pause: float = 0.0
 
     def __post_init__(self) -> None:
@@ -82,6 +88,11 @@ class AudioClip:
                 f"The clip '{self.name}' has {len(self.words)} words and {len(self.parts)} parts. Give one "
                 "word per part, or none."
             )
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether all parts are files, rather than uploads."""
+        return not any(isinstance(part.path, MediaBytes) for part in self.parts)
 
     @property
     def transcript(self) -> str:
@@ -145,8 +156,10 @@ class AudioClip:
         return digest.hexdigest()
 
 
-def file_hash(path: Path) -> str:
+def file_hash(path: MediaPath) -> str:
     """A hash of the bytes of a file, remembered until the file changes."""
+    if isinstance(path, MediaBytes):
+        return hashlib.blake2b(path.content, digest_size=HASH_BYTES).hexdigest()
     with opened(path, AudioFileError):  # which says why a file cannot be read
         return _file_hash(path, file_stamp(path))
 

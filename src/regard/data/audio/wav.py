@@ -15,13 +15,20 @@ import os
 import struct
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float32
 
 from regard.core.formatting import duration_text, integer_text
-from regard.data.media_files import MAX_CHECKED_FILES, MediaFileError, file_stamp, opened
+from regard.data.media_files import (
+    MAX_CHECKED_FILES,
+    MediaBytes,
+    MediaFileError,
+    MediaPath,
+    file_stamp,
+    opened,
+)
 
 MAX_SECONDS = 60.0
 MIN_RATE, MAX_RATE = 1_000, 384_000
@@ -84,13 +91,13 @@ class Sound(NamedTuple):
     sample_rate: int
 
 
-def read_header(path: Path, *, max_seconds: float = MAX_SECONDS) -> WavHeader:
+def read_header(path: MediaPath, *, max_seconds: float = MAX_SECONDS) -> WavHeader:
     """The header of a WAV file whose samples are complete, and not longer than `max_seconds`."""
     with opened(path, AudioFileError) as file:
         return _parse_header(file, path, max_seconds=max_seconds)
 
 
-def read_wav(path: Path, *, max_seconds: float = MAX_SECONDS) -> Sound:
+def read_wav(path: MediaPath, *, max_seconds: float = MAX_SECONDS) -> Sound:
     """The samples of a WAV file, averaged over its channels, in [-1, 1]; louder ones are clipped."""
     with opened(path, AudioFileError) as file:
         header = _parse_header(file, path, max_seconds=max_seconds)
@@ -108,12 +115,15 @@ def read_wav(path: Path, *, max_seconds: float = MAX_SECONDS) -> Sound:
     return Sound(np.clip(mono, -1.0, 1.0), header.sample_rate)
 
 
-def validate_wav(path: Path, *, max_seconds: float = MAX_SECONDS) -> WavHeader:
+def validate_wav(path: MediaPath, *, max_seconds: float = MAX_SECONDS) -> WavHeader:
     """The header of a file that `read_wav` can read; raises otherwise.
 
     Integers need no decoding. Floating-point numbers are decoded once, since any may be NaN; the result is
     remembered until the file changes.
     """
+    if isinstance(path, MediaBytes):
+        read_wav(path, max_seconds=max_seconds)
+        return read_header(path, max_seconds=max_seconds)
     try:
         stamp = file_stamp(path)
     except (OSError, ValueError):
@@ -130,13 +140,13 @@ def _validate(path: Path, stamp: tuple[int, int, int], max_seconds: float) -> Wa
     return header
 
 
-def _parse_header(file: BinaryIO, path: Path, *, max_seconds: float) -> WavHeader:
+def _parse_header(file: io.BufferedIOBase, path: MediaPath, *, max_seconds: float) -> WavHeader:
     """Walk through the chunks up to the samples; `path` is for messages."""
     start = file.read(16)
     order = BYTE_ORDERS.get(start[:4])
     if order is None or start[8:12] != b"WAVE":
         raise _not_a_wav(path, start)
-    size = os.fstat(file.fileno()).st_size
+    size = file.seek(0, os.SEEK_END)
     position = 12
     encoding: tuple[int, int, int, int] | None = None
     long_length = 0
@@ -172,7 +182,7 @@ def _parse_header(file: BinaryIO, path: Path, *, max_seconds: float) -> WavHeade
     )
 
 
-def _parse_format(content: bytes, order: str, path: Path) -> tuple[int, int, int, int]:
+def _parse_format(content: bytes, order: str, path: MediaPath) -> tuple[int, int, int, int]:
     """Encoding, channels, sample rate and bits per sample."""
     if len(content) < 16:
         raise AudioFileError(
@@ -203,7 +213,7 @@ def _parse_format(content: bytes, order: str, path: Path) -> tuple[int, int, int
 
 
 def _validated_header(
-    path: Path,
+    path: MediaPath,
     encoding: int,
     channels: int,
     rate: int,
@@ -273,7 +283,7 @@ def _decode(header: WavHeader, content: bytes) -> np.ndarray:
     return samples
 
 
-def _validate_floats(samples: np.ndarray, path: Path) -> None:
+def _validate_floats(samples: np.ndarray, path: MediaPath) -> None:
     peak = float(np.abs(samples).max())  # NaN if any sample is
     if not np.isfinite(peak):
         bad = int(np.count_nonzero(~np.isfinite(samples)))
@@ -286,7 +296,7 @@ def _validate_floats(samples: np.ndarray, path: Path) -> None:
         raise AudioFileError(path, "samples out of range", details, way_out=way_out)
 
 
-def _not_a_wav(path: Path, start: bytes) -> AudioFileError:
+def _not_a_wav(path: MediaPath, start: bytes) -> AudioFileError:
     kind = "not a WAV file"
     if not start:
         return AudioFileError(path, kind, "it is empty", way_out=COPY)

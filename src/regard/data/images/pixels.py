@@ -14,7 +14,7 @@ import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -22,7 +22,13 @@ from jaxtyping import Float32, UInt8
 from torch.nn import functional as F
 
 from regard.core.errors import MissingDependencyError, RegardError
-from regard.data.media_files import MAX_CHECKED_FILES, MediaFileError, file_stamp, opened
+from regard.data.media_files import (
+    MAX_CHECKED_FILES,
+    MediaFileError,
+    MediaPath,
+    file_stamp,
+    opened,
+)
 from regard.data.splits import array_key
 
 # Height, width and channels; without names, since a function may change them.
@@ -92,8 +98,8 @@ def pixels_key(pixels: Pixels) -> str:
     return f"{'×'.join(map(str, pixels.shape))}:{array_key(pixels)}"
 
 
-def read_image(path: Path) -> Pixels:
-    """The pixels of an image file with one frame."""
+def read_image(path: MediaPath, *, max_pixels: int | None = None) -> Pixels:
+    """The pixels of an image file with one frame; one of more than `max_pixels` is not decoded."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
@@ -104,11 +110,15 @@ def read_image(path: Path) -> Pixels:
         warnings.filterwarnings("ignore", module="PIL")  # of damaged metadata
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
-            with Image.open(file, formats=FORMATS) as image:
+            with Image.open(cast(IO[bytes], file), formats=FORMATS) as image:
                 if (frames := getattr(image, "n_frames", 1)) > 1:
                     details = f"{frames} frames; an image has one"
                     way_out = "Save one frame as PNG"
                     raise ImageFileError(path, "animated image", details, way_out=way_out)
+                size = image.width * image.height
+                if max_pixels is not None and size > max_pixels:
+                    details = f"{size:,} pixels, the maximum is {max_pixels:,}"
+                    raise ImageFileError(path, "too large", details, way_out="Make it smaller")
                 return _decode(image, path)
         except RegardError:
             raise
@@ -124,7 +134,7 @@ def read_image(path: Path) -> Pixels:
             ) from error
 
 
-def _decode(image: Any, path: Path) -> Pixels:
+def _decode(image: Any, path: MediaPath) -> Pixels:
     """The pixels of a Pillow image of any mode."""
     from PIL import Image, ImageOps
 

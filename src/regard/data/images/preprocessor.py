@@ -145,9 +145,9 @@ class ImagePreprocessor(ItemPreprocessor):
                 yield row
 
     def _encode(self, inputs: Sequence[Any]) -> list[EncodedInput]:
-        return [EncodedInput(self._pixels(value), None) for value in inputs]
+        return [EncodedInput(self.pixels(value), None) for value in inputs]
 
-    def _pixels(self, value: Any) -> Pixels:
+    def pixels(self, value: Any) -> Pixels:
         """The pixels of an input, as the model takes them."""
         options = self.options
         pixels = prepared(as_pixels(value), channels=len(self.input), size=options.image_size)
@@ -176,13 +176,13 @@ class ImagePreprocessor(ItemPreprocessor):
     def _cached_pixels(self, value: Any) -> Pixels:
         """As `_pixels`; those of files are kept, since a split is evaluated many times."""
         if not isinstance(value, ImageFile):
-            return self._pixels(value)
+            return self.pixels(value)
         try:
             key = (value.path, file_stamp(value.path))
         except OSError:
-            return self._pixels(value)  # which says why
+            return self.pixels(value)  # which says why
         if key not in self._cache:
-            found = self._pixels(value)
+            found = self.pixels(value)
             if (len(self._cache) + 1) * found.nbytes > MAX_CACHE_BYTES:
                 return found
             self._cache[key] = found
@@ -201,7 +201,7 @@ class ImagePreprocessor(ItemPreprocessor):
 
     def picture(self, value: Any, *, name: str) -> ImageRecord:
         """The pixels that the model takes."""
-        return image_record(self._pixels(value), name=name)
+        return image_record(self.pixels(value), name=name)
 
     def truncation(self, inputs: Sequence[Any]) -> Truncation:
         """Nothing is truncated."""

@@ -101,6 +101,7 @@ def next_token_probabilities(
         ordered, order = probabilities.sort(dim=1, descending=True)
         # A token is kept if those before it have not reached top_p yet; the first always is.
         kept = ordered.cumsum(dim=1) - ordered < top_p
+        kept[:, 0] = True  # a tiny top_p is zero in float32
         probabilities = torch.zeros_like(probabilities).scatter(1, order, ordered * kept)
         probabilities = probabilities / probabilities.sum(dim=1, keepdim=True)
     return probabilities

@@ -89,17 +89,18 @@ function showFields(kinds) {
 }
 
 async function live() {
+  const suits = (name) => !kinds || kinds[name] === taken;
   const changed = (chosen) => {
     data.chosen = chosen;
     [interventions, exact] = [[], []];
     showFields(kinds);
-    if (input) ask();
+    if (input && chosen.every(suits)) ask();
   };
   const models = data.models.map((name) => [name, clean(name)]);
   const head = (kind) => intervene({ kind, ...here() });
   const entry = (query) => intervene({ kind: "knock_out", ...here(), query, key: state.key });
   const form = document.getElementById("live");
-  let kinds = null;
+  let kinds = null, taken = "text";  // what the input is
   form.append(
     models.length > 1 ? h("div", { class: "look-bar" },
       select("Model", (name) => changed([name, ...data.chosen.slice(1)])).show(models, data.chosen[0]),
@@ -120,6 +121,7 @@ async function live() {
     [interventions, exact] = [[], []];
     const file = part("file").closest("label").hidden ? null : part("file").files[0];
     input = file ? { data: await encoded(file) } : { input: part("text").value };
+    taken = kinds?.[data.chosen[0]];
     const audio = file?.type.startsWith("audio/") ? URL.createObjectURL(file) : "";
     data.audio = data.chosen.map(() => audio);
     ask();
