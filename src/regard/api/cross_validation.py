@@ -19,14 +19,13 @@ from regard.api.options import (
     setting_texts,
     silent,
     takes_run_options,
-    torch_threads,
 )
+from regard.api.training import train
 from regard.core.errors import RegardError
 from regard.core.formatting import aligned
 from regard.runs.folder import RunFolder
 from regard.runs.load import TrainedRun, load
 from regard.runs.spec import spec_key
-from regard.runs.train import begin_run, resume_run
 from regard.tasks import task_class
 from regard.training.callbacks import Callback, score_name
 
@@ -44,12 +43,12 @@ class CrossValidation:
         found = [run.record["scores"][SPLIT] for run in self.runs]
         return {name: [each[name] for each in found] for name in found[0]}
 
-    def baselines(self) -> dict[str, dict[str, float]]:
-        """Mean test scores of every baseline, by metric."""
-        found = [run.record["baselines"].get(SPLIT, {}) for run in self.runs]
+    def baselines(self) -> dict[str, dict[str, list[float]]]:
+        """Test scores of every baseline by metric, one per fold."""
+        found = [run.record["baselines"][SPLIT] for run in self.runs]
         return {
             name: {
-                metric: statistics.fmean(each[name]["scores"][metric] for each in found)
+                metric: [each[name]["scores"][metric] for each in found]
                 for metric in of_first["scores"]
             }
             for name, of_first in found[0].items()
@@ -61,18 +60,21 @@ class CrossValidation:
         return {"folders": folders, "scores": self.scores(), "baselines": self.baselines()}
 
     def lines(self) -> Iterator[str]:
-        """A table of metrics: mean over the folds, lowest, highest, and the baselines."""
+        """A table of metrics: mean over the folds, lowest, highest, and the means of the baselines."""
         spec = self.runs[0].spec
         units = {
             each.name: each.unit for each in task_class(spec.task).all_metrics(spec.task_options)
         }
         baselines = self.baselines()
-        yield f"{len(self.runs)} folds, test scores"
+        yield f"test scores of {len(self.runs)} folds"
         rows = [
             [
                 f"{score_name(name, SPLIT)} {units.get(name, '')}".rstrip(),
                 *(f"{each:.4g}" for each in (statistics.fmean(found), min(found), max(found))),
-                *(f"{each[name]:.4g}" if name in each else "" for each in baselines.values()),
+                *(
+                    f"{statistics.fmean(each[name]):.4g}" if name in each else ""
+                    for each in baselines.values()
+                ),
             ]
             for name, found in self.scores().items()
         ]
@@ -95,35 +97,56 @@ def cross_validate(
 
     Folds that are finished in `out` are not trained again, and an interrupted one resumes.
     """
-    log, given = log or silent, given_options(options)
-    place = RunFolder.next_free(task or "fold").path if out is None else Path(out)
+    log = log or silent
     load_plugins(plugin)
-    if not hasattr((spec := run_spec(task, given, seed=seed)).task_options, "num_folds"):
+    of_task = run_spec(task, given_options(options), seed=seed)
+    place = RunFolder.next_free(of_task.task).path if out is None else Path(out)
+    if not hasattr(of_task.task_options, "num_folds"):
         raise RegardError(
-            f"--folds {folds}: the task '{spec.task}' has no folds. Use a task with the option "
+            f"--folds {folds}: the task '{of_task.task}' has no folds. Use a task with the option "
             "task.num_folds, such as image_classification."
         )
+    if of_task.task_options.num_folds is not None:
+        raise RegardError(f"--folds {folds}: remove task.num_folds, which --folds sets.")
+    if folds < 2:
+        raise RegardError(f"--folds {folds}: use 2 or more.")
+    given = setting_texts(options.pop("set", None))
     runs: list[TrainedRun] = []
     for fold in range(folds):
-        settings = [
-            *setting_texts(options.get("set")),
-            f"task.num_folds={folds}",
-            f"task.fold={fold}",
-        ]
-        spec = run_spec(task, {**given, "set": settings}, seed=seed)
-        folder = RunFolder(place / f"fold-{fold}")
-        log(f"fold {fold} of {folds}")
-        if folder.exists:
-            folder.verify(key=spec_key(spec), is_resumed=True)
-        with torch_threads(spec.threads):
-            if not folder.exists:
-                record = begin_run(spec, folder, callbacks=callbacks, log=log)
-            elif not folder.record.exists():
-                record = resume_run(folder, callbacks=callbacks, log=log)
-            else:
-                record = folder.read_record()
-        if record is None:
-            log("stopped and saved; the same command with the same --out continues")
+        log(f"fold {fold} of 0 to {folds - 1}")
+        settings = [*given, f"task.num_folds={folds}", f"task.fold={fold}"]
+        run = _fold_run(
+            RunFolder(place / f"fold-{fold}"),
+            task,
+            seed=seed,
+            callbacks=callbacks,
+            log=log,
+            set=settings,
+            **options,
+        )
+        if run is None:
+            log(f"fold {fold} is not finished; the same command with --out {place} continues")
             return None
-        runs.append(load(folder.path))
+        runs.append(run)
     return CrossValidation(tuple(runs))
+
+
+def _fold_run(
+    folder: RunFolder,
+    task: str | None,
+    *,
+    seed: int | None,
+    callbacks: Sequence[Callback],
+    log: Log,
+    **options: Any,
+) -> TrainedRun | None:
+    if not folder.spec.exists():
+        return train(task, seed=seed, out=folder.path, callbacks=callbacks, log=log, **options)
+    key = spec_key(run_spec(task, given_options(options), seed=seed))
+    if key not in folder.manifest.read().keys:
+        raise RegardError(
+            f"'{folder.path}' contains a run with other settings. Choose another folder with --out."
+        )
+    if folder.record.exists():
+        return load(folder.path)
+    return train(resume=folder.path, callbacks=callbacks, log=log)

@@ -73,10 +73,9 @@ def run_train(
     from regard.api.training import predict_command, run_lines
     from regard.training.callbacks import ProgressDisplay
 
-    if options["folds"] is not None:
+    if "folds" in options:
         _cross_validate(options, as_json=as_json)
         return
-    del options["folds"]
     trained = api.train(**options, callbacks=[ProgressDisplay()], log=log)
     if trained is None:
         raise typer.Exit(code=130)
@@ -94,7 +93,7 @@ def _cross_validate(options: dict[str, Any], *, as_json: bool) -> None:
     for name in ("init_from", "resume", "extend", "tensorboard"):
         if options.pop(name, None):
             raise RegardError(
-                f"--folds {options['folds']} trains new runs. Remove --{name.replace('_', '-')}."
+                f"--folds {options['folds']} trains runs of its own. Remove --{name.replace('_', '-')}."
             )
     found = api.cross_validate(**options, callbacks=[ProgressDisplay()], log=log)
     if found is None:
