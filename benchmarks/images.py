@@ -25,7 +25,7 @@ from benchmarks.measurement import Call, Measurement, median_seconds
 from regard.core.batches import ImageInput, ImageSpec
 from regard.models import ConvNet, VisionTransformer
 from regard.runs import RunSpec
-from regard.runs.build import build_spec_model, build_task
+from regard.runs.build import build_spec_model, build_task, flops_counter
 from regard.training import train
 
 SOURCE, CLASSES, ROWS = ImageSpec(channels=1, height=28, width=28), 4, 64
@@ -153,11 +153,15 @@ def _run_speed(label: str, options: dict[str, Any], plain: Callable[[], nn.Modul
 
         def ours(number: int) -> float:
             model = build_spec_model(spec, task.dataset.preprocessor)
+            flops = flops_counter(model, task)
+            flops(task.epoch(0)[0])  # once in a run
             folder = Path(name, f"run-{number}")
             folder.mkdir()
-            return train(
-                model=model, task=task, options=spec.training, folder=folder, seed=0
-            ).seconds
+            began = time.perf_counter()
+            outcome = train(
+                model=model, task=task, options=spec.training, folder=folder, seed=0, flops=flops
+            )
+            return time.perf_counter() - began - outcome.evaluation_seconds
 
         def theirs() -> float:
             loader = DataLoader(
@@ -176,7 +180,7 @@ def _run_speed(label: str, options: dict[str, Any], plain: Callable[[], nn.Modul
                         break
             return time.perf_counter() - began
 
-        rounds = [(ours(number), theirs()) for number in range(ROUNDS)]
+        rounds = [(ours(number), theirs()) for number in range(ROUNDS + 1)][1:]  # one warm-up
     own, other = (statistics.median(times) * 1e3 / steps for times in zip(*rounds, strict=True))
     return Measurement(
         f"training run, images/s: {label}, ours / plain loop",
