@@ -16,7 +16,7 @@ from regard import views
 from regard.api.training import predict
 from regard.core.errors import RegardError
 from regard.core.records.run import RunRecord
-from regard.data.audio.clips import AudioClip
+from regard.data.audio.clips import AudioClip, Part
 from regard.explain.media_classifier import explain_recording
 from regard.runs.folder import RunFolder
 from regard.runs.load import MAX_OUTPUTS, TrainedRun, added_parts, load
@@ -66,6 +66,32 @@ def test_inputs_by_name(runs: dict[str, TrainedRun], data: Path) -> None:
     assert len(joined.words) > 1
     with pytest.raises(RegardError, match=r"'gone.wav' is not in the test split"):
         runs["structured"].inputs(["gone.wav"], split="test")
+
+
+@pytest.mark.parametrize("name", ["ctc", "structured"])
+def test_a_path_and_a_clip_are_inputs(name: str, runs: dict[str, TrainedRun], data: Path) -> None:
+    path = data / "0_ann_1.wav"
+    clip = AudioClip(name="a", parts=(Part(path),))
+    of_text, *others = runs[name].predict([str(path), path, clip])
+    assert others == [of_text, of_text]
+
+
+@pytest.mark.parametrize("name", ["transformer", "structured"])
+def test_what_is_truncated_is_said(
+    name: str, runs: dict[str, TrainedRun], data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, notes = runs[name], list[str]()
+    path = str(data / "0_ann_1.wav")
+    predict(run, [path], log=notes.append)
+    assert run.evaluate(data).notes == ()
+    assert notes == []
+    options = run.preprocessor.options.model_copy(update={"max_length": 6})
+    monkeypatch.setattr(run.preprocessor, "options", options)
+    predict(run, [path], log=notes.append)
+    for found in (notes, run.evaluate(data).notes):
+        [note] = found
+        assert "truncated to 6 frames" in note
+        assert "recording" in note
 
 
 @pytest.mark.parametrize("name", ["ctc", "transformer"])

@@ -21,6 +21,7 @@ from regard.models.stems import FrameStem
 from regard.tasks.audio import AudioExamples, AudioTask
 from regard.tasks.audio_classification import AudioClassification, AudioClassificationOptions
 from regard.tasks.speech_recognition import SpeechOptions, SpeechRecognition
+from regard.tasks.task import EvalResult
 
 RATE = 8000
 SMALL: dict[str, Any] = {"sample_rate": RATE, "num_bands": 8, "hop_ms": 20.0}
@@ -151,6 +152,24 @@ def test_joining_needs_single_words(tmp_path: Path) -> None:
     )
     with pytest.raises(RegardError, match=r"task\.join=\[2, 4\]: .* has the layout metadata"):
         recognition(tmp_path, **JOINED)
+
+
+def test_a_test_split_is_not_trained_on(tmp_path: Path) -> None:
+    for label in ("yes", "no"):
+        for take in range(6):
+            tone = sine(400 + take, seconds=0.2, sample_rate=RATE)
+            write_wav(tmp_path / f"test/{label}/{take}.wav", tone, sample_rate=RATE)
+    with pytest.raises(
+        RegardError, match=r"split=train: .* has the splits test\. Add a folder 'train'"
+    ):
+        classification(tmp_path)
+
+
+def test_joining_needs_recordings_in_every_split(folder: Path) -> None:
+    with pytest.raises(
+        RegardError, match=r"task\.join=\[2, 4\]: no recording of .* is in the validation split"
+    ):
+        recognition(folder, **{**JOINED, "validation_fraction": 0.0})
 
 
 def test_a_folder_is_scored_on_its_test_split(folder: Path) -> None:
@@ -307,6 +326,17 @@ def test_alignment_accuracy(folder: Path, stride: int) -> None:
         sum(map(len, (w for e in words for w in e))),
     )
     assert found["cross/0, head 2"] == pytest.approx(100 * first / letters)
+
+
+def test_the_head_is_chosen_on_validation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = recognition(folder, **JOINED)
+    accuracies = {
+        task.dataset.validation: {"cross/0, head 1": 60.0, "cross/0, head 2": 50.0},
+        task.dataset.test: {"cross/0, head 1": 55.0, "cross/0, head 2": 70.0},
+    }
+    monkeypatch.setattr(task, "alignment_accuracies", lambda _, split: accuracies[split])
+    found = task.details(None, task.dataset.test, EvalResult({}, []))["alignment"]
+    assert (found["head"], found["accuracy"]) == ("cross/0, head 1", 55.0)
 
 
 @pytest.mark.parametrize("name", ["transformer", "transformer_recurrent", "ctc", "recurrent"])

@@ -205,6 +205,8 @@ class ItemPreprocessor(Preprocessor):
     def truncation(self, inputs: Sequence[Any]) -> Truncation:
         """How much of these inputs is truncated."""
         found = Truncation()
+        if not self.truncates:
+            return found
         for block in blocks(inputs):
             encoded = self._encode(block)
             removed = [each.removed for each in encoded]
@@ -216,7 +218,7 @@ class ItemPreprocessor(Preprocessor):
 
     def notes(self, split: EvalSplit) -> list[str]:
         """Labels unseen in training, and truncated inputs."""
-        found = [self.truncation(split.inputs).describe(self.options.max_length)]
+        found = [self.truncation_note(self.truncation(split.inputs))]
         if isinstance(self.target, Labels):
             found.insert(
                 0, unseen_labels_note(split.references, self.target.labels, unit=self.unit)

@@ -236,6 +236,12 @@ class Preprocessor(ABC):
         del inputs
         return Truncation()
 
+    def truncation_note(self, cut: Truncation) -> str:
+        """The counts in words; empty without truncation."""
+        if not cut.texts:
+            return ""
+        return cut.describe(self.options.max_length, unit=self.unit, piece=self.piece)
+
     def sizes(self) -> dict[str, Any]:
         """Input spec, vocabulary sizes and number of outputs, as keyword arguments of a model."""
         source: InputSpec

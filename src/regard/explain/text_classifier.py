@@ -67,7 +67,7 @@ def explain_text(
 
 
 class TruncationCounter:
-    """Counts the texts of a stream that exceed the maximum length of a classifier."""
+    """Counts the texts or recordings of a stream that exceed the maximum length."""
 
     def __init__(self, run: TrainedRun) -> None:
         self._run = run
@@ -75,13 +75,13 @@ class TruncationCounter:
 
     def add(self, texts: Iterable[str]) -> None:
         """Count further texts; blank ones are not counted."""
-        if self._run.is_classifier:
-            given = [text.strip() for text in texts if text.strip()]
-            self._cut = self._cut.combined_with(self._run.preprocessor.truncation(given))
+        given = [text.strip() for text in texts if text.strip()]
+        self._cut = self._cut.combined_with(self._run.preprocessor.truncation(given))
 
     def summary(self) -> str:
-        """One line about the truncated texts; empty if there are none."""
-        return self._cut.describe(self._run.spec.task_options.max_length) if self._cut.texts else ""
+        """One line about what was truncated; empty if nothing was."""
+        note: str = self._run.preprocessor.truncation_note(self._cut)
+        return note
 
 
 def builds_trees(run: TrainedRun) -> bool:

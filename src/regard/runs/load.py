@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -109,7 +109,8 @@ class TrainedRun:
     ) -> list[Any]:
         """The prediction for each input; decoding options default to those of the spec.
 
-        Inputs are texts; for a run on frames or images also arrays, or the path of a .npz file.
+        Inputs are texts; for a run on recordings or images the paths of files, clips or arrays, or the path
+        of a .npz file.
         """
         if isinstance(inputs, str | PathLike):
             inputs = self._file_inputs(Path(inputs))
@@ -147,9 +148,11 @@ class TrainedRun:
             if task_class(self.spec.task).target_kind != "sequence":
                 yield from predict(batch)  # a text without words has a label or a number too
                 continue
-            predictions = iter(predict([each for each in batch if len(each)]))
+            # A clip or a path has no length.
+            given = [each for each in batch if not isinstance(each, Sized) or len(each)]
+            predictions = iter(predict(given))
             for each in batch:
-                yield next(predictions) if len(each) else ""
+                yield "" if isinstance(each, Sized) and not len(each) else next(predictions)
 
     @property
     def is_seq2seq(self) -> bool:

@@ -34,7 +34,7 @@ from regard.data.audio.picture import sound_record
 from regard.data.audio.wav import MAX_SECONDS
 from regard.data.batching import Batches
 from regard.data.examples import Examples, Ragged
-from regard.data.preprocessor import Encoded, Preprocessor, Standardizer
+from regard.data.preprocessor import Encoded, Preprocessor, Standardizer, Truncation
 from regard.data.readers.audio_folder import AudioFolderReader
 from regard.data.readers.text_file import Row
 from regard.data.splits import EvalSplit, Split, array_key
@@ -183,6 +183,14 @@ class AudioPreprocessor(Preprocessor):
         limit = self.options.max_length
         return frames[:limit], max(0, len(frames) - limit)
 
+    def truncation(self, inputs: Sequence[Any]) -> Truncation:
+        """How much of these recordings is beyond `max_length`."""
+        cuts = [self.cut(self.features(each)) for each in inputs]
+        removed = [count for _, count in cuts]
+        kept = sum(len(frames) for frames, _ in cuts)
+        truncated = sum(count > 0 for count in removed)
+        return Truncation(truncated, len(cuts), sum(removed), kept + sum(removed))
+
     def audio_examples(self, encoded: Iterable[Encoded]) -> AudioExamples:
         """Training examples: raw frames at all speeds, with the encoded targets beside them."""
         speeds = tuple(dict.fromkeys((1.0, *self.options.speeds)))
@@ -266,7 +274,7 @@ class AudioTask(Task):
         """The splits of a folder: by speakers, by its own splits, or by files of their own."""
         whole = cls.audio_reader(options, options.train_file)
         known = whole.splits()
-        train = whole.with_split("train") if "train" in known else whole
+        train = whole.with_split("train") if known else whole
         held_out = (*options.validation_speakers, *options.test_speakers)
         found = dict[Split, AudioFolderReader]()
         found["train"] = replace(train, without_speakers=held_out)

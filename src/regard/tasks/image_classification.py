@@ -128,7 +128,7 @@ class ImageClassification(Classification):
         """The splits of a folder or file, those with files of their own, or folds."""
         whole = cls.image_reader(options, options.train_file)
         known = whole.splits()
-        train = whole.with_split("train") if "train" in known else whole
+        train = whole.with_split("train") if known else whole
         found: dict[Split, Reader] = {"train": _named(train, options)}
         names: tuple[Split, Split] = ("validation", "test")
         for name in names:

@@ -144,6 +144,11 @@ class TranscribedAudio(AudioPreprocessor):
         targets = self.target.encode_all(references[0] for references in split.references)
         return replace(self.encode_inputs(split.inputs), targets=Ragged.of(targets))
 
+    def notes(self, split: EvalSplit) -> list[str]:
+        """Truncated recordings, whose transcripts are scored whole."""
+        note = self.truncation_note(self.truncation(split.inputs))
+        return [note] if note else []
+
     def split(self, rows: Iterable[Row], *, path: Path) -> EvalSplit:
         """Items whose reference is the transcript, in the case of the outputs."""
         found = super().split(rows, path=path)
@@ -179,6 +184,12 @@ class JoinedReader:
             if self.is_whole or own == self.split:
                 by_speaker.setdefault(clip.speaker, []).append(clip)
         shortest, longest = options.join
+        if not by_speaker:
+            raise RegardError(
+                f"task.join={list(options.join)}: no recording of '{self.path}' is in the {self.split} "
+                "split. Give more recordings, or change task.validation_fraction, which is "
+                f"{options.validation_fraction}."
+            )
         strings = joined_clips(
             by_speaker,
             num_strings=self.num_strings,

@@ -147,6 +147,13 @@ def test_fsdd(tmp_path: Path, place: str) -> None:
         reader.with_split("validation")
 
 
+@pytest.mark.parametrize("takes", [(0, 4), (5, 12)])
+def test_fsdd_of_one_split_has_none(tmp_path: Path, takes: tuple[int, ...]) -> None:
+    write(tmp_path, *(f"3_ann_{take}.wav" for take in takes))
+    assert AudioFolderReader(path=tmp_path).splits() == ()
+    assert len(read(tmp_path)) == 2
+
+
 def test_bad_rows_have_line_and_reason(tmp_path: Path) -> None:
     rows = [
         "a.wav,good",

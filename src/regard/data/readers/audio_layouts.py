@@ -1,7 +1,8 @@
 """Layouts of audio folders: those of `folder_layouts.py`, and two datasets.
 
 ljspeech        metadata.csv with lines id|text|normalised text, and wavs/id.wav
-fsdd            DIGIT_SPEAKER_TAKE.wav: the Free Spoken Digit Dataset; takes 0 to 4 are its test split
+fsdd            DIGIT_SPEAKER_TAKE.wav: the Free Spoken Digit Dataset; takes 0 to 4 are its test split, if
+                there are others too
 """
 
 from __future__ import annotations
@@ -49,12 +50,13 @@ class AudioMedia(Media):
         for place in (folder, folder / FSDD_FOLDER):
             files = self.files(place)
             if files and all(FSDD_NAME.fullmatch(name) for name in files):
+                splits = {_fsdd_split(name) for name in files}
                 return Layout(
                     name="fsdd",
                     folder=folder,
                     sources=((place, None),),
                     read=_fsdd_items,
-                    splits=("train", "test"),
+                    splits=("train", "test") if len(splits) == 2 else (),
                 )
             strays = [name for name in files if not FSDD_NAME.fullmatch(name)]
             if named := len(files) - len(strays):
@@ -105,7 +107,9 @@ def _fsdd_items(
     """Files named by digit, speaker and take; the transcript is the word of the digit."""
     del split, errors
     prefix = place.relative_to(folder)
-    for line, name in enumerate(AUDIO.files(place), start=1):
+    names = AUDIO.files(place)
+    has_splits = len({_fsdd_split(name) for name in names}) == 2
+    for line, name in enumerate(names, start=1):
         found = FSDD_NAME.fullmatch(name)
         assert found is not None, name  # own_layout checked
         word = DIGIT_WORDS[int(found["digit"])]
@@ -116,6 +120,12 @@ def _fsdd_items(
             text=word,
             label=found["digit"],
             speaker=found["speaker"],
-            split="test" if int(found["take"]) in FSDD_TEST_TAKES else "train",
+            split=_fsdd_split(name) if has_splits else None,
             words=(word,),
         )
+
+
+def _fsdd_split(name: str) -> Split:
+    found = FSDD_NAME.fullmatch(name)
+    assert found is not None, name  # own_layout checked
+    return "test" if int(found["take"]) in FSDD_TEST_TAKES else "train"

@@ -61,10 +61,12 @@ class MediaFolderReader(ABC):
         known = self.splits()
         if split not in known:
             has = f"the splits {', '.join(known)}" if known else "no splits"
-            raise RegardError(
-                f"split={split}: '{self.path}' has {has}. Hold out a part of the training split instead, "
-                "or give a folder of its own."
-            )
+            way_out = "Hold out a part of the training split instead, or give a folder of its own."
+            if split == "train":
+                way_out = (
+                    "Add a folder 'train', or name the folder whose files are to be trained on."
+                )
+            raise RegardError(f"split={split}: '{self.path}' has {has}. {way_out}")
         return replace(self, split=split)
 
     def target_kind(self, layout: Layout) -> MediaTarget:
