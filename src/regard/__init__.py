@@ -2,8 +2,9 @@
 
     from regard import MultiHead, build_mechanism
 
-`regard.train`, `predict`, `look`, `serve`, `study`, `report`, `plan`, `cost`, `check`, `overview` and
-`list_names`, `regard.claims.run` and `regard.data.describe` are the verbs of the command line.
+`regard.train`, `cross_validate`, `predict`, `look`, `serve`, `study`, `report`, `plan`, `cost`,
+`check`, `overview` and `list_names`, `regard.claims.run` and `regard.data.describe` are the verbs of the
+command line.
 
 Names are imported on first use: `import regard` does not import torch.
 """
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from regard.api import (
         check as check,
         cost as cost,
+        cross_validate as cross_validate,
         list_mechanisms as list_mechanisms,
         list_names as list_names,
         list_settings as list_settings,

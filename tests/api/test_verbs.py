@@ -29,7 +29,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "study": (regard.study,),
     "report": (regard.report,),
     "overview": (regard.overview,),
-    "train": (regard.train,),
+    "train": (regard.train, regard.cross_validate),
     "plan": (regard.plan,),
     "predict": (regard.predict,),
     "serve": (regard.serve,),

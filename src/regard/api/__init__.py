@@ -17,6 +17,10 @@ from regard.core.exports import lazy_exports
 
 if TYPE_CHECKING:
     from regard.api.costs import cost as cost
+    from regard.api.cross_validation import (
+        CrossValidation as CrossValidation,
+        cross_validate as cross_validate,
+    )
     from regard.api.listing import list_names as list_names
     from regard.api.looking import LookView as LookView, look as look
     from regard.api.mechanisms import (

@@ -51,6 +51,9 @@ def run_train(
     extend: Annotated[
         int | None, "STEPS", "With --resume: train a finished run for more steps."
     ] = None,
+    folds: Annotated[
+        int | None, "NUMBER", "Cross-validation: one run per fold, in FOLDER/fold-0, fold-1, ..."
+    ] = None,
     plugin: Plugins = None,
     tensorboard: Annotated[bool, "Write TensorBoard events to the run folder."] = False,
     help_settings: Annotated[
@@ -70,6 +73,9 @@ def run_train(
     from regard.api.training import predict_command, run_lines
     from regard.training.callbacks import ProgressDisplay
 
+    if "folds" in options:
+        _cross_validate(options, as_json=as_json)
+        return
     trained = api.train(**options, callbacks=[ProgressDisplay()], log=log)
     if trained is None:
         raise typer.Exit(code=130)
@@ -81,12 +87,30 @@ def run_train(
         echo(line)
 
 
+def _cross_validate(options: dict[str, Any], *, as_json: bool) -> None:
+    from regard.training.callbacks import ProgressDisplay
+
+    for name in ("init_from", "resume", "extend", "tensorboard"):
+        if options.pop(name, None):
+            raise RegardError(
+                f"--folds {options['folds']} trains runs of its own. Remove --{name.replace('_', '-')}."
+            )
+    found = api.cross_validate(**options, callbacks=[ProgressDisplay()], log=log)
+    if found is None:
+        raise typer.Exit(code=130)
+    if as_json:
+        echo_json(json.dumps(found.as_json(), ensure_ascii=False))
+        return
+    for line in found.lines():
+        echo(line)
+
+
 def _print_settings(options: dict[str, Any], *, as_json: bool) -> None:
     from dataclasses import asdict
 
     from regard.api.settings import settings_text
 
-    for name in ("out", "resume", "extend", "tensorboard"):
+    for name in ("out", "resume", "extend", "folds", "tensorboard"):
         if options.pop(name, None):
             raise RegardError(f"--help-settings trains nothing. Remove --{name}.")
     settings = api.list_settings(**options)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, ClassVar, Literal
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -152,8 +153,7 @@ class ConvNet(Classifier):
 
     def features(self, input: ImageInput) -> Float[Tensor, "batch width"]:
         """The output of the last fully connected layer before the head."""
-        validate_pixels(input, self.source)
-        x = input.pixels
+        x = self._pixels(input)
         for block in self.blocks:
             x = block(x)
         x = x.mean(dim=(2, 3)) if self.global_pooling else x.flatten(1)
@@ -166,9 +166,13 @@ class ConvNet(Classifier):
 
     def feature_maps(self, input: ImageInput) -> Float[Tensor, "batch channels rows columns"]:
         """The activations of the first convolution, one map per channel, before max pooling."""
-        validate_pixels(input, self.source)
-        maps: Tensor = self.blocks[0].feature_maps(input.pixels)
+        maps: Tensor = self.blocks[0].feature_maps(self._pixels(input))
         return maps
+
+    def _pixels(self, input: ImageInput) -> Float[Tensor, "batch channels height width"]:
+        validate_pixels(input, self.source)
+        # max pooling on a CPU is several times faster in this format
+        return input.pixels.clone(memory_format=torch.channels_last)
 
     def _positions(self, source: ImageSpec) -> int:
         """Positions of the last feature maps; an error names the least size of an image."""
