@@ -125,7 +125,7 @@ def test_a_sink_that_is_set_by_hand_is_found() -> None:
 
 
 # Sequences of random tokens that are repeated once: only what was seen before predicts the second half.
-VOCABULARY, FIRST, STEPS, BATCH = 44, 4, 1000, 32
+VOCABULARY, FIRST, STEPS, BATCH, LONGEST = 44, 4, 1000, 32, 40
 
 
 def _repeated(count: int, length: int, generator: torch.Generator) -> Tensor:
@@ -155,7 +155,7 @@ def _trained(num_layers: int) -> Any:
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=STEPS)
     for _ in range(STEPS):
         # A fixed length could be learned as a distance.
-        length = int(torch.randint(8, 21, (1,), generator=generator))
+        length = int(torch.randint(4, LONGEST + 1, (1,), generator=generator))
         tokens = _repeated(BATCH, length, generator)
         logits = model(_nothing(BATCH), tokens[:, :-1])[:, length:]
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, length + 1 :].flatten())
@@ -169,11 +169,11 @@ def _trained(num_layers: int) -> Any:
 
 def _examined(model: Any, heads: Any = ()) -> tuple[float, tuple[HeadScores, ...]]:
     """The mean log-probability of the repetition without some heads, and the scores of all."""
-    tokens = _repeated(32, 20, torch.Generator().manual_seed(1))
+    tokens = _repeated(BATCH, LONGEST, torch.Generator().manual_seed(1))
     edits = [ZeroHead(each.layer, int(each.head) - 1) for each in heads]
     with torch.no_grad(), trace_attention(model, interventions=edits) as trace:
-        likely = model(_nothing(32), tokens[:, :-1]).log_softmax(dim=-1)[:, 20:]
-    mean = likely.gather(2, tokens[:, 21:, None]).mean().item()
+        likely = model(_nothing(BATCH), tokens[:, :-1]).log_softmax(dim=-1)[:, LONGEST:]
+    mean = likely.gather(2, tokens[:, LONGEST + 1 :, None]).mean().item()
     return mean, score_patterns(trace, tokens[:, :-1])
 
 
