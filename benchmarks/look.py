@@ -41,7 +41,7 @@ def look() -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "look.html"
         began = time.perf_counter()
-        regard.look(model.eval(), tokens, names=names, methods=["weights"]).save(path)
+        regard.look(model.eval(), tokens, names=names, method="weights").save(path)
         seconds = time.perf_counter() - began
         what = f"look at {TOKENS:,} tokens × {LAYERS} layers × {HEADS} heads"
         yield _at_most(f"{what}, s", seconds, MAX_SECONDS)

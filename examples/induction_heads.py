@@ -90,9 +90,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("model", nargs="?", default="smollm2")
     parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0, help="of the tokens and of the draws")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    found = measure(load_pretrained(options.model), draws=options.draws)
+    found = measure(load_pretrained(options.model), draws=options.draws, seed=options.seed)
     for name, scores in found.scores.items():
         best = sorted(scores, key=lambda head: -scores[head])[:5]
         listed = ", ".join(f"{'.'.join(head)} {scores[head]:.3f}" for head in best)

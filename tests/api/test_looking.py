@@ -81,12 +81,12 @@ def test_faithfulness_is_measured_and_kept(runs: dict[str, Path]) -> None:
 def test_names_of_methods_and_heads(runs: dict[str, Path]) -> None:
     names = ["value_zeroing", "weights"]
     for methods in (names, "value_zeroing, weights"):
-        record = regard.look(runs["seq2seq"], "cafe", methods=methods, faithfulness=False).record
+        record = regard.look(runs["seq2seq"], "cafe", method=methods, faithfulness=False).record
         assert [each.name for each in record.methods] == names
     changed = regard.look(
         runs["seq2seq"],
         "cafe",
-        heads="cross/0.1",
+        head="cross/0.1",
         interventions=[ZeroHead("cross/0", 0)],
         faithfulness=False,
     )

@@ -15,7 +15,7 @@ from tests.factories.command_line import exit_code
 from tests.factories.toy_pronunciation import write_dictionary
 
 import regard
-from regard.api import planning
+from regard.api import LookView, planning
 from regard.api.options import constructor_options, given_options, load_plugins, run_spec
 from regard.cli.main import VERBS, verb_function
 from regard.core.errors import RegardError
@@ -32,6 +32,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "train": (regard.train,),
     "plan": (regard.plan,),
     "predict": (regard.predict,),
+    "look": (regard.look, LookView.save),
     "data": (regard.data.describe,),
     "check": (regard.check,),
     "cost": (regard.cost,),
@@ -40,7 +41,12 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
 }
 # Options of what is printed, and arguments that select the function; `from` is a keyword of Python.
 OUTPUT = {"json", "csv", "action", "help_settings"}
-RENAMED = {("claims", "from"): "source", ("claims", "target"): "page"}
+RENAMED = {
+    ("claims", "from"): "source",
+    ("claims", "target"): "page",
+    ("look", "arguments"): "input",
+    **{("look", name): "path" for name in ("out", "svg", "png")},
+}
 
 TINY = {
     "model.embedding_dim": 4,
@@ -97,6 +103,7 @@ COMPUTING = [verb for verb in VERBS if verb not in ("data", "list")]
 ARGUMENTS = {
     "report": ["studies/none"],
     "predict": ["runs/none", "text"],
+    "look": ["runs/none", "text"],
     "check": ["dot"],
     "study": ["--recipe", "pronounce-quick", "--sweep", "cell=lstm,gru"],
     "train": ["pronounce"],

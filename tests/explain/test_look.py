@@ -79,9 +79,10 @@ def images(folder: Path) -> dict[str, Any]:
 
 def sounds(folder: Path) -> dict[str, Any]:
     """Recordings of digits."""
-    task = {"name": "audio_classification", "train_file": str(write_digits(folder / "digits"))}
+    data = str(write_digits(folder / "digits"))
     model = {"name": "text_encoder", **SIZES, "position": "sinusoidal", "stem": STEM}
-    task = {**task, **FEATURES, "validation_fraction": 0.3}
+    options = {**FEATURES, "validation_fraction": 0.3}
+    task = {"name": "audio_classification", "train_file": data, **options}
     return {"task": task, "model": model, "training": TRAINING}
 
 

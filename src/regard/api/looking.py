@@ -125,8 +125,8 @@ def look(
     input: Any = None,
     *,
     item: int | None = None,
-    methods: str | Sequence[str] | None = None,
-    heads: str | Sequence[str] = (),
+    method: str | Sequence[str] | None = None,
+    head: str | Sequence[str] = (),
     target: str | None = None,
     tokens: int | None = None,
     interventions: Sequence[Intervention] = (),
@@ -145,8 +145,8 @@ def look(
                       "smollm2") or a module in Python; two of them are compared on the same input
     input             for a module its arguments, as a tensor, a tuple or a dict
     item              instead of an input: the number, from 1, of an item of the run's test split
-    methods           such as "value_zeroing"; by default all that fit into a page
-    heads             "LAYER.HEAD": heads whose maps keep all entries of a long input
+    method            one or several, such as "value_zeroing"; by default all that fit into a page
+    head              one or several "LAYER.HEAD": heads whose maps keep all entries of a long input
     target            another label, or output, to explain instead of the predicted one
     tokens            maximum number of new tokens of a language model
     interventions     changes of the attention, such as `ZeroHead("encoder/0", 2)`
@@ -178,8 +178,8 @@ def look(
             record = look_at(
                 source,
                 input,
-                methods=_list(methods),
-                heads=_list(heads) or (),
+                methods=_list(method),
+                heads=_list(head) or (),
                 target=target,
                 max_tokens=tokens,
                 interventions=interventions,

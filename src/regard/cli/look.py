@@ -10,6 +10,7 @@ import typer
 from regard import api
 from regard.cli.options import Device, Plugins, Threads, echo, echo_json, keywords, log
 from regard.core.atomic_write import validate_writable
+from regard.core.device import resolve_device
 from regard.core.errors import RegardError
 
 Names = list[str] | None
@@ -69,13 +70,15 @@ def run_look(
     if of_figure and not (svg or png):
         name, chosen = next(iter(of_figure.items()))
         raise RegardError(f"--{name} {chosen}: it is for figures. Add --svg FILE or --png FILE.")
+    if device is not None:
+        resolve_device(device)
     runs, value = looked_at(arguments, item=item)
     options = {name: given[name] for name in SHARED if name in given}
     shown = api.look(
         runs,
         value,
-        methods=method,
-        heads=head or (),
+        method=method,
+        head=head or (),
         # Other figures do not show it.
         faithfulness=bool(page or as_json or view == "curves"),
         log=log,

@@ -27,7 +27,12 @@ from regard.core.records.look import (
     Method,
 )
 from regard.core.registry import lookup
-from regard.explain.attribution import IMPORTANCE_METHODS, attribute, traced_importance
+from regard.explain.attribution import (
+    IMPORTANCE_METHODS,
+    attribute,
+    reads_input,
+    traced_importance,
+)
 from regard.explain.head_patterns import score_patterns
 from regard.explain.look_maps import pack_maps, packed_bytes
 from regard.explain.methods import METHODS, MethodEntry, rollout
@@ -140,9 +145,9 @@ def look(
     given = source.encode(value, target=target, max_tokens=max_tokens, interventions=interventions)
     with torch.enable_grad(), source.trace(interventions=interventions) as trace:
         score = given.score()
-    if score.requires_grad:
-        trace.backward(score)
     plan = _Plan.of(trace, methods=methods, heads=heads)
+    if score.requires_grad:
+        trace.backward(score, layers=plan.differentiated(trace))
     record, length = given.record, len(given.record.axes["input"].tokens)
     maps = _packed(trace, plan, given)
     importance = {name: each for name, each in record.importance.items() if name in plan.methods}
@@ -217,6 +222,12 @@ class _Plan(NamedTuple):
             frozenset(heads),
             tuple(notes),
         )
+
+    def differentiated(self, trace: Trace) -> list[str] | None:
+        """The layers whose gradients are needed: all, or only that whose rows importance is the mean of."""
+        if any(METHODS[name].needs_gradient for name in self.methods):
+            return None
+        return [call.name for call in trace if reads_input(trace, call)][-1:]
 
     def exact_heads(self, call: AttentionCall, names: Sequence[str]) -> list[str]:
         """The heads of a layer that keep all entries."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -184,9 +184,15 @@ class Trace:
     def __len__(self) -> int:
         return len(self.calls)
 
-    def backward(self, value: Float[Tensor, "..."]) -> None:
-        """Set `gradient` of every call to that of the sum of `value`; parameters get no gradient."""
-        pieces = [each for call in self for each in call.outputs if each.requires_grad]
+    def backward(
+        self, value: Float[Tensor, "..."], *, layers: Collection[str] | None = None
+    ) -> None:
+        """Set `gradient` of every call, or those of `layers`, to that of the sum of `value`.
+
+        Parameters get no gradient.
+        """
+        called = [call for call in self if layers is None or call.name in layers]
+        pieces = [each for call in called for each in call.outputs if each.requires_grad]
         for each in pieces:
             each.grad = None
         if pieces:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import compress, islice
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -148,10 +148,11 @@ class TrainedRun:
             if task_class(self.spec.task).target_kind != "sequence":
                 yield from predict(batch)  # a text without words has a label or a number too
                 continue
-            is_given = [not hasattr(each, "__len__") or len(each) > 0 for each in batch]
-            predictions = iter(predict(list(compress(batch, is_given))))
-            for given in is_given:
-                yield next(predictions) if given else ""
+            # A clip or a path has no length.
+            given = [each for each in batch if not isinstance(each, Sized) or len(each)]
+            predictions = iter(predict(given))
+            for each in batch:
+                yield "" if isinstance(each, Sized) and not len(each) else next(predictions)
 
     @property
     def is_seq2seq(self) -> bool:

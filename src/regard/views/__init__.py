@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard.views.charts.document import draw_document as draw_document
     from regard.views.charts.heatmap import draw_alignment as draw_alignment
     from regard.views.charts.image import draw_image as draw_image
+    from regard.views.charts.look import draw_look as draw_look
     from regard.views.charts.run import write_run_figures as write_run_figures
     from regard.views.charts.sound import draw_sound as draw_sound
     from regard.views.charts.study import write_figures as write_figures
