@@ -14,7 +14,6 @@ from tests.factories.tiny_runs import TRAINING, train_tiny
 
 from regard import views
 from regard.api.training import predict
-from regard.api.training import predict
 from regard.core.errors import RegardError
 from regard.core.records.run import RunRecord
 from regard.data.audio.clips import AudioClip, Part

@@ -64,7 +64,7 @@ def test_files_are_readable_without_pickle(clip: AudioClip, cache: FeatureCache)
     np.testing.assert_array_equal(stored, features)
 
 
-def test_every_setting_and_the_content_change_the_key(clip: AudioClip) -> None:
+def test_every_setting_and_the_content_change_the_key(tmp_path: Path, clip: AudioClip) -> None:
     changes = {
         "features": "mfcc",
         "sample_rate": 8000,
