@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from tests.factories import tiny_runs
-from tests.factories.sounds import write_digits
 from tests.factories.tiny_runs import TRAINING, train_tiny
 from torch import nn
 
@@ -31,10 +29,6 @@ from regard.layers.multi_head import MultiHead
 from regard.runs.load import TrainedRun, load
 
 SIZES = {"model_dim": 8, "num_heads": 2, "num_layers": 2, "feed_forward_dim": 8}
-FEATURES = {"sample_rate": 8000, "num_bands": 8, "hop_ms": 20.0}
-JOINED = {"join": [2, 3], "num_strings": 8, "num_validation_strings": 3, "num_test_strings": 5}
-SPEECH = {"name": "speech_recognition", **FEATURES, **JOINED, "max_characters": 30}
-STEM = {"type": "convolutional", "strides": [1, 2]}
 
 
 def transformer(folder: Path) -> dict[str, Any]:
@@ -49,13 +43,6 @@ def text_encoder(folder: Path) -> dict[str, Any]:
     return {**tiny_runs.classifier(folder), "model": {"name": "text_encoder", **SIZES}}
 
 
-def hierarchical(folder: Path) -> dict[str, Any]:
-    """A classifier of sentences."""
-    sections = tiny_runs.classifier(folder)
-    model = {"name": "hierarchical", "model_dim": 8, "hidden_dim": 4}
-    return {**sections, "task": {**sections["task"], "sentences": True}, "model": model}
-
-
 def masked_lm(folder: Path) -> dict[str, Any]:
     """A masked language model."""
     lines = [f"a b c d e{n} f. g h i{n} j." for n in range(40)]
@@ -67,34 +54,32 @@ def masked_lm(folder: Path) -> dict[str, Any]:
 
 def images(folder: Path) -> dict[str, Any]:
     """Images in patches."""
-    generator = np.random.default_rng(0)
-    for number in range(16):
-        path = folder / "images" / ("odd" if number % 2 else "even") / f"{number}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(generator.integers(0, 256, size=(8, 12)).astype(np.uint8)).save(path)
-    task = {"name": "image_classification", "train_file": str(folder / "images")}
-    model = {"name": "vision_transformer", **SIZES, "stem": {"patch_size": 4}}
-    return {"task": {**task, "validation_fraction": 0.3}, "model": model, "training": TRAINING}
-
-
-def sounds(folder: Path) -> dict[str, Any]:
-    """Recordings of digits."""
-    data = str(write_digits(folder / "digits"))
-    model = {"name": "text_encoder", **SIZES, "position": "sinusoidal", "stem": STEM}
-    options = {**FEATURES, "validation_fraction": 0.3}
-    task = {"name": "audio_classification", "train_file": data, **options}
-    return {"task": task, "model": model, "training": TRAINING}
-
-
-def ctc(folder: Path) -> dict[str, Any]:
-    """Strings of digits, by CTC."""
-    task = {**SPEECH, "train_file": str(write_digits(folder / "digits"))}
-    return {"task": task, "model": {"name": "ctc", **SIZES, "stem": STEM}, "training": TRAINING}
+    sections = tiny_runs.images(folder)
+    return {**sections, "model": {**sections["model"], **SIZES}}
 
 
 def speech(folder: Path) -> dict[str, Any]:
     """Strings of digits, by an encoder and a decoder."""
-    return {**ctc(folder), "model": {"name": "transformer", "tie": "target", **SIZES, "stem": STEM}}
+    sections = tiny_runs.speech(folder)
+    return {**sections, "model": {**sections["model"], **SIZES}}
+
+
+def ctc(folder: Path) -> dict[str, Any]:
+    """Strings of digits, by CTC."""
+    sections = tiny_runs.speech(folder)
+    return {**sections, "model": {"name": "ctc", **SIZES, "stem": sections["model"]["stem"]}}
+
+
+def sounds(folder: Path) -> dict[str, Any]:
+    """Recordings of digits."""
+    kept = ("train_file", "sample_rate", "num_bands", "hop_ms")
+    options = {
+        name: value for name, value in tiny_runs.speech(folder)["task"].items() if name in kept
+    }
+    task = {"name": "audio_classification", "validation_fraction": 0.3, **options}
+    stem = {"type": "convolutional", "strides": [1, 2]}
+    model = {"name": "text_encoder", **SIZES, "position": "sinusoidal", "stem": stem}
+    return {"task": task, "model": model, "training": TRAINING}
 
 
 KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {
@@ -105,7 +90,7 @@ KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "masked_lm": masked_lm,
     "structured": tiny_runs.classifier,
     "text_encoder": text_encoder,
-    "hierarchical": hierarchical,
+    "hierarchical": tiny_runs.documents,
     "trees": tiny_runs.trees,
     "bag_of_words": tiny_runs.bag_of_words,
     "regression": tiny_runs.regression,
@@ -223,7 +208,7 @@ def test_further_views(runs: Callable[[str], TrainedRun]) -> None:
     assert looked("trees", runs).tree is not None
     picture = looked("images", runs)
     assert picture.image is not None
-    assert (picture.axes["input"].grid, picture.axes["input"].prefix) == ((2, 3), 1)
+    assert (picture.axes["input"].grid, picture.axes["input"].prefix) == ((2, 2), 1)
     assert picture.axes["input"].tokens[:3] == ("class token", "row 1, column 1", "row 1, column 2")
     sound = looked("sounds", runs)
     assert sound.sound is not None
