@@ -96,6 +96,7 @@ def test_scores(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert scores.pop("loss") > 0
     assert scores == {"exact_match_error": 0.0, "per": 0.0, "signatures": {}}
     assert "skipped" in shown.err
+    assert "scored 1 item\n" in shown.err
     out = tmp_path / "scores.txt"
     assert exit_code([*score, "--out", str(out)]) == 0
     lines = out.read_text().splitlines()

@@ -204,6 +204,7 @@ def predict(
             )
             for note in (*([errors.summary()] if errors.count else []), *report.notes):
                 log(note)
+            log(f"scored {counted(len(report.predictions), 'item')}")
             for line in score_lines(report, report.examples(examples, seed=seed), json=json):
                 emit(f"{line}\n")
             return report
