@@ -43,6 +43,11 @@ class Measurement:
         return f"{verdict}  {self.label:<58} {self.value:7.2f}   {required} {self.detail}"
 
 
+def at_most(label: str, value: float, threshold: float) -> Measurement:
+    """A measurement that must not exceed the threshold."""
+    return Measurement(label=label, value=value, threshold=threshold, larger_is_better=False)
+
+
 def median_seconds(calls: Sequence[Call], *, repeats: int) -> list[float]:
     """Median time of each call; the calls alternate, `repeats` times after one warm-up."""
     for call in calls:

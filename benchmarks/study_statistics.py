@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measurement import Measurement
+from benchmarks.measurement import Measurement, at_most
 from regard.studies.statistics.bootstrap import compare_on_items
 from regard.studies.statistics.paired import (
     LEVEL,
@@ -68,9 +68,7 @@ def _seed_measurements(*, seeds: int, variants: int, kind: str) -> Iterator[Meas
     equal = _scores(generator, deviations=deviations, seeds=seeds, kind=kind)
     tests = pair_tests(equal)
     false_positives = (tests.holm_p <= LEVEL).any(axis=-1)
-    yield _at_most(
-        f"false positives, {where}, %", 100 * false_positives.mean(), MAX_FALSE_POSITIVES
-    )
+    yield at_most(f"false positives, {where}, %", 100 * false_positives.mean(), MAX_FALSE_POSITIVES)
 
     # The first variant is shifted; its pairs with the second and the last, which have the least and the
     # largest deviation, are tested. They are first in the order of pairs.
@@ -126,7 +124,7 @@ def _one_variant_skewed() -> Measurement:
     skewed = MAX_DEVIATION * (generator.exponential(size=(STUDIES, 5)) - 1)
     false_positives = pair_tests(np.stack([steady, skewed], axis=1)).p[:, 0] <= LEVEL
     label = "false positives, 2 variants × 5 seeds, one very skewed, %"
-    return _at_most(label, 100 * float(false_positives.mean()), MAX_SKEWED_FALSE_POSITIVES)
+    return at_most(label, 100 * float(false_positives.mean()), MAX_SKEWED_FALSE_POSITIVES)
 
 
 def _scores(
@@ -207,14 +205,10 @@ def _coverage(*, items: int, kind: str) -> Iterator[Measurement]:
     value = 100 * covered / COVERAGE_STUDIES
     label = f"coverage of the bootstrap, {items} items, {kind}, %"
     yield _at_least(label, value, MIN_COVERAGE)
-    yield _at_most(label, value, MAX_COVERAGE)
+    yield at_most(label, value, MAX_COVERAGE)
 
 
 def _at_least(label: str, value: float, threshold: float, *, detail: str = "") -> Measurement:
     return Measurement(
         label=label, value=value, threshold=threshold, larger_is_better=True, detail=detail
     )
-
-
-def _at_most(label: str, value: float, threshold: float) -> Measurement:
-    return Measurement(label=label, value=float(value), threshold=threshold, larger_is_better=False)

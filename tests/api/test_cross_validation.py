@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from statistics import fmean
@@ -14,6 +15,7 @@ from tests.factories.command_line import exit_code
 from tests.factories.images import write_classes
 
 import regard
+from regard.api import CrossValidation
 from regard.training.callbacks import Callback, StepMetrics
 
 TINY: dict[str, Any] = {
@@ -40,10 +42,23 @@ class Stop(Callback):
             os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_classes(tmp_path_factory.mktemp("data") / "images"))
+
+
+@pytest.fixture(scope="module")
+def whole(data: str, tmp_path_factory: pytest.TempPathFactory) -> CrossValidation:
+    """All folds, not interrupted."""
+    found = cross_validate(data, out=tmp_path_factory.mktemp("whole") / "cv")
+    assert isinstance(found, CrossValidation)
+    return found
+
+
 @pytest.fixture
-def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def images(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
-    return str(write_classes(tmp_path / "images"))
+    return data
 
 
 def cross_validate(images: str, **options: Any) -> Any:
@@ -55,23 +70,21 @@ def flags(settings: dict[str, Any]) -> list[str]:
     return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
 
 
-def test_each_fold_is_tested_once(images: str) -> None:
-    found = cross_validate(images)
-    assert [run.spec.task_options.fold for run in found.runs] == [0, 1, 2]
+def test_each_fold_is_tested_once(whole: CrossValidation) -> None:
+    assert [run.spec.task_options.fold for run in whole.runs] == [0, 1, 2]
     inputs = [
         json.loads(line)["input"]
-        for run in found.runs
+        for run in whole.runs
         for line in run.folder.predictions["test"].read_text().splitlines()
     ]
     assert len(inputs) == len(set(inputs)) == 24
-    assert found.scores()["accuracy"] == [
-        run.record["scores"]["test"]["accuracy"] for run in found.runs
+    assert whole.scores()["accuracy"] == [
+        run.record["scores"]["test"]["accuracy"] for run in whole.runs
     ]
-    assert len(found.baselines()["majority baseline"]["accuracy"]) == 3
+    assert len(whole.baselines()["majority baseline"]["accuracy"]) == 3
 
 
-def test_a_fold_is_the_run_of_its_settings(images: str) -> None:
-    found = cross_validate(images)
+def test_a_fold_is_the_run_of_its_settings(images: str, whole: CrossValidation) -> None:
     settings = {**TINY, "task.num_folds": 3, "task.fold": 1}
     run = regard.train(
         "image_classification",
@@ -83,11 +96,10 @@ def test_a_fold_is_the_run_of_its_settings(images: str) -> None:
         seed=1,
     )
     assert run is not None
-    assert run.record["scores"] == found.runs[1].record["scores"]
+    assert run.record["scores"] == whole.runs[1].record["scores"]
 
 
-def test_interrupted_folds_continue(images: str) -> None:
-    whole = cross_validate(images)
+def test_interrupted_folds_continue(images: str, whole: CrossValidation) -> None:
     lines: list[str] = []
     assert cross_validate(images, out="cut", callbacks=[Stop(fold=1)], log=lines.append) is None
     assert lines[-1] == "fold 1 is not finished; the same command with --out cut continues"
@@ -117,10 +129,11 @@ def test_usage_errors(images: str, options: dict[str, Any], message: str) -> Non
     assert not Path("cv").exists()
 
 
-def test_folds_of_other_settings_are_refused(images: str) -> None:
-    cross_validate(images)
-    with pytest.raises(regard.RegardError, match="'cv/fold-0' contains a run with other settings"):
-        cross_validate(images, steps=5)
+def test_folds_of_other_settings_are_refused(images: str, whole: CrossValidation) -> None:
+    folder = whole.runs[0].folder.path.parent
+    message = f"'{re.escape(str(folder))}/fold-0' contains a run with other settings"
+    with pytest.raises(regard.RegardError, match=message):
+        cross_validate(images, steps=5, out=folder)
 
 
 def test_tasks_without_folds(images: str) -> None:

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browser.visits import Visit, open_browser
+from tests.browser.visits import Visit, browser_or_skip
 from tests.factories.pages import all_pages
-
-from regard.core.errors import MissingDependencyError
 
 # Installed by `make stress`, where there is npm.
 AXE = Path(__file__).parents[2] / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
@@ -18,13 +16,7 @@ AXE = Path(__file__).parents[2] / "build" / "axe" / "node_modules" / "axe-core" 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    opening = open_browser()
-    try:
-        opened = opening.__enter__()
-    except MissingDependencyError as error:
-        pytest.skip(str(error))
-    yield opened
-    opening.__exit__(None, None, None)
+    yield from browser_or_skip()
 
 
 @pytest.fixture(scope="session")

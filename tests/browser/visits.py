@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from regard.core.errors import MissingDependencyError
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -66,6 +68,17 @@ def open_browser() -> Iterator[Any]:
         opened = started.chromium.launch(executable_path=found, args=list(FLAGS))
         yield opened
         opened.close()
+
+
+def browser_or_skip() -> Iterator[Any]:
+    """The value of a fixture: Chromium, or the test is skipped."""
+    opening = open_browser()
+    try:
+        opened = opening.__enter__()
+    except MissingDependencyError as error:
+        pytest.skip(str(error))
+    yield opened
+    opening.__exit__(None, None, None)
 
 
 class Visit:

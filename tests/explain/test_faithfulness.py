@@ -129,7 +129,7 @@ class Switch:
 
 
 def test_curves_of_an_input_of_which_one_unit_decides() -> None:
-    options: dict[str, Any] = {"items": 40, "draws": 4, "score": "switch", "data": "made up"}
+    options: dict[str, Any] = {"items": 40, "draws": 4, "score": "switch", "data": "synthetic"}
     best, worst = faithfulness_curves([Switch(decisive=n % 10) for n in range(50)], **options)
     assert (best.method, worst.method, best.items) == ("weights", "rollout", 40)
     assert best.deletion == (0.0,) * 6

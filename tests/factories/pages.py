@@ -11,7 +11,7 @@ import numpy as np
 from tests.factories.claims import CLAIMS
 from tests.factories.documents import make_document_record
 from tests.factories.looks import LOOKS
-from tests.factories.pictures import classified, convnet_run, image_run, image_study
+from tests.factories.pictures import convnet_run, image_run, image_study
 from tests.factories.runs import RUNS, speech_run
 from tests.factories.studies import dummy_study
 
@@ -23,7 +23,6 @@ from regard.core.records.study import AttentionExample, ScoreRecord, StudyRecord
 from regard.views.pages.claims import claim_page
 from regard.views.pages.costs import cost_page
 from regard.views.pages.document import document_page
-from regard.views.pages.image import image_page
 from regard.views.pages.look import look_page
 from regard.views.pages.overview import overview_page
 from regard.views.pages.run import run_page
@@ -292,7 +291,6 @@ PAGES = {
     "claims": Page(claim_records, claim_page),
     "costs": Page(dummy_costs, cost_page),
     "document": Page(lambda: make_document_record(hops=3), document_page),
-    "image": Page(lambda: classified(is_signed=True), image_page),
     "run-images": Page(image_run, run_page),
     "run-convnet": Page(convnet_run, run_page),
     **{f"run-{name}": Page(record, run_page) for name, record in RUNS.items()},

@@ -7,25 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browser.visits import SCHEMES, SIZES, open_browser
+from tests.browser.visits import SCHEMES, SIZES, browser_or_skip
 from tests.factories.images import bright, write_image
 from tests.factories.sounds import sine, write_wav
 from tests.serving.conftest import KINDS, Process
-
-from regard.core.errors import MissingDependencyError
 
 pytestmark = pytest.mark.stress
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    opening = open_browser()
-    try:
-        opened = opening.__enter__()
-    except MissingDependencyError as error:
-        pytest.skip(str(error))
-    yield opened
-    opening.__exit__(None, None, None)
+    yield from browser_or_skip()
 
 
 @pytest.fixture(scope="module")

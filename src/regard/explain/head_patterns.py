@@ -57,9 +57,9 @@ def score_patterns(
                 f"with {len(call.value)}. Pass the tokens of the traced call."
             )
         shares = F.normalize(call.weights().abs(), p=1, dim=-1)
-        places = _places(shares, tokens, call.is_causal)
+        patterns = _pattern_masks(shares, tokens, call.is_causal)
         is_row = _rows(shares, lengths)
-        scores = {name: _score(shares, each & is_row) for name, each in places.items()}
+        scores = {name: _score(shares, each & is_row) for name, each in patterns.items()}
         found += [
             HeadScores(
                 layer=call.name,
@@ -73,14 +73,14 @@ def score_patterns(
     return tuple(found)
 
 
-Places = Bool[Tensor, "_batch queries keys"]
+Pattern = Bool[Tensor, "_batch queries keys"]
 
 
-def _places(
+def _pattern_masks(
     shares: Float[Tensor, "batch heads queries keys"],
     tokens: Int[Tensor, "batch keys"] | None,
     is_causal: bool,
-) -> dict[str, Places]:
+) -> dict[str, Pattern]:
     """Where each pattern attends to, by query; a query without such a key is not counted."""
     position = torch.arange(shares.shape[3], device=shares.device)
     distance = (position[:, None] - position)[None]
@@ -106,12 +106,12 @@ def _rows(
 
 
 def _score(
-    shares: Float[Tensor, "batch heads queries keys"], places: Places
+    shares: Float[Tensor, "batch heads queries keys"], pattern: Pattern
 ) -> Float[Tensor, " heads"] | None:
     """The mean over the queries with such a place of the share that goes there."""
-    places = places.expand(shares.shape[0], -1, -1)
-    is_counted = places.any(dim=2)
+    pattern = pattern.expand(shares.shape[0], -1, -1)
+    is_counted = pattern.any(dim=2)
     if not is_counted.any():
         return None
-    there = (shares * places[:, None]).sum(dim=3)
+    there = (shares * pattern[:, None]).sum(dim=3)
     return there.sum(dim=(0, 2)) / is_counted.sum()

@@ -1,4 +1,4 @@
-"""Changing the attention of a model: what would it have said?
+"""Changing the attention of a model: what would it have predicted?
 
     edits = [ZeroHead("encoder/0", head=2), KnockOut("decoder/1", key=0)]
     with trace_attention(model, interventions=edits):

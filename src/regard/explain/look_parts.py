@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -17,16 +16,23 @@ MOST_PROBABLE = 10  # next tokens that are listed
 MAX_SHOWN = 60  # characters of an output in a sentence
 
 
+def centred(
+    logits: Float[Tensor, "*rows outputs"], labels: Int[Tensor, "*rows"]
+) -> Float[Tensor, "*rows"]:
+    """The logit of each label minus the mean of all: adding a number to all logits changes nothing."""
+    return logits.gather(-1, labels[..., None])[..., 0] - logits.mean(dim=-1)
+
+
 def centred_logits(
     logits: Float[Tensor, "rows outputs"], labels: Int[Tensor, " rows"]
 ) -> Float[Tensor, ""]:
     """The sum of the logits of the labels, each minus the mean of its row; the logit itself of one output.
 
+    >>> import torch
     >>> centred_logits(torch.tensor([[3.0, 1.0]]), torch.tensor([0]))
     tensor(1.)
     """
-    own = logits.gather(1, labels[:, None])[:, 0]
-    return own.sum() if logits.shape[1] == 1 else (own - logits.mean(dim=1)).sum()
+    return logits.sum() if logits.shape[1] == 1 else centred(logits, labels).sum()
 
 
 def numbered_axis(noun: str, count: int) -> Axis:
@@ -63,7 +69,12 @@ def output_tokens(names: Sequence[str], likely: Sequence[float]) -> tuple[Output
     )
 
 
-def most_probable(probabilities: Float[Tensor, " vocabulary"], vocabulary: Any) -> dict[str, float]:
-    """The most probable tokens."""
+def most_probable(
+    probabilities: Float[Tensor, " vocabulary"], tokens_of: Callable[[list[int]], Sequence[str]]
+) -> dict[str, float]:
+    """The most probable tokens; of tokens that read alike, such as parts of characters, the first."""
     best = probabilities.topk(min(MOST_PROBABLE, len(probabilities)))
-    return dict(zip(vocabulary.tokens_of(best.indices.tolist()), best.values.tolist(), strict=True))
+    found: dict[str, float] = {}
+    for name, value in zip(tokens_of(best.indices.tolist()), best.values.tolist(), strict=True):
+        found.setdefault(name, value)
+    return found

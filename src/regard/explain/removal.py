@@ -39,6 +39,7 @@ from regard.core.batches import (
 from regard.core.errors import RegardError
 from regard.core.protocols import is_autoregressive, text_attention
 from regard.explain.attribution import input_importance
+from regard.explain.look_parts import centred
 from regard.models.generation.sampling import sample
 from regard.models.stems import grid_of
 from regard.runs.build import build_decoding
@@ -220,13 +221,6 @@ def _stem_length(model: Any, encoded: Input) -> int:
     with torch.inference_mode():
         lengths: Tensor = stem(encoded).lengths
     return int(lengths)
-
-
-def centred(
-    logits: Float[Tensor, "*rows outputs"], labels: Int[Tensor, "*rows"]
-) -> Float[Tensor, "*rows"]:
-    """The logit of each label minus the mean of all: adding a number to all logits changes nothing."""
-    return logits.gather(-1, labels[..., None])[..., 0] - logits.mean(dim=-1)
 
 
 def _label(run: TrainedRun, encoded: Input) -> Output:

@@ -224,16 +224,16 @@ class RunSource:
         with torch.inference_mode(), self.trace(interventions=interventions) as trace:
             scores = model(encoded)[0]
             aligned = model.align(encoded, decoder_input).tokens[0]
-        places = []
+        positions = []
         for number, token in enumerate(tokens):
             own = (aligned == number).nonzero()[:, 0]
-            places += [int(own[scores[own, token].argmax()])] if len(own) else []
-        labels = torch.tensor(tokens[: len(places)], dtype=torch.long, device=encoded.device)
+            positions += [int(own[scores[own, token].argmax()])] if len(own) else []
+        labels = torch.tensor(tokens[: len(positions)], dtype=torch.long, device=encoded.device)
         # The output layer has no START and END.
         forward = _Forward(
-            lambda: model.output(model.encode(encoded).frames)[0, places], labels - END
+            lambda: model.output(model.encode(encoded).frames)[0, positions], labels - END
         )
-        likely = scores[places].gather(1, labels[:, None])[:, 0].tolist()
+        likely = scores[positions].gather(1, labels[:, None])[:, 0].tolist()
         names = vocabulary.tokens_of(labels.tolist())
         return self._input(
             value,
@@ -267,19 +267,19 @@ class RunSource:
 
         with torch.inference_mode(), self.trace(interventions=interventions) as trace:
             log_probabilities = logits().float().log_softmax(dim=-1)
-        wanted = torch.tensor(labels, device=source.device)
-        likely = log_probabilities.gather(1, wanted[:, None])[:, 0].tolist()
+        label_ids = torch.tensor(labels, device=source.device)
+        likely = log_probabilities.gather(1, label_ids[:, None])[:, 0].tolist()
         names = vocabulary.tokens_of(labels)
         views["target"] = logits_of(vocabulary.decode(labels))
         if self._kind.is_generative:
-            views["probabilities"] = most_probable(log_probabilities[0].exp(), vocabulary)
+            views["probabilities"] = most_probable(log_probabilities[0].exp(), vocabulary.tokens_of)
         else:
             views |= self._alignment(value, interventions)
         return self._input(
             value,
             source,
             trace,
-            _Forward(logits, wanted),
+            _Forward(logits, label_ids),
             decoder_input=vocabulary.tokens_of(decoder_input[0].tolist()),
             output=[*vocabulary.tokens_of(before), *names],
             output_tokens=output_tokens(names, likely),
@@ -345,21 +345,23 @@ class RunSource:
         model: Any = self.model
         vocabulary = self.run.preprocessor.input
         tokens = encoded.tokens[0]
-        places = (tokens == MASK_ID).nonzero()[:, 0]
+        positions = (tokens == MASK_ID).nonzero()[:, 0]
         notes = []
-        if not len(places):
+        if not len(positions):
             notes = [
                 f"There is no {MASK} in the text: the scores of all of its tokens are explained."
             ]
-            places = (tokens > UNKNOWN).nonzero()[:, 0]
+            positions = (tokens > UNKNOWN).nonzero()[:, 0]
 
         def logits() -> Float[Tensor, "rows outputs"]:
-            found: Tensor = model.token_logits(model.hidden(encoded)[0, places])
+            found: Tensor = model.token_logits(model.hidden(encoded)[0, positions])
             return found
 
         with torch.inference_mode(), self.trace(interventions=interventions) as trace:
             found = logits().float()
-        labels = tokens[places] if notes else found[:, MASK_ID + 1 :].argmax(dim=-1) + MASK_ID + 1
+        labels = (
+            tokens[positions] if notes else found[:, MASK_ID + 1 :].argmax(dim=-1) + MASK_ID + 1
+        )
         if target is not None:
             own = vocabulary.encode(target)
             if len(own) != 1 or notes:
@@ -371,7 +373,7 @@ class RunSource:
         log_probabilities = found.log_softmax(dim=-1)
         likely = log_probabilities.gather(1, labels[:, None])[:, 0].tolist()
         filled = tokens.clone()
-        filled[places] = labels
+        filled[positions] = labels
         names = vocabulary.tokens_of(labels.tolist())
         return self._input(
             text,
@@ -379,7 +381,9 @@ class RunSource:
             trace,
             _Forward(logits, labels),
             prediction=vocabulary.decode(filled.tolist()),
-            probabilities={} if notes else most_probable(log_probabilities[0].exp(), vocabulary),
+            probabilities={}
+            if notes
+            else most_probable(log_probabilities[0].exp(), vocabulary.tokens_of),
             target=logits_of(" ".join(names)),
             output_tokens=output_tokens(names, likely),
             notes=tuple(notes),

@@ -209,7 +209,7 @@ class _Tracer:
             **options,
         )
         # The kernel is causal by itself without a mask, except for one query; the keys behind the last
-        # query are then empty places of a static cache.
+        # query are then empty positions of a static cache.
         is_prefix = causal and mask is None and query.shape[2] > 1
         if is_prefix:
             key, value = key[:, :, : query.shape[2]], value[:, :, : query.shape[2]]

@@ -24,7 +24,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.explain.attribution import input_importance
-from regard.explain.removal import CONTINUATION, MAX_CONTEXT, Units, centred
+from regard.explain.look_parts import centred
+from regard.explain.removal import CONTINUATION, MAX_CONTEXT, Units
 from regard.integrations.hugging_face import trace_hugging_face
 from regard.integrations.pretrained import PretrainedModel
 
@@ -106,14 +107,16 @@ class PretrainedItem:
     def scores(self, kept: Sequence[Units]) -> Float[np.ndarray, " subsets"]:
         """Texts of one length together, so that nothing is padded."""
         always = np.setdiff1d(np.arange(len(self.tokens)), self.positions)
-        places = [np.sort(np.concatenate([always, self.positions[units]])) for units in kept]
+        kept_positions = [
+            np.sort(np.concatenate([always, self.positions[units]])) for units in kept
+        ]
         found = np.zeros(len(kept))
-        for length in {len(each) for each in places}:
-            numbers = [n for n, each in enumerate(places) if len(each) == length]
+        for length in {len(each) for each in kept_positions}:
+            numbers = [n for n, each in enumerate(kept_positions) if len(each) == length]
             size = max(1, BATCH_TOKENS // max(1, self.length))
             for start in range(0, len(numbers), size):
                 chosen = numbers[start : start + size]
-                rows = self.tokens[torch.from_numpy(np.stack([places[n] for n in chosen]))]
+                rows = self.tokens[torch.from_numpy(np.stack([kept_positions[n] for n in chosen]))]
                 found[chosen] = self.score(rows).double().numpy(force=True)
         return found
 

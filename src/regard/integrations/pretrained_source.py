@@ -18,14 +18,22 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.errors import RegardError
-from regard.core.formatting import counted, truncate
-from regard.core.records.look import Axis, LookRecord, OutputToken
+from regard.core.formatting import counted
+from regard.core.records.look import Axis, LookRecord
 from regard.core.registry import lookup
 from regard.data.readers.text_file import RowErrors, TextFile, nonblank_lines
 from regard.explain.faithfulness import faithfulness_curves
 from regard.explain.look import Log, LookInput, Measured, silent
-from regard.explain.look_parts import MOST_PROBABLE, NEW_TOKENS, centred_logits
-from regard.explain.trace import AttentionCall, Intervention, Trace
+from regard.explain.look_parts import (
+    NEW_TOKENS,
+    axes_of,
+    centred_logits,
+    logits_of,
+    most_probable,
+    other_output_note,
+    output_tokens,
+)
+from regard.explain.trace import Intervention, Trace
 from regard.integrations.hugging_face import trace_hugging_face
 from regard.integrations.pretrained import PretrainedModel
 from regard.integrations.pretrained_removal import SCORES, PretrainedItem
@@ -148,22 +156,18 @@ class PretrainedSource:
         def logits() -> Float[Tensor, "rows outputs"]:
             return self.pretrained.forward(fed)[0, before:]
 
-        wanted = torch.tensor(labels, device=device)
+        label_ids = torch.tensor(labels, device=device)
         decode = partial(self.pretrained.tokenizer.decode, skip_special_tokens=True)
-        said = decode(labels)
+        explained = decode(labels)
         return self._input(
             text,
             axes,
             logits,
-            wanted,
+            label_ids,
             interventions,
             prediction=decode(own),
-            explained=said,
-            notes=()
-            if labels == own
-            else (
-                f"The attention is that of the given output '{truncate(said, 60)}', not of its own.",
-            ),
+            explained=explained,
+            notes=() if labels == own else (other_output_note(explained),),
         )
 
     def _filled(
@@ -175,22 +179,22 @@ class PretrainedSource:
     ) -> LookInput:
         """The most probable token at each mask; without one, every token is explained."""
         tokens, tokenizer = inputs["input_ids"][0], self.pretrained.tokenizer
-        places = (tokens == tokenizer.mask_token_id).nonzero()[:, 0]
+        positions = (tokens == tokenizer.mask_token_id).nonzero()[:, 0]
         mask = tokenizer.mask_token
         notes: tuple[str, ...] = ()
-        if not len(places):
+        if not len(positions):
             notes = (
                 f"There is no {mask} in the text: the scores of all of its tokens are explained.",
             )
             special = torch.tensor(tokenizer.all_special_ids, device=tokens.device)
-            places = (~torch.isin(tokens, special)).nonzero()[:, 0]
+            positions = (~torch.isin(tokens, special)).nonzero()[:, 0]
 
         def logits() -> Float[Tensor, "rows outputs"]:
-            return self.pretrained.forward(inputs)[0, places]
+            return self.pretrained.forward(inputs)[0, positions]
 
         with self.trace(interventions=interventions):
             own = logits().argmax(dim=-1)
-        labels = tokens[places] if notes else own
+        labels = tokens[positions] if notes else own
         if target is not None:
             chosen = self._target_tokens(target)
             if len(chosen) != 1 or notes:
@@ -200,7 +204,7 @@ class PretrainedSource:
                 )
             labels = torch.full_like(labels, chosen[0])
         filled = tokens.clone()
-        filled[places] = own
+        filled[positions] = own
         return self._input(
             text,
             {"input": self.pretrained.token_texts(tokens.tolist())},
@@ -261,19 +265,16 @@ class PretrainedSource:
 
         with self.trace(interventions=interventions):
             score()
-        return LookInput(
-            record=self._record(
-                text,
-                {"input": self.pretrained.token_texts(inputs["input_ids"][0].tolist())},
-                target="squared norm of the mean embedding, with its direction held constant",
-                notes=(
-                    f"{self.name} has no head that predicts something: what is explained is the length of "
-                    "its embedding of the text, the mean of the last hidden states.",
-                ),
+        record = self._record(
+            text,
+            {"input": self.pretrained.token_texts(inputs["input_ids"][0].tolist())},
+            target="squared norm of the mean embedding, with its direction held constant",
+            notes=(
+                f"{self.name} has no head that predicts something: what is explained is the length of "
+                "its embedding of the text, the mean of the last hidden states.",
             ),
-            score=score,
-            axes_of=partial(_axes_of, has_decoder=False),
         )
+        return LookInput(record=record, score=score, axes_of=partial(axes_of, axes=record.axes))
 
     # Parts of the record
 
@@ -295,21 +296,15 @@ class PretrainedSource:
                 likely = logits().log_softmax(dim=-1)
             own = likely.gather(1, labels[:, None])[:, 0].tolist()
             names = self.pretrained.token_texts(labels.tolist())
-            views["output_tokens"] = tuple(
-                OutputToken(token=name, log_probability=value)
-                for name, value in zip(names, own, strict=True)
-            )
-            probabilities = self._most_probable(likely[0].exp())
+            views["output_tokens"] = output_tokens(names, own)
+            probabilities = most_probable(likely[0].exp(), self.pretrained.token_texts)
+        record = self._record(
+            text, axes, target=logits_of(explained), probabilities=probabilities, **views
+        )
         return LookInput(
-            record=self._record(
-                text,
-                axes,
-                target=f"logits of '{truncate(explained, 60)}', minus the mean of all logits",
-                probabilities=probabilities,
-                **views,
-            ),
+            record=record,
             score=lambda: centred_logits(logits(), labels),
-            axes_of=partial(_axes_of, has_decoder="decoder_input" in axes),
+            axes_of=partial(axes_of, axes=record.axes),
         )
 
     def _record(self, text: str, axes: dict[str, tuple[str, ...]], **views: Any) -> LookRecord:
@@ -323,24 +318,8 @@ class PretrainedSource:
             **views,
         )
 
-    def _most_probable(self, probabilities: Float[Tensor, " vocabulary"]) -> dict[str, float]:
-        """The most probable tokens; of tokens that read alike, such as parts of characters, the first."""
-        best = probabilities.topk(min(MOST_PROBABLE, len(probabilities)))
-        found: dict[str, float] = {}
-        for name, value in zip(
-            self.pretrained.token_texts(best.indices.tolist()), best.values.tolist(), strict=True
-        ):
-            found.setdefault(name, value)
-        return found
-
     def _target_tokens(self, target: str) -> list[int]:
         ids: list[int] = self.pretrained.tokenizer(target, add_special_tokens=False)["input_ids"]
         if not ids:
             raise RegardError(f"--target {target!r} has no token. Give at least one word.")
         return ids
-
-
-def _axes_of(call: AttentionCall, *, has_decoder: bool) -> tuple[str, str]:
-    if call.role == "cross":
-        return "output", "input"
-    return ("output", "decoder_input") if call.is_causal and has_decoder else ("input", "input")

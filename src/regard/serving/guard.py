@@ -227,8 +227,8 @@ def error_headers(status: int) -> Mapping[str, str]:
 
 def log_fault(error: BaseException) -> None:
     """Log a fault: its type and where it was, without its message, which may quote the request."""
-    places = "".join(traceback.format_tb(error.__traceback__))
-    logger.error("%s\n%s", type(error).__name__, places)
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    logger.error("%s\n%s", type(error).__name__, frames)
 
 
 def _validate_origin(headers: Mapping[bytes, str], host: str) -> None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from regard.views.pages.claims import claim_page as claim_page
     from regard.views.pages.costs import cost_page as cost_page
     from regard.views.pages.document import document_page as document_page
-    from regard.views.pages.image import image_page as image_page
     from regard.views.pages.look import look_page as look_page
     from regard.views.pages.overview import overview_page as overview_page
     from regard.views.pages.run import run_page as run_page

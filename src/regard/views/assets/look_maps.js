@@ -132,7 +132,7 @@ function context(canvas, width, height) {
 const MIN_CELL = 13, MAX_CELL = 26, MAX_ROWS = 40, FONT = "11px system-ui, sans-serif";
 
 // A map with the names of its rows and columns, or the part of it around the chosen cell; an overview of
-// the whole is beside it then. `choose` is told which cell was clicked or moved to by arrow keys.
+// the whole is beside it then. `choose` gets the cell that was clicked or moved to by arrow keys.
 class MapView {
   constructor(name, choose) {
     this.first = [0, 0];

@@ -59,8 +59,8 @@ class PaperWidth(NamedTuple):
     def parse(cls, text: str) -> Self:
         """The width that a text names.
 
-        >>> PaperWidth.parse("3.5in").millimetres
-        88.9
+        >>> PaperWidth.parse("2.5in").millimetres
+        63.5
         """
         found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(\w+)\s*", text)
         size = MILLIMETRES.get(found[2].lower()) if found else None

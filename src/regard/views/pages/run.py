@@ -17,8 +17,10 @@ from regard.core.formatting import (
 )
 from regard.core.records.attention import AlignmentRecord
 from regard.core.records.document import DocumentRecord
+from regard.core.records.image import ClassifiedImage
 from regard.core.records.run import RunRecord, RunScore, SplitRecord
 from regard.core.records.study import MetricRecord
+from regard.views.charts import image as pictures
 from regard.views.charts.deletion import deletion_chart, deletion_sentence, deletion_verdict
 from regard.views.charts.document import prediction_sentence, weight_views
 from regard.views.charts.heatmap import (
@@ -45,7 +47,6 @@ from regard.views.charts.sound import (
 )
 from regard.views.charts.trees import tree_chart
 from regard.views.pages.document import MAX_WORDS, document_sentences
-from regard.views.pages.image import image_pane
 from regard.views.pages.render import render_page
 from regard.views.text.run import alignment_sentence, cost_facts, run_headline
 
@@ -170,10 +171,32 @@ def _titled(pane: dict[str, Any]) -> dict[str, Any]:
 
 def _images(record: RunRecord, *, with_attention: bool) -> list[dict[str, Any]]:
     return [
-        image_pane(one, key=str(number))
+        _image(one, key=str(number))
         for number, one in enumerate(record.images)
         if bool(one.attention) == with_attention
     ]
+
+
+def _image(record: ClassifiedImage, *, key: str) -> dict[str, Any]:
+    """An image with the attention over it, or the feature maps of a ConvNet."""
+    image, features = record.image, record.feature_maps
+    assert image is not None
+    maps = list(pictures.shown_maps(record).values()) if record.attention else []
+    return {
+        "title": image.name,
+        "image": image,
+        "reference": record.reference,
+        "prediction": f"{record.label} ({percent_text(record.probabilities[record.label])})",
+        "probabilities": pictures.probabilities_text(record),
+        "correct": None if record.reference is None else record.label == record.reference,
+        "label": pictures.hops_text(record) if maps else "",
+        "ramp": pictures.attention_ramp(maps) if maps else "",
+        "chart": pictures.attention_chart(record, image, key=key)
+        if maps
+        else pictures.image_chart(image),
+        "scale": pictures.scale_text(features) if features else "",
+        "features": pictures.feature_maps_chart(features, image) if features else "",
+    }
 
 
 def _sound(record: AlignmentRecord | DocumentRecord, *, key: str) -> dict[str, Any]:
