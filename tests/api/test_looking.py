@@ -57,6 +57,12 @@ def test_two_runs_on_the_same_output(runs: dict[str, Path]) -> None:
         regard.look([runs["seq2seq"]] * 3, "cafe")
 
 
+def test_a_label_is_no_output_of_a_model_that_writes(runs: dict[str, Path]) -> None:
+    alone = regard.look(runs["seq2seq"], "cafe", faithfulness=False).record
+    view = regard.look([runs["classifier"], runs["seq2seq"]], "cafe", faithfulness=False)
+    assert view.records[1].axes == alone.axes
+
+
 def test_items_have_their_reference(runs: dict[str, Path]) -> None:
     record = regard.look(runs["classifier"], item=1, faithfulness=False).record
     assert record.reference in ("good", "bad")

@@ -72,7 +72,7 @@ def test_two_runs_and_items(run: str, tmp_path: Path) -> None:
         (("RUN", "RUN", "RUN", "cafe"), "3 models are given"),
         (("RUN", " "), "The text is empty"),
         (("RUN", "caf\udcff"), "at character 4"),
-        (("RUN", "cafe", "--item", "1"), "'cafe' is no run folder"),
+        (("RUN", "cafe", "--item", "1"), "remove 'cafe', or --item"),
         (("RUN", "--item", "0"), "item 0: the"),
         (("RUN", "cafe", "--svg", "a.png"), "--svg a.png: the name of this file ends in .svg"),
         (("RUN", "cafe", "--out", "a.svg"), "--out a.svg: the name of this file ends in .html"),

@@ -257,8 +257,9 @@ def test_language_model_continues_as_it_generates(runs: Callable[[str], TrainedR
     assert len(record.probabilities) == 10
     with pytest.raises(RegardError, match="--tokens 3"):
         looked("structured", runs, max_tokens=3)
-    with pytest.raises(RegardError, match="--tokens 0"):
-        looked("language_model", runs, max_tokens=0)
+    for number in (0, 100_000):
+        with pytest.raises(RegardError, match=f"--tokens {number}: the"):
+            looked("language_model", runs, max_tokens=number)
 
 
 def test_interventions_change_the_output(runs: Callable[[str], TrainedRun]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import BaseModel, ValidationError
 from starlette.testclient import TestClient
 from tests.factories.hostile_strings import STRINGS
 from tests.factories.images import bright, png_header
@@ -21,6 +22,7 @@ from tests.serving.conftest import Serve
 
 from regard.core.records.look import LookRecord
 from regard.runs.load import TrainedRun
+from regard.serving.schemas import ExplainRequest, PredictRequest
 
 WORDS = ["abc", "fed", "a", "", "facade", "deed", "cab", "  bead "]
 
@@ -217,6 +219,14 @@ def test_inputs_that_cannot_be_used(body: dict[str, Any], words: str, client: Te
         (b'{"inputs": ["a"], "\\udfff": 1}', 422, "The body"),
         (b"[" * 100_000, 400, "parsing the body"),
         (b'{"inputs": ["a"], "beam_size": ' + b"1" * 5000 + b"}", 400, "parsing the body"),
+        # One error, not one for each of them, which would hold up other requests for minutes.
+        (b'{"inputs": [' + b"1, " * 100_000 + b"1]}", 422, "inputs[0]=1"),
+        (
+            json.dumps(dict.fromkeys(map(str, range(100)))).encode(),
+            422,
+            "100 keys, the maximum is 64",
+        ),
+        (b'{"' + b"x" * 10_000 + b'": 1, "inputs": ["a"]}', 422, "is unknown. Remove it"),
         (b'{"inputs": ["a"], "length_penalty": NaN}', 422, "length_penalty=nan"),
         (b'{"inputs": ["a"], "length_penalty": 1e999}', 422, "length_penalty=inf"),
     ],
@@ -225,6 +235,22 @@ def test_hostile_bodies(content: bytes, status: int, words: str, client: TestCli
     answer = client.post("/predict", content=content, headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["status"]) == (status, status)
     assert words in answer.json()["detail"]
+    assert len(answer.content) < 1000
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        (PredictRequest, "inputs"),
+        (PredictRequest, "data"),
+        (ExplainRequest, "heads"),
+        (ExplainRequest, "interventions"),
+    ],
+)
+def test_a_list_has_one_error(kind: type[BaseModel], field: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        kind.model_validate({field: [1] * 50})
+    assert caught.value.error_count() == 1
 
 
 def test_other_content_types(client: TestClient) -> None:

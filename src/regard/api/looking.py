@@ -172,7 +172,11 @@ def look(
             input, reference = _item(sources[0], item)
         records: list[LookRecord] = []
         for source in sources:
-            if records and target is None and getattr(source, "writes", False):
+            if (
+                records
+                and target is None
+                and all(getattr(each, "writes", False) for each in sources)
+            ):
                 # So that both have the same tokens, and can be compared.
                 target = records[0].prediction
             record = look_at(
@@ -242,6 +246,11 @@ def looked_at(arguments: Sequence[str], *, item: int | None = None) -> tuple[lis
         missing = f"and an input: regard look {value} …" if value and _is_model(value) else "."
         raise RegardError(f"Give the folder of a run {missing} {example}")
     for each in given:
+        if item is not None and given.index(each) and not _is_model(each):
+            raise RegardError(
+                f"'{each}' is no run folder and no pretrained model. The input is "
+                f"that of --item {item}: remove '{each}', or --item."
+            )
         if not _is_model(each):
             quoted = " ".join([*given[given.index(each) :], *([value] if value else [])])
             raise RegardError(

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from regard.core.batches import END, START, UNKNOWN, Input, TokenInput
 from regard.core.errors import RegardError
-from regard.core.formatting import counted, number_text
+from regard.core.formatting import counted, integer_text, number_text
 from regard.core.protocols import is_autoregressive, text_attention
 from regard.core.records.look import Axis, LookRecord
 from regard.core.records.sound import SoundRecord
@@ -29,7 +29,7 @@ from regard.core.traits import traits_of
 from regard.data.tokenizers.subword import MASK, MASK_ID
 from regard.data.tokenizers.vocabulary import UnknownTokens
 from regard.explain.faithfulness import measure_faithfulness, read_faithfulness
-from regard.explain.look import Log, LookInput, Measured, silent
+from regard.explain.look import MAX_POSITIONS, Log, LookInput, Measured, silent
 from regard.explain.look_parts import (
     NEW_TOKENS,
     axes_of,
@@ -296,6 +296,12 @@ class RunSource:
         limit = NEW_TOKENS if max_tokens is None else max_tokens
         if limit < 1:
             raise RegardError(f"--tokens {limit}: the number of new tokens is 1 or more.")
+        if limit + len(prompt) > MAX_POSITIONS:
+            # Before a text is written that cannot be shown.
+            raise RegardError(
+                f"--tokens {limit}: the text and its continuation have at most "
+                f"{integer_text(MAX_POSITIONS)} tokens. Ask for fewer."
+            )
         if interventions or not self._is_packed:
             own = self._greedy(source, prompt, limit, interventions)
         else:

@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 
 from regard import __version__
 from regard.core.errors import RegardError
-from regard.core.formatting import counted
+from regard.core.formatting import counted, truncate
 from regard.core.records.look import LookRecord
 from regard.serving.guard import Guard, error_headers, error_json
 from regard.serving.limits import Limits, RequestError, client_gone, out_of_time
@@ -54,6 +54,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     503: {"model": ErrorResponse, "description": "The server is shutting down."},
     504: {"model": ErrorResponse, "description": "It took too long."},
 }
+MAX_SHOWN = 100  # characters of an unknown key in an error
 Result = TypeVar("Result")
 
 
@@ -227,6 +228,6 @@ def validation_text(error: RequestValidationError) -> str:
     if first["type"] == "missing":
         return f"{path} is missing. See /openapi.json."
     if first["type"] == "extra_forbidden":
-        return f"{path} is unknown. Remove it; see /openapi.json."
+        return f"{truncate(path, MAX_SHOWN)} is unknown. Remove it; see /openapi.json."
     rule = first["msg"].partition(" should ")[2] or str(first.get("ctx", {}).get("error"))
     return f"{path}={reprlib.repr(first['input'])}: it must {rule}. See /openapi.json."

@@ -19,6 +19,7 @@ from pydantic import (
 from regard.core.errors import RegardError
 
 MAX_NAME, MAX_TARGET, MAX_SEED, MAX_BEAM, MAX_CHANGES = 200, 1000, 2**63 - 1, 16, 64
+MAX_KEYS = 64
 
 
 def _encodable(text: str) -> str:
@@ -61,13 +62,21 @@ class Request(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _few_keys(cls, given: object) -> object:
+        """An error for each of a million unknown keys would hold up all other requests."""
+        if isinstance(given, dict) and len(given) > MAX_KEYS:
+            raise RegardError(f"it has {len(given):,} keys, the maximum is {MAX_KEYS}")
+        return given
+
 
 class PredictRequest(Request):
     """Texts, or the bytes of sounds or images, to predict for."""
 
     model: ModelName = None
-    inputs: Annotated[list[Text] | None, Field(min_length=1)] = None
-    data: Annotated[list[Content] | None, Field(min_length=1)] = None
+    inputs: Annotated[list[Text] | None, Field(min_length=1, fail_fast=True)] = None
+    data: Annotated[list[Content] | None, Field(min_length=1, fail_fast=True)] = None
     beam_size: Annotated[
         int | None, Field(ge=1, le=MAX_BEAM, description="Of sequence models; 1 is greedy.")
     ] = None
@@ -134,6 +143,7 @@ class ExplainRequest(Request):
     heads: Annotated[
         list[Name],
         Field(
+            fail_fast=True,
             max_length=MAX_CHANGES,
             description='With exact maps if the input is long: "encoder/0.1".',
         ),
@@ -142,7 +152,7 @@ class ExplainRequest(Request):
         Annotated[String, Field(max_length=MAX_TARGET)] | None,
         Field(description="The label or output to explain; default: the prediction."),
     ] = None
-    interventions: Annotated[list[Change], Field(max_length=MAX_CHANGES)] = []
+    interventions: Annotated[list[Change], Field(max_length=MAX_CHANGES, fail_fast=True)] = []
 
     @model_validator(mode="after")
     def _one_kind(self) -> ExplainRequest:
