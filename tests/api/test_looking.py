@@ -63,6 +63,14 @@ def test_a_label_is_no_output_of_a_model_that_writes(runs: dict[str, Path]) -> N
     assert view.records[1].axes == alone.axes
 
 
+def test_two_runs_take_the_same_kind_of_input(runs: dict[str, Path], tmp_path: Path) -> None:
+    pictures = train_tiny(tiny_runs.images, tmp_path / "images").path
+    with pytest.raises(
+        RegardError, match=r"takes tokens, .* takes images: two models are compared"
+    ):
+        regard.look([runs["seq2seq"], pictures], "cafe", faithfulness=False)
+
+
 def test_items_have_their_reference(runs: dict[str, Path]) -> None:
     record = regard.look(runs["classifier"], item=1, faithfulness=False).record
     assert record.reference in ("good", "bad")

@@ -178,7 +178,10 @@ def test_edits_of_layers_heads_and_positions_that_are_not_there() -> None:
     shape = r"shape \(4, 4\); they must be \(queries, keys\) = \(5, 5\)"
     for edit, message in [
         (ZeroHead("decoder/1"), "Unknown attention layer 'decoder/1'"),
-        (ZeroHead(own, 4), "ZeroHead has head=4, but the layer 'decoder/0' has 4 heads"),
+        (
+            ZeroHead(own, 4),
+            "ZeroHead has head=4, counted from 0, but the layer 'decoder/0' has 4 heads",
+        ),
         (MeanHead(own, -1), "MeanHead has head=-1, .* Choose one from 0 to 3"),
         (KnockOut(own, 0, query=5), "KnockOut has query=5, .* 5 queries here"),
         (KnockOut(own, 0, key=7), "KnockOut has key=7, .* 5 keys here"),

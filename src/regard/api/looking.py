@@ -33,6 +33,7 @@ from regard.integrations.pretrained import PretrainedModel, load_pretrained, nam
 from regard.integrations.pretrained_source import PretrainedSource
 from regard.runs.folder import RunFolder
 from regard.runs.load import TrainedRun, load
+from regard.tasks import task_class
 
 if TYPE_CHECKING:
     from regard.views.charts.look_maps import Choice
@@ -120,6 +121,20 @@ def _choice(
     return Choice(method=method, layer=layer, head=number, query=query)
 
 
+def _validate_inputs(sources: Sequence[LookSource]) -> None:
+    """Raise an error for two runs that take inputs of different kinds."""
+    kinds = {
+        each.name: task_class(each.run.spec.task).input_kind
+        for each in sources
+        if isinstance(each, RunSource)
+    }
+    if len(set(kinds.values())) > 1:
+        listed = ", ".join(f"'{name}' takes {kind}" for name, kind in kinds.items())
+        raise RegardError(
+            f"{listed}: two models are compared on one input. Look at each by itself."
+        )
+
+
 def look(
     run: Looked | Sequence[Looked],
     input: Any = None,
@@ -167,6 +182,7 @@ def look(
     log = log or silent
     with compute_on(device, threads):
         sources = [_source(each, names=names, explain=explain, device=device) for each in chosen]
+        _validate_inputs(sources)
         reference = None
         if item is not None:
             input, reference = _item(sources[0], item)
@@ -178,7 +194,7 @@ def look(
                 and all(getattr(each, "writes", False) for each in sources)
             ):
                 # So that both have the same tokens, and can be compared.
-                target = records[0].prediction
+                target = records[0].prediction or None
             record = look_at(
                 source,
                 input,

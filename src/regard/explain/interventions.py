@@ -69,10 +69,10 @@ class HeadEdit:
     def validate_index(self, what: str, value: int | None, count: int) -> None:
         """Raise an error unless 0 ≤ value < count."""
         if value is not None and not 0 <= value < count:
-            plural = "queries" if what == "query" else f"{what}s"
+            plural = what if count == 1 else "queries" if what == "query" else f"{what}s"
             raise RegardError(
-                f"{type(self).__name__} has {what}={value}, but the layer '{self.layer}' has {count} "
-                f"{plural} here. Choose one from 0 to {count - 1}."
+                f"{type(self).__name__} has {what}={value}, counted from 0, but the layer '{self.layer}' "
+                f"has {count} {plural} here. Choose one from 0 to {count - 1}."
             )
 
 
