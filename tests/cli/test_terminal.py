@@ -10,6 +10,7 @@ import pty
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,10 @@ def in_terminal(write: Callable[[Any], None]) -> str:
     reader, writer = pty.openpty()
     with os.fdopen(writer, "w", encoding="utf-8") as stream:
         write(stream)
-        stream.flush()
-        found = os.read(reader, 1 << 16)
+    found = b""
+    with suppress(OSError):  # the end, once all that was written is read
+        while piece := os.read(reader, 1 << 16):
+            found += piece
     os.close(reader)
     return found.decode()
 

@@ -485,7 +485,7 @@ def test_explain_an_upload(kind: str, client: TestClient) -> None:
                 "input": "abc",
                 "interventions": [{"kind": "zero_head", "layer": "cross/0", "head": "9"}],
             },
-            "1 heads",
+            "1 head here",
         ),
         ({"input": "abc", "interventions": [{"kind": "delete"}]}, "interventions[0]"),
         ({"data": "AAAA", "model": "sounds"}, "not a WAV file"),

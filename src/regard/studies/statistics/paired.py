@@ -32,6 +32,7 @@ A paired test has half the degrees of freedom of an unpaired one, so that a smal
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -166,6 +167,7 @@ def critical_t(*, seeds: int, pairs: int) -> float:
     return -float(stdtrit(seeds - 1, LEVEL / (2 * pairs)))
 
 
+@functools.cache  # 6 ms, and the same for all pairs of a study
 def detectable_in_standard_errors(*, seeds: int, pairs: int) -> float:
     """The difference with 80 % power, in true standard errors of the mean difference."""
     return float(nctdtrinc(seeds - 1, 1 - POWER, critical_t(seeds=seeds, pairs=pairs)))
