@@ -149,10 +149,13 @@ def run_document(document: Path, *, folder: Path) -> None:
 # Documents whose commands train or measure for more than some seconds.
 LONG = {
     "add-a-mechanism.md",
+    "audio.md",
     "claims.md",
     "costs.md",
     "documents.md",
+    "images.md",
     "language-models.md",
+    "look.md",
     "overview.md",
     "pretrained.md",
     "report.md",
